@@ -16,6 +16,10 @@ COMMANDS: dict[str, list[str]] = {
     "import numpy": ["-c", "import numpy"],
     "import onnx, onnxruntime": ["-c", "import onnx, onnxruntime"],
     "hetsim --help": ["-m", "hetsim", "--help"],
+    **{
+        f"hetsim compare zoo:{name}": ["-m", "hetsim", "compare", f"zoo:{name}"]
+        for name in ("inception_v1", "densenet121")
+    },
     "hetsim compare zoo:squeezenet --platform laptop": [
         "-m", "hetsim", "compare", "zoo:squeezenet", "--platform", "laptop",
     ],

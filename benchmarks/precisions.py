@@ -34,7 +34,7 @@ UNEXPLAINED = "NO REASON KNOWN"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One network on one device, in seconds; None where the device does not take it."""
+    """One network on one device, in seconds; None where the device does not support it."""
 
     device: str
     network: str

@@ -88,10 +88,24 @@ class DeviceUnavailable(UsageError):
     device: str = field(default="", kw_only=True)
 
 
+@dataclass(eq=False, repr=False)
 class InvalidInput(HetsimError):
-    """File or value from the user that cannot be used."""
+    """File or value from the user that cannot be used.
+
+    Attributes
+    ----------
+    missing : bool
+        The file or the name does not exist: then the exit code is that of ``UsageError``.
+    """
 
     exit_code = 3
+
+    missing: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        HetsimError.__post_init__(self)
+        if self.missing:
+            vars(self)["exit_code"] = UsageError.exit_code
 
 
 class ModelError(InvalidInput):

@@ -1,4 +1,4 @@
-"""What-if answer of a platform beside its present answer."""
+"""Answer of a platform with what-if changes beside its present answer."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Beside:
 
     @property
     def moved(self) -> tuple[str, ...]:
-        """Which decisions are others: strategy, devices, subgraphs, limited_by."""
+        """Changed decisions: strategy, devices, subgraphs, limited_by."""
         was, now = self.was, self.now
         if was.plan is None or now.plan is None:
             return ()

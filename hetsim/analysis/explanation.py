@@ -333,7 +333,7 @@ def explain(
     strategies: Sequence[str] = REPLANNERS,
     tell: Callable[[str], None] | None = None,
 ) -> Explanation:
-    """Return what bounds `plan`, and which three changes would help most.
+    """Return the bottleneck of `plan` and the three most helpful changes.
 
     Tried are: every subgraph of the critical path on every other device; twice the bandwidth of
     every link; kernels twice as fast on every device; and the ops that a device lacks. For the

@@ -20,7 +20,8 @@ from hetsim.analysis.sureness import (
 )
 from hetsim.core import checks
 from hetsim.core.progress import each, part
-from hetsim.core.result import Result
+from hetsim.core.result import Result, short
+from hetsim.core.units import format_seconds
 from hetsim.cost import DEFAULT_COST
 from hetsim.cost.kernels.as_floats import executed_dtype, mostly_integers
 from hetsim.errors import UsageError, all_refused, nearest
@@ -49,11 +50,11 @@ STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
 }
 """Strategies that are tried on each platform where none is named: those that search nothing."""
 
-PLANNING = 0.9
-"""About the part of the time in which platforms are priced and planned for."""
+READ, PLANNED = 0.2, 0.9
+"""About the parts of the time after which platforms are read, and planned for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PlatformRow:
     """The plan to take on one platform.
 
@@ -90,6 +91,12 @@ class PlatformRow:
     integer_only: tuple[str, ...] = ()
     interval: Interval | None = None
     fastest: float | None = None
+
+    def __repr__(self) -> str:
+        if self.cost_s is None:
+            return short(f"PlatformRow: {self.name}, {self.reason}")
+        used = ", ".join(f"{name} {kind}" for name, kind in self.precisions.items())
+        return short(f"PlatformRow: {self.name}, {format_seconds(self.cost_s)} on {used}")
 
     @property
     def platform(self) -> Platform:
@@ -230,6 +237,9 @@ def _peers(feasible: Sequence[PlatformRow]) -> tuple[PlatformRow, ...]:
 
 @checks.takes(
     model=checks.instance("hetsim.graph.model:Model"),
+    platforms=checks.sequence(
+        checks.either(checks.instance("hetsim.hardware.spec:Platform"), checks.path)
+    ),
     strategies=checks.sequence(checks.text),
     objective=checks.text,
     execute=checks.mapping(checks.text, checks.text),
@@ -288,7 +298,8 @@ def compare_platforms(
     Complexity: one ``Problem.of`` and one ``compare`` a platform.
     """
     check_objective(objective)
-    asked = load_catalog_platforms() if platforms is None else tuple(map(_loaded, platforms))
+    with part(0.0, READ, "reading the catalog" if platforms is None else ""):
+        asked = load_catalog_platforms() if platforms is None else tuple(map(_loaded, platforms))
     if not asked:
         raise UsageError("no platform to compare", hint="name one, e.g. rock-5b")
     names = tuple(dict.fromkeys(STRATEGIES[objective] if strategies is None else strategies))
@@ -301,7 +312,7 @@ def compare_platforms(
     execute, runtime = execute or {}, runtime or {}
     _check_that_some_can(asked, execute, runtime)
     rows: list[PlatformRow] = []
-    with part(0.0, PLANNING):
+    with part(READ, PLANNED):
         for platform in each(asked, lambda platform: platform.name):
             chosen = that_can(platform, runtime, has_runtime)
             problem = Problem.of(
@@ -321,7 +332,7 @@ def compare_platforms(
                 bounded=False,
             )
             rows.append(_row(found))
-    with part(PLANNING, 1.0, f"{samples} samples"):
+    with part(PLANNED, 1.0, f"{samples} samples"):
         rows = _sampled(rows, objective, 0 if pessimistic else samples, seed)
     rows.sort(key=lambda row: np.inf if row.cost_s is None else row.cost_s)
     drawn = samples if any(row.interval is not None for row in rows) else 0

@@ -40,7 +40,7 @@ def shares_something(platform: Platform | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Sustaining:
-    """One problem, and what its devices take where others draw on their memory.
+    """One problem, and the times of its devices with shared memory bandwidth.
 
     What is priced for one plan is known for the next.
 

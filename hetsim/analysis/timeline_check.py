@@ -1,4 +1,4 @@
-"""``check_timeline``: whether a timeline obeys the rules, told without the clock's code."""
+"""``check_timeline``: check of a timeline against the rules, independent of the clock's code."""
 
 from __future__ import annotations
 

@@ -87,8 +87,7 @@ class _Helped(click.Command):
         """The rank of an option, its group, and whether it is common."""
         if not isinstance(param, click.Option):
             return -1, "", True
-        option = max(param.opts, key=len)
-        name = RENAMED.get(option, option).removeprefix("--")
+        name = max(param.opts, key=len).removeprefix("--")
         rank, title, common = _PLACES[name]
         return rank, title, common and name not in self.rare
 
@@ -126,7 +125,7 @@ class _Helped(click.Command):
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """Where a verb lives (``module:attribute``), its one line in the help, and the title above."""
+    """Home of a verb (``module:attribute``), its line in the help, and the title of its section."""
 
     home: str
     summary: str
@@ -140,8 +139,8 @@ class _Group(_Helped, click.Group):
         """Find the verb, or fail with the nearest name."""
         name, verbs = args[0], self.list_commands(ctx)
         if not ctx.resilient_parsing and name not in verbs and not name.startswith("-"):
-            hint = closest(name, verbs) or f"{ctx.command_path} --help lists them"
-            raise click.UsageError(f"no command '{name}'; {hint}", ctx)
+            hint = closest(name, verbs)
+            raise click.UsageError(f"no command '{name}'" + (f"; {hint}" if hint else ""), ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -191,12 +190,12 @@ class LazyGroup(_Group):
 
 
 _INSTEAD = {
-    "--platform": "call hetsim once a platform",
+    "--platform": "call hetsim once for each platform",
     "--strategy": "`hetsim compare` takes several",
     "--method": "`--method all` compares them",
     "--priority": "write all devices in one list, e.g. npu,gpu,cpu",
 }
-"""What a user may have meant who gives one of these twice."""
+"""Hints for options that are given twice."""
 
 
 class Command(_Helped):

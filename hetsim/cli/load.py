@@ -80,6 +80,8 @@ def put(error: HetsimError, file: str, place: YamlPath) -> None:
     line = f"{source.shown}:{source.line(place)}"
     error.where = line if error.where is None else f"{line}: {error.where}"
     error.args = (str(error),)
+    # What a file names wrongly is wrong in the file.
+    vars(error).pop("exit_code", None)
 
 
 def _of_deployment(error: HetsimError, deployment: Deployment, file: str) -> Place | None:

@@ -1,4 +1,4 @@
-"""The program ``hetsim``: finds the verb, and turns whatever goes wrong into one line."""
+"""The program ``hetsim``: its verbs, their help, and errors as one line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hetsim.cli.invocation import COMPLETION, Invocation, one_line
 from hetsim.cli.options.common import common_options
 from hetsim.core.process import ENDING
 from hetsim.core.room import out_of_room
-from hetsim.errors import HetsimError, UsageError, closest
+from hetsim.errors import HetsimError, ModelError, UsageError, closest
 from hetsim.version import __version__
 
 
@@ -167,6 +167,11 @@ class App(LazyGroup):
         """Find the verb: of words that named an old one, or of a model alone, what they ask."""
         invocation = ctx.obj
         words = _as_now(args, None if ctx.resilient_parsing else invocation)
+        file = words is args and not args[0].startswith("-") and {".", os.sep} & set(args[0])
+        if file and not ctx.resilient_parsing:
+            from hetsim.core.files import no_such_file
+
+            raise no_such_file(ModelError, args[0])
         if words is not args:
             invocation.command = (*invocation.command[: -len(args)], *words)
         return super().resolve_command(ctx, words)
@@ -302,6 +307,7 @@ def _unwritten(invocation: Invocation, error: OSError) -> int:
 
 def _usage(error: click.ClickException) -> str:
     message = error.format_message().rstrip(".")
+    message = message.replace("is not a valid integer range", "is not a whole number")
     of = error.param.type if isinstance(error, click.BadParameter) and error.param else None
     if isinstance(of, click.Choice):
         # What click says ends in all choices; the nearest is what was meant.

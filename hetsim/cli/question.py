@@ -41,13 +41,13 @@ def read_model(source: str) -> Model:
 
 def read_platform(*, as_it_is: bool = False) -> Platform:
     """Platform of the command line, changed by --what-if and --without unless `as_it_is`."""
-    from hetsim.hardware.catalog import load_platform, platform_names
+    from hetsim.hardware.catalog import load_platform
 
     platform = current().platform
     if platform is None:
         raise UsageError(
             "no platform is given",
-            hint=f"give --platform with a YAML file or one of: {', '.join(platform_names())}",
+            hint="give --platform with a YAML file or a name that 'hetsim devices list' shows",
         )
     read = load_platform(platform, current().runtime or None)
     if as_it_is or not supposed():

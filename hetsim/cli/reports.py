@@ -249,6 +249,7 @@ def _at_other_rates(
             options=files,
             gone=gone,
             own=start,
+            answer=service,
             tell=tell,
         )
     row["leave"] = plain(join([*without(invocation.command, "recommend"), "--out", str(out)]))

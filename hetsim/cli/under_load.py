@@ -256,7 +256,7 @@ def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
 
 
 def settings() -> Asked:
-    """How models are read, priced and planned, by the options."""
+    """Settings for reading, pricing and planning models, by the options."""
     from hetsim.cost import DEFAULT_COST
     from hetsim.simulation.service.resolution import Asked
 

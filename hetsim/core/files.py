@@ -15,13 +15,15 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader, BufferedWriter, FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
-from hetsim.errors import UsageError, nearest
+from hetsim.errors import InvalidInput, UsageError, nearest
+
+Invalid = TypeVar("Invalid", bound=InvalidInput)
 
 THREADS = "use --executor threads"
 
@@ -37,15 +39,24 @@ def need(module: str, what: str, instead: str = "use Linux or macOS, or WSL on W
         ) from None
 
 
+def no_such_file(
+    kind: Callable[..., Invalid], path: str | os.PathLike[str], where: str | None = None
+) -> Invalid:
+    """Return the error of this kind for a file that does not exist, with the nearest name."""
+    hint = siblings(Path(path))
+    return kind("no such file", where=where or os.fspath(path), hint=hint, missing=True)
+
+
 def siblings(path: Path, suffix: str = "") -> str:
     """Return the hint for a file that does not exist: the nearest name with `suffix` beside it."""
     folder = path if path.is_dir() else path.parent
     suffix = suffix or path.suffix
     try:
-        names = [entry.name for entry in folder.iterdir() if entry.suffix == suffix]
+        names = [one.name for one in folder.iterdir() if suffix in ("", one.suffix)]
     except OSError:
         return f"the folder '{folder}' does not exist"
-    return nearest(path.name, names) if names else f"there is no {suffix} file in '{folder}'"
+    kind = f"{suffix} file" if suffix else "file"
+    return nearest(path.name, names) if names else f"there is no {kind} in '{folder}'"
 
 
 def open_flags(*names: str) -> int:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hetsim.core import checks
-from hetsim.core.text import cut, plain
+from hetsim.core.text import plain
 
 if TYPE_CHECKING:
     import pandas
@@ -70,14 +70,14 @@ def short(*lines: str) -> str:
     'Platform laptop\\ncpu, gpu'
     """
     kept = [plain(line) for line in lines[:REPR_LINES] if line]
-    each = REPR_MOST // max(len(kept), 1) - len(" ... ") - 1
-    spare = sum(max(each - len(line), 0) for line in kept)
-    shown = []
-    for line in kept:
-        room = each + max(spare, 0) if len(line) > each else each
-        shown.append(cut(line, room))
-        spare -= max(len(shown[-1]) - each, 0)
-    return "\n".join(shown)
+    left = REPR_MOST - len(kept)
+    # The shortest first: what they leave is for the longer ones.
+    for waiting, at in enumerate(sorted(range(len(kept)), key=lambda k: len(kept[k]))):
+        room = left // (len(kept) - waiting)
+        if len(kept[at]) > room:
+            kept[at] = f"{kept[at][: room - 4].rsplit(' ', 1)[0]} ..."
+        left -= len(kept[at])
+    return "\n".join(kept)
 
 
 def _views() -> Any:

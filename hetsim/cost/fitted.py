@@ -1,4 +1,4 @@
-"""Cost model ``fitted``: kernels by figures that were fitted to measurements of devices."""
+"""Cost model ``fitted``: kernel times by figures fitted to measurements of devices."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Fitted:
     )
 
     def of_works(self, works: Sequence[Work], likely: Likely | None = None) -> Fitted:
-        """Return the cost model for a graph of which a device takes `works`. O(V)."""
+        """Return the cost model for a graph with the works that a device runs. O(V)."""
         weights: dict[str, int] = {}
         for work in works:
             stored = work.integer_bytes
@@ -69,11 +69,11 @@ class Fitted:
     def figures(
         self, device: DeviceSpec, graph: Graph, works: Sequence[Work]
     ) -> KernelFigures | None:
-        """Return the figures by which `device` does most of `graph`; see ``model_figures``."""
+        """Return the figures for most of `graph` on `device`; see ``model_figures``."""
         return model_figures(device, graph, works)
 
     def likely(self, graph: Graph, figures: KernelFigures | None, batch: int = 1) -> Likely | None:
-        """Return what the kin of `figures` say of `graph`; see ``said_by_kin``."""
+        """Return the prediction for `graph` by the family of `figures`; see ``said_by_kin``."""
         return None if figures is None else said_by_kin(graph, figures, batch)
 
     def estimate(self, device: DeviceSpec, kernel: Kernel) -> Estimate:

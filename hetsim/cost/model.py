@@ -1,4 +1,4 @@
-"""What a cost model is: a kernel on a device in, an estimate out."""
+"""Cost model interface: a kernel on a device in, an estimate out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hetsim.hardware.spec import DeviceSpec
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What one launch does: one node, or several fused ones.
+    """Work of one launch: one node, or several fused ones.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Predicted time of one kernel, and what it is made of.
+    """Predicted time of one kernel and its components.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Estimate:
 
 
 class CostModel(Protocol):
-    """Anything that prices kernels; deterministic and free of state that changes."""
+    """Prices of kernels; deterministic and stateless."""
 
     def estimate(self, device: DeviceSpec, kernel: Kernel) -> Estimate:
         """Return the time of `kernel` on `device`."""
@@ -59,10 +59,10 @@ class CostModel(Protocol):
 
 @runtime_checkable
 class WholeModelCost(CostModel, Protocol):
-    """A cost model that also looks at the whole of what a device takes of a graph."""
+    """Cost model that also sees all nodes of a graph that a device runs."""
 
     def of_works(self, works: Sequence[Work], likely: Likely | None = None) -> CostModel:
-        """Return the cost model that prices kernels of a graph of which a device takes `works`.
+        """Return the cost model for a graph of which a device runs `works`.
 
         `likely` is what the device's kin say of the graph.
         """
@@ -71,14 +71,14 @@ class WholeModelCost(CostModel, Protocol):
     def figures(
         self, device: DeviceSpec, graph: Graph, works: Sequence[Work]
     ) -> KernelFigures | None:
-        """Return the figures by which most of a graph is priced; None: those of the datasheet.
+        """Return the figures for most of a graph; None: those of the datasheet.
 
         Their dispatch is what a subgraph costs, and their errors those of the prices.
         """
         ...
 
     def likely(self, graph: Graph, figures: KernelFigures | None, batch: int = 1) -> Likely | None:
-        """Return what the kin of `figures` say of a graph that takes `batch` samples at once.
+        """Return the prediction for a graph with `batch` samples by the family of `figures`.
 
         None where there is nothing that they could say it by.
         """

@@ -97,7 +97,7 @@ class Fused:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """One device and a cost model; it remembers what the graphs inside nodes cost."""
+    """Prices of one device and a cost model; graphs inside nodes are cached."""
 
     spec: DeviceSpec
     cost: CostModel
@@ -154,7 +154,7 @@ class Prices:
         seconds: Sequence[float],
         copies: Mapping[int, float],
     ) -> tuple[Fused, ...]:
-        """Return what the device runs as one kernel: its patterns, and what it joins, if it pays.
+        """Return the kernels that the device fuses: its patterns, and joins that save time.
 
         Those are the chains that it declares, and where its figures are of kernels what
         ``epilogues`` gives; where they say what joins, whether it pays or not. `seconds` are those
@@ -189,7 +189,7 @@ class Prices:
         return tuple(found)
 
     def copies(self, graph: Graph, support: Support) -> dict[int, float]:
-        """Return the seconds that nodes take more for what is copied between layouts.
+        """Return the extra seconds of nodes for layout conversions.
 
         Of a graph that the device runs as a whole: where a cut is, no more is copied than in
         it. Empty where the device's figures say of no blocks; see ``hetsim.cost.kernels.layouts``.
@@ -223,7 +223,7 @@ class Prices:
         return epilogues(graph, works, free, kinds, figures.joins)
 
     def loads(self, graph: Graph, support: Support) -> dict[int, float]:
-        """Return the seconds of nodes alone that share a DequantizeLinear, and of that: none.
+        """Return the seconds of nodes that share a DequantizeLinear, and of that: none.
 
         Each of them reads the integers, and converts as it loads. By figures for int8 those of all
         nodes that are priced by them.

@@ -1,4 +1,4 @@
-"""Which kernels a device makes of a graph with conversions, and what each of them does."""
+"""Kernels of a quantized graph on a device, and their work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOVES = frozenset({"data_movement", "gather_scatter"})
 
 @dataclass(frozen=True, slots=True)
 class KernelSet:
-    """Nodes that are one kernel, ascending, and the type of its arithmetic where not theirs."""
+    """Nodes that form one kernel, ascending, and the type of its arithmetic where not theirs."""
 
     nodes: tuple[int, ...]
     dtype: str | None
@@ -161,7 +161,7 @@ def _with_first_loads(
 
 
 def shared_loads(found: Quantized, sets: Sequence[KernelSet]) -> frozenset[int]:
-    """DequantizeLinear nodes that are no kernel: several read them, and convert as they load."""
+    """DequantizeLinear nodes without a kernel: their several readers convert while loading."""
     within = {v for one in sets for v in one.nodes}
     return frozenset(
         v
@@ -174,7 +174,7 @@ def shared_loads(found: Quantized, sets: Sequence[KernelSet]) -> frozenset[int]:
 def quantized_kernel(
     found: Quantized, works: Sequence[Work], nodes: Sequence[int], dtype: str | None
 ) -> Kernel:
-    """Return what one kernel of `nodes` does, conversions within it."""
+    """Return the kernel of `nodes`, with its conversions."""
     graph, inside = found.graph, set(nodes)
     core = [graph.nodes[v] for v in nodes if v not in found.conversions]
     done: list[Work] = []
@@ -210,7 +210,7 @@ def quantized_kernel(
 
 
 def in_integers(graph: Graph, node: Node, work: Work, *, last: bool) -> Work:
-    """Return the work of a float node with what integers add to it."""
+    """Return the work of a float node, with the extra work of integers."""
     if not work.flops or work.op_class in _MOVES:
         return work
     out = sum(graph.tensors[name].elements for name in node.writes)
@@ -223,7 +223,7 @@ def in_integers(graph: Graph, node: Node, work: Work, *, last: bool) -> Work:
 def around_floats(
     graph: Graph, nodes: Sequence[Node], works: Sequence[Work], inner: Container[str] = ()
 ) -> tuple[Work, ...]:
-    """Return the conversions of a kernel of floats whose neighbours have integers."""
+    """Return the conversions of a float kernel with integer neighbours."""
     if not any(work.flops or work.read_bytes or work.write_bytes for work in works):
         return ()
     made = {name for node in nodes for name in node.writes}
@@ -305,7 +305,7 @@ class _Bytes:
 
 
 def composite_dtype(found: Quantized, spec: DeviceSpec, nodes: Sequence[int]) -> str | None:
-    """The type in which a composite is computed, where it is a quantized unit."""
+    """Type in which a composite is computed, where it is a quantized unit."""
     for v in nodes:
         node = found.graph.nodes[v]
         if op_key(node) not in _CONVERSIONS:

@@ -1,4 +1,4 @@
-"""Cost models by name, those of other packages too, and the checks of these."""
+"""Cost models by name, also of other packages, with checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUP = "hetsim.cost_models"
 
 
 def watched(model: CostModel, name: str) -> CostModel:
-    """Return `model`, asked so that it raises no error but hetsim's and gives what it must."""
+    """Return `model` with checked results that raises only hetsim's errors."""
     if isinstance(model, WholeModelCost):
         return _Whole(model, name)
     return _Watched(model, name)
@@ -82,7 +82,7 @@ _MODELS: Mapping[str, Callable[[], CostModel]] = {"fitted": Fitted, "roofline": 
 
 
 def cost_models() -> tuple[str, ...]:
-    """Names of the cost models, those of other packages among them, sorted."""
+    """Names of the cost models, also of other packages, sorted."""
     return tuple(sorted({*_MODELS, *plugin_names(GROUP)}))
 
 

@@ -12,7 +12,7 @@ from hetsim.hardware.spec import DeviceSpec
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """The larger of arithmetic time and memory time, plus one launch.
+    """Larger of arithmetic time and memory time, plus one launch.
 
     Arithmetic of a member runs at the device's dense peak for its element type times the
     efficiency of its op class; a type without a peak runs at that of the narrowest type that
@@ -62,7 +62,7 @@ class Roofline:
 
 
 def instead(device: DeviceSpec, dtype: str) -> str:
-    """The stated type that stands for one without a peak."""
+    """Stated type that replaces one without a peak."""
     rates = device.flops_per_s
     bits = ITEM_BITS.get(dtype, 0)
     wider = [
@@ -77,7 +77,7 @@ def instead(device: DeviceSpec, dtype: str) -> str:
 
 
 def scale(device: DeviceSpec, work: Work) -> float:
-    """Bytes an element where it runs over bytes an element in the graph."""
+    """Bytes per element where it runs over bytes per element in the graph."""
     executed = device.execution_dtype.get(work.dtype)
     if executed is None:
         narrow = ITEM_BITS.get(work.dtype, 0)

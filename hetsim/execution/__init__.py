@@ -1,1 +1,1 @@
-"""A plan for real: the verb ``run`` and sessions, on Ray actors or threads."""
+"""Real execution of plans: the verb ``run`` and sessions, on Ray actors or threads."""

@@ -1,4 +1,4 @@
-"""Devices on the nodes of a cluster: what its file or a node offers, and versions that match."""
+"""Devices on the nodes of a cluster: offers of its file and nodes, and matching versions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Node:
 
     @property
     def offers(self) -> dict[str, Means]:
-        """The devices that it stands for."""
+        """Devices that the node offers."""
         return offers(self.resources, self.labels) if self.alive else {}
 
 
@@ -57,7 +57,7 @@ def offers(resources: Mapping[str, float], labels: Mapping[str, str]) -> dict[st
 
 
 def nodes_of(records: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
-    """Return what ``ray.nodes()`` gives as records, those that are alive first."""
+    """Return the nodes of ``ray.nodes()`` as records, living ones first."""
     nodes = [
         Node(
             record["NodeID"],
@@ -121,25 +121,25 @@ def not_offered(
     hint: str = "start a node with --resources='{{\"{}\": 1}}'",
     where: str | None = None,
 ) -> NotOffered:
-    """Return the error of devices that have no node to go to; blanks are filled by resources."""
+    """Return the error for devices without a node; resources fill the blanks."""
     names = [f"{RESOURCE_PREFIX}{device}" for device in devices]
     said = what.format(", ".join(f"'{name}'" for name in names))
     return NotOffered(said, where=where, hint=hint.format(names[0]), devices=tuple(devices))
 
 
 def used_up(devices: Sequence[str], where: str | None = None) -> NotOffered:
-    """Return the error of devices whose nodes are taken by others."""
+    """Return the error for devices whose nodes other jobs use."""
     return not_offered(
         devices,
-        "others have used up {} on every node that offers it",
-        "end what holds it, or start another node that offers it",
+        "other jobs use {} on every node that offers it",
+        "end them, or start another node that offers it",
         where,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What is installed where a process runs; None for what is not there."""
+    """Versions installed on a process's machine; None for missing ones."""
 
     python: str | None
     hetsim: str | None
@@ -153,7 +153,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not the same on a node."""
+    """Difference between a node and this process."""
 
     name: str
     here: str | None
@@ -167,22 +167,22 @@ class Difference:
 
 
 _SHOWN = {"code": "the source of hetsim", "machine": "the machine"}
-_BITS = "other kernels give other last bits"
+_BITS = "other CPU kernels may change the last bits"
 _RULES: Mapping[str, tuple[int | None, str]] = {
     # Parts of the version that must be equal, None for all of it; 0 for a note alone.
-    "hetsim": (None, "driver and actors speak to each other in hetsim's own records"),
-    "code": (None, "driver and actors speak to each other in hetsim's own records"),
+    "hetsim": (None, "driver and actors exchange hetsim's own records"),
+    "code": (None, "driver and actors exchange hetsim's own records"),
     "onnxruntime": (None, _BITS),
-    "python": (2, "Ray and pickled objects need one minor version"),
-    "ray": (None, "Ray's processes need one version"),
-    "numpy": (1, "arrays are pickled in another form"),
-    "onnx": (0, "actors take compiled bytes and do not read models with it"),
+    "python": (2, "Ray and pickled objects need the same minor version"),
+    "ray": (None, "Ray's processes need the same version"),
+    "numpy": (1, "the pickle format of arrays differs"),
+    "onnx": (0, "actors need it only for compiled bytes, not for models"),
     "machine": (0, _BITS),
 }
 
 
 def version_reader() -> Callable[[], dict[str, str | None]]:
-    """Return a function that tells what is installed where it is called.
+    """Return a function that reports the versions where it is called.
 
     Pickled by value, so that it also runs in a process that has another hetsim, or none.
     """
@@ -231,12 +231,12 @@ def own_versions() -> Versions:
 
 
 def versions_of(record: Mapping[str, str | None]) -> Versions:
-    """Return what a ``version_reader`` told."""
+    """Return the versions reported by a ``version_reader``."""
     return Versions(**{field.name: record.get(field.name) for field in fields(Versions)})
 
 
 def differences(here: Versions, there: Versions) -> tuple[Difference, ...]:
-    """Return what differs between two processes, those that refuse first."""
+    """Return the differences between two processes, refusing ones first."""
     one, other = asdict(here), asdict(there)
     found = [
         Difference(name, one[name], other[name], _refused(one[name], other[name], parts), why)
@@ -262,7 +262,7 @@ def check_versions(here: Versions, there: Versions, where: str) -> None:
 
 
 def advice(found: tuple[Difference, ...]) -> str:
-    """Return what to do about the differences that refuse."""
+    """Return the remedy for refusing differences."""
     steps: list[str] = []
     packages = [
         f"'{entry.name}=={entry.here}'"
@@ -271,7 +271,7 @@ def advice(found: tuple[Difference, ...]) -> str:
     ]
     names = {entry.name for entry in found if entry.refused}
     if "python" in names:
-        steps.append("use one minor version of Python everywhere")
+        steps.append("use the same minor version of Python everywhere")
     if packages:
         steps.append(f"pip install {' '.join(packages)} there")
     if names & {"hetsim", "code"}:
@@ -296,7 +296,7 @@ _EXTRA = re.compile(r"\('(.+?)'.* unexpected\)")
 
 @dataclass(frozen=True, slots=True)
 class NodeType:
-    """One kind of node that the file starts."""
+    """Kind of node that the file starts."""
 
     name: str
     least: int
@@ -316,7 +316,7 @@ class ClusterFile:
 
 
 def read_cluster_file(given: str) -> tuple[ClusterFile | None, tuple[InvalidInput, ...]]:
-    """Read the file at the path `given`: what it says, or everything that is wrong with it."""
+    """Read the file at the path `given`: its content, or all of its errors."""
     try:
         source = read_yaml(Path(given), given, holds="a Ray cluster")
     except PlatformError as error:
@@ -460,7 +460,7 @@ SERVED: frozenset[State] = frozenset({"node", "unstated", "anywhere"})
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Where the actor of a device goes."""
+    """Node type for the actor of a device."""
 
     device: str
     state: State
@@ -468,7 +468,7 @@ class Seat:
 
 
 def seats_of_file(cluster: ClusterFile, devices: Sequence[str] | None) -> tuple[Seat, ...]:
-    """Return where the file has a node for each device, or for each device that it names."""
+    """Return the file's node for each device, or for each device that it names."""
     started = [kind for kind in cluster.node_types if kind.least > 0]
     every = sorted({device for kind in cluster.node_types for device in kind.offers})
     unstated = [kind for kind in started if not kind.stated]
@@ -489,7 +489,7 @@ def seats_of_file(cluster: ClusterFile, devices: Sequence[str] | None) -> tuple[
 
 
 def strangers(cluster: ClusterFile, devices: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return (node type, device) for what the file offers and the platform does not have."""
+    """Return (node type, device) for offers without a device of the platform."""
     return tuple(
         (kind.name, device)
         for kind in cluster.node_types
@@ -499,7 +499,7 @@ def strangers(cluster: ClusterFile, devices: Sequence[str]) -> tuple[tuple[str, 
 
 
 def refuse_unserved(seats: Sequence[Seat], where: str) -> None:
-    """Raise where some device has no node."""
+    """Raise an error where a device has no node."""
     states = {seat.device: seat.state for seat in seats if seat.state not in SERVED}
     if not states:
         return
@@ -515,5 +515,5 @@ def refuse_unserved(seats: Sequence[Seat], where: str) -> None:
     missing = [device for device, state in states.items() if state != "full"]
     error = not_offered(missing, "no node offers {}", where=where)
     if not any(seat.nodes for seat in seats):
-        error = replace(error, hint=f"{error.hint}, or offer no '{RESOURCE_PREFIX}...' at all")
+        error = replace(error, hint=f"{error.hint}, or remove all '{RESOURCE_PREFIX}...'")
     raise error

@@ -1,4 +1,4 @@
-"""Plans and workloads for real, with devices and links that take their modelled time."""
+"""Emulation: real plans and workloads on devices and links slowed to their modelled times."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class RealTimePlayer:
-    """Subgraphs run on devices; they and values wait here as long as devices and links would take.
+    """Player that delays subgraphs and values by the modelled times of devices and links.
 
     `events` is what the transport posts into, `timeout_s` of loading, and again of playing.
     ``wall_s`` has, by request of the last play, real seconds to its end; ``longest_s``, by subgraph
@@ -173,7 +173,7 @@ _MESSAGE_S = 0.2
 
 @dataclass(frozen=True)
 class Emulation:
-    """What a plan took in real time, beside what the virtual clock says of it (`predicted`).
+    """Measured times of a plan beside those of the virtual clock (`predicted`).
 
     `time_scale`: real seconds that a virtual second lasts; `wall_s`: by request, all of which come
     at once, real seconds until its last output is on the host; `overrun_s`: the most real seconds
@@ -221,7 +221,7 @@ def emulate(
     """
     check_how(executor, address, timeout_s)
     if time_scale is not None and not (time_scale > 0 and math.isfinite(time_scale)):
-        raise UsageError(f"time_scale is {time_scale:g}", hint="give a positive number")
+        raise UsageError(f"time_scale is {time_scale:g}", hint="use a positive number")
     model = model_of(plan)
     from hetsim.execution.session import crossing_bytes
     from hetsim.execution.weights import staged

@@ -1,4 +1,4 @@
-"""A plan made ready to run: subgraphs as ONNX, the steps that devices take, inputs and outputs."""
+"""Executable plan: subgraphs as ONNX, steps of devices, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What the steps of a plan depend on, of one subgraph."""
+    """Subgraph as the steps of a plan see it."""
 
     device: str
     inputs: tuple[str, ...]
@@ -33,7 +33,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a device runs in one call: some of its subgraphs (`parts`, by index), one after the
+    """Call of a device: some of its subgraphs (`parts`, by index), one after the
     other.
 
     It `receives` model inputs and what other devices made, `sends` what others read and outputs of
@@ -146,7 +146,7 @@ def _fuse(parts: Sequence[Part], maker: Mapping[str, int]) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One subgraph as a device gets it."""
+    """Subgraph as sent to a device."""
 
     group: int
     about: str
@@ -158,7 +158,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What an executor needs of a plan; free of the plan and the model.
+    """Executable form of a plan, without the plan and the model.
 
     `code` and `extents` (pieces of weights files below `weights_dir`) are by device; `outputs`
     those of the model that some step makes. Steps of `replicas` follow one another; `deal` is the
@@ -175,7 +175,7 @@ class Program:
     beside: bool = False
 
     def only(self, device: str) -> Program:
-        """Return what one device needs of it."""
+        """Return one device's part of it."""
         return replace(self, code={device: self.code[device]}, replicas=())
 
     def extents(self, device: str) -> tuple[Extent, ...]:
@@ -204,13 +204,13 @@ def roundings_of(plan: Plan) -> tuple[Rounding, ...]:
     if any(other != found[0] for other in found):
         raise UsageError(
             f"the replicas of the plan '{plan.strategy}' round in different ways",
-            hint="run one of them alone, a plan of plan.replicas, or in the graph's own types",
+            hint="run one of them alone (plan.replicas), or use the graph's own types",
         )
     return found[0]
 
 
 def tolerance_of(plan: Plan) -> float:
-    """Return how far outputs may be off where `plan` runs, over their largest magnitude."""
+    """Return the tolerance of outputs of `plan`, relative to their largest magnitude."""
     from hetsim.device.registry import tolerance
 
     platform = plan.problem.platform
@@ -278,7 +278,7 @@ def assemble(
     unmade = [name for name in model.graph.outputs if name not in made and name not in given]
     if unmade:
         # A request would wait for it without end.
-        raise AssertionError(f"no subgraph makes output '{unmade[0]}' of {model.source}")
+        raise AssertionError(f"no subgraph computes output '{unmade[0]}' of {model.source}")
     return Program(
         steps=tuple(steps),
         code={device: tuple(entries) for device, entries in code.items()},
@@ -319,7 +319,7 @@ def check_wait(what: str, seconds: float) -> None:
     """Raise UsageError for a time that no thread can wait for."""
     checks.real(seconds, what)
     if not 0 < seconds <= threading.TIMEOUT_MAX:
-        raise UsageError(f"{what} is {seconds:g} s", hint="give a positive number of seconds")
+        raise UsageError(f"{what} is {seconds:g} s", hint="use a positive number of seconds")
 
 
 def model_of(plan: Plan) -> Model:

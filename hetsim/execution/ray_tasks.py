@@ -1,4 +1,4 @@
-"""Chunks of work as Ray tasks: a few in flight a core, whoever fails asked again."""
+"""Chunks of work as Ray tasks: a few in flight per core, failed ones retried."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WAIT_S = 1.0
 
 
 class Work(Protocol[Chunk, Taken]):
-    """What there is to do, told as it goes on."""
+    """Work to distribute, with callbacks for its progress."""
 
     def take(self, cores: int) -> Chunk | None:
         """Return the next chunk; None where there is none at the moment."""
@@ -100,9 +100,9 @@ def spread(
         except RayError as error:
             said = str(error).strip().partition("\n")[0]
             raise out_of_store(error, "what the work shares") or ClusterError(
-                f"the Ray that the work is spread over is lost: {said}",
+                f"the Ray that runs the work is lost: {said}",
                 where=address,
-                hint="run it again: what is done is kept",
+                hint="run it again: finished work is kept",
             ) from error
         finally:
             for each in flying if connection.losing.error is None else ():

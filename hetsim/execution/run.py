@@ -1,4 +1,4 @@
-"""Verb ``run``: a plan for real, its outputs held against those of the whole model."""
+"""Verb ``run``: real execution of a plan, its outputs compared with the whole model's."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """How far an output is from its reference.
+    """Deviation of an output from its reference.
 
     `max_abs` is the largest difference over elements that are finite in both, `max_rel` that over
     the largest magnitude of the reference, `lost` how many elements are finite in the reference
@@ -51,14 +51,14 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether outputs are what they should be."""
+    """Comparison of outputs with the reference."""
 
     bitwise_equal: bool
     mismatches: tuple[str, ...]
 
 
 def judged(found: Mapping[str, Any], reference: Mapping[str, Any], tolerance: float) -> Verdict:
-    """Hold `found` against `reference`.
+    """Compare `found` with `reference`.
 
     `tolerance`: how far an element of a float array may be off, over the largest magnitude of its
     reference; 0 allows nothing but the same bits.
@@ -124,7 +124,7 @@ def differences(found: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple
         what = difference(found[name], wanted) if name in found else "it is missing"
         if what is not None:
             told.append(f"{name} ({what})")
-    told.extend(f"{name} (it is not wanted)" for name in found if name not in reference)
+    told.extend(f"{name} (unexpected)" for name in found if name not in reference)
     return tuple(told)
 
 
@@ -184,7 +184,7 @@ def _array_difference(found: NDArray[Any], wanted: NDArray[Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """How far outputs are from those of the whole model with ONNX Runtime's default options.
+    """Deviation of outputs from the whole model's with ONNX Runtime's default options.
 
     Attributes
     ----------
@@ -202,7 +202,7 @@ class Plain:
 
 @dataclass(frozen=True, repr=False)
 class Run(Result):
-    """What a plan computed.
+    """Result of a run.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A plan kept ready: many requests in flight, on devices that may fail."""
+"""Session: a loaded plan with many requests in flight, on devices that may fail."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def opened(
     replan: Replan | None = None,
     log: RunLog | None = None,
 ) -> Iterator[SessionLoop]:
-    """Give a loop whose devices are ready; all of it ends with the context."""
+    """Loop with ready devices; all of it ends with the context."""
     widths = {**dict.fromkeys(program.code, 1), **streams}
     with transports(executor, address, room_bytes, widths, policy.timeout_s) as connect:
         loop = SessionLoop(program, connect, widths, policy, replan, log)
@@ -249,12 +249,12 @@ class Session:
 
     @property
     def recoveries(self) -> tuple[Recovery, ...]:
-        """Failures that were got over, in order."""
+        """Recovered failures, in order."""
         return self._loop.recoveries
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What happened for real, in seconds since the first request; empty without `trace`."""
+        """Real events, in seconds since the first request; empty without `trace`."""
         return self._log.events(_about(self.plan))
 
     @property

@@ -1,4 +1,4 @@
-"""Weights of a model in files that all processes of a run map, sent to nodes without them."""
+"""Weights of a model in files that all processes of a run map, and transfer to nodes."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def _entered(lasting: contextlib.ExitStack) -> Path:
         except OSError as error:
             failure = error
     raise out_of_room(failure, base, hint=ROOM) or ExecutionError(
-        f"no folder for the weights can be made: {failure.strerror or failure}",
+        f"cannot create a folder for the weights: {failure.strerror or failure}",
         where=str(base),
-        hint="set HETSIM_CACHE_DIR to a folder that is writable",
+        hint="set HETSIM_CACHE_DIR to a writable folder",
     ) from failure
 
 
@@ -85,7 +85,7 @@ def staged(model: Model) -> Iterator[Model]:
             needed = sum(map(bytes_of, large))
             short = out_of_room(error, file, needed_bytes=needed, hint=ROOM)
             raise short or ExecutionError(
-                f"the weights cannot be written: {error.strerror or error}",
+                f"cannot write the weights: {error.strerror or error}",
                 where=str(file),
                 hint=ROOM,
             ) from error
@@ -229,10 +229,10 @@ class WeightsStore:
                 stream.seek(offset)
                 return stream.write(data.data)
         except OSError as error:
-            hint = "set HETSIM_CACHE_DIR on that node to a folder that has room"
+            hint = "set HETSIM_CACHE_DIR on that node to a folder with free space"
             short = out_of_room(error, file, needed_bytes=data.nbytes, hint=hint)
             raise short or ExecutionError(
-                f"the weights cannot be written: {error.strerror or error}",
+                f"cannot write the weights: {error.strerror or error}",
                 where=str(file),
                 hint=hint,
             ) from error
@@ -253,7 +253,7 @@ class _Held:
 
 
 class Shipments:
-    """Which pieces of the weights the nodes of a session have."""
+    """Pieces of the weights on the nodes of a session."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

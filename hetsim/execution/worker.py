@@ -1,4 +1,4 @@
-"""A device at work: it holds its compiled subgraphs and, by request, the values between calls."""
+"""Worker of a device: compiled subgraphs and, by request, the values between calls."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class DeviceWorker:
         self._values.pop((version, request), None)
 
     def freeze(self) -> None:
-        """Answer no call any more, until ``cancel``: what a device that hangs looks like."""
+        """Stop answering calls until ``cancel``, as a hanging device."""
         self._going.clear()
 
     def cancel(self) -> None:
@@ -124,7 +124,7 @@ class DeviceWorker:
 
 
 def error_of_device(error: BaseException, device: str) -> ExecutionError:
-    """Return an error of a device as an ExecutionError; a lack of room is told apart."""
+    """Return an error of a device as an ExecutionError; OutOfRoom keeps its type."""
     if isinstance(error, ExecutionError):
         return error
     where = f"device '{device}'"

@@ -193,5 +193,9 @@ def read_source(source: str) -> tuple[str, OnnxFile]:
         name = source.removeprefix(_ZOO)
         return name, read_onnx(zoo.materialise(name))
     if source in zoo.names() and not os.path.lexists(source):
-        raise ModelError("no such file", where=source, hint=f"did you mean '{_ZOO}{source}'?")
+        hint = f"did you mean '{_ZOO}{source}'?"
+        raise ModelError("no such file", where=source, hint=hint, missing=True)
+    if source.endswith((".yaml", ".yml", ".json")) and os.path.isfile(source):
+        what = "a model is an ONNX file, and this is YAML or JSON"
+        raise ModelError(what, where=source, hint=f"'hetsim inspect {source}' shows what it is")
     return Path(source).stem, read_onnx(Path(source))

@@ -96,7 +96,7 @@ def load_kin(name: str) -> Kin:
 
 
 def offers(name: str) -> tuple[Offer, ...]:
-    """Return what can be bought or rented to have a device or platform of the catalog.
+    """Return the offers, to buy or to rent, of a device or platform of the catalog.
 
     First what is sold or rented as `name`, then products that it is part of. A platform without
     either that consists of devices for sale has one offer: the sum of their prices. Empty where

@@ -68,7 +68,7 @@ def has_runtime(spec: DeviceSpec, runtime: str) -> bool:
 def that_can(
     platform: Platform, asked: Mapping[str, str], can: Callable[[DeviceSpec, str], bool]
 ) -> dict[str, str]:
-    """Return by device what `asked` says of it, where the platform has such a device that can.
+    """Return the choice of `asked` for each device of the platform that supports it.
 
     `EVERY` stands for all devices, ``gpu`` for all of ``gpu.0``, ``gpu.1``; what comes later goes
     before what came earlier. O(devices).

@@ -333,7 +333,7 @@ def _with_capacity(problem: Problem, capacity_bytes: Mapping[str, int]) -> Probl
         missing = [name for name in problem.devices if name not in capacity_bytes]
         if missing:
             raise UsageError(
-                f"{problem.name} has no memory capacities, and {missing[0]} has no given one",
+                f"{problem.name} has no memory capacities, and {missing[0]} is given none",
                 hint="give capacity_bytes of every device",
             )
     held = list(problem.capacity_bytes or (0,) * len(problem.devices))

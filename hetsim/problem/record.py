@@ -140,7 +140,7 @@ def evidence_record(one: Evidence) -> Record:
 
 
 def here_record(here: Measured) -> Record:
-    """Return what measurements of networks by the user gave a device."""
+    """Return the factor and errors of the user's measurements on a device."""
     return {
         "networks": here.networks,
         "factor": here.factor,

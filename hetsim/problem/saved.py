@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from hetsim.core import checks
-from hetsim.core.files import read_regular
+from hetsim.core.files import no_such_file, read_regular
 from hetsim.errors import InvalidInput, NotInstalled, PlanError, PluginError, UsageError
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
@@ -58,6 +58,8 @@ def load_plan(
     where = os.fspath(source)
     try:
         text = read_regular(source).decode("utf-8")
+    except FileNotFoundError:
+        raise no_such_file(PlanError, source) from None
     except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else "not a text file"
         raise PlanError(f"cannot read: {what}", where=where, hint="use a saved plan.json") from None

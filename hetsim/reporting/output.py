@@ -34,7 +34,7 @@ OWN_FILES = (
 
 
 def check_folder(folder: Path, *, force: bool) -> None:
-    """Raise UsageError where `folder` is no folder, or not empty.
+    """Raise UsageError where `folder` is a file, or not empty.
 
     Called before the work as well as by ``write_folder``: a user learns of it at once.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import import_module
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hetsim.execution.run import Run
     from hetsim.partitioning.partition import Partition
     from hetsim.problem.plan import Plan
-    from hetsim.problem.timeline import Timeline
+    from hetsim.problem.timeline import Event, Timeline
     from hetsim.provisioning.rates.answer import Availability, Survived
     from hetsim.simulation.service.service import Service
     from hetsim.sweeping.verb import Swept
@@ -102,12 +102,12 @@ def _timeline_printed(timeline: Timeline) -> RenderableType:
     return simulation_report(*_played(timeline))
 
 
-def _timeline_pictures(timeline: Timeline) -> Record:
+def _timeline_pictures(timeline: Timeline, real: Sequence[Event] = ()) -> Record:
     from hetsim.reporting.pages.subgraphs import plans_picture
     from hetsim.reporting.pages.timeline_of_trace import pictures_of
 
     plan = _played(timeline)[0]
-    return {**pictures_of([(plan.strategy, plan, timeline)]), **plans_picture([plan])}
+    return {**pictures_of([(plan.strategy, plan, timeline)], real), **plans_picture([plan])}
 
 
 def _run_record(run: Run) -> Record:
@@ -124,13 +124,6 @@ def _run_printed(run: Run) -> RenderableType:
 
 def _plan_record(plan: Plan) -> Record:
     return Record(json.loads(plan.to_json()))
-
-
-def _plan_printed(plan: Plan) -> RenderableType:
-    from hetsim.reporting.tables.plan import groups_table
-    from hetsim.reporting.words.console import bold, stack
-
-    return stack([bold(verdict_of(_plan_record(plan)))], groups_table(plan.problem, plan.groups))
 
 
 def _cut(plan: Plan) -> str:
@@ -259,7 +252,13 @@ VIEWS: Mapping[str, View] = {
     "Placement": View(
         _lazy("tables.place:place_record"), _lazy("tables.place:place_report"), "rows"
     ),
-    "Plan": View(_plan_record, _plan_printed, "groups", _plan_pictures, lambda plan: _cut(plan)),
+    "Plan": View(
+        _plan_record,
+        _lazy("tables.plan:plan_report"),
+        "groups",
+        _plan_pictures,
+        lambda plan: _cut(plan),
+    ),
     "PlatformComparison": View(
         _lazy("tables.platforms:platforms_record"),
         _lazy("tables.platforms:platforms_report"),
@@ -272,7 +271,10 @@ VIEWS: Mapping[str, View] = {
         _recommendation_pictures,
     ),
     "Run": View(
-        _run_record, _run_printed, "timeline.devices", lambda run: _timeline_pictures(run.timeline)
+        _run_record,
+        _run_printed,
+        "timeline.devices",
+        lambda run: _timeline_pictures(run.timeline, run.events),
     ),
     "Service": View(
         _lazy("tables.service_record:service_record"),
@@ -293,6 +295,11 @@ VIEWS: Mapping[str, View] = {
 
 def _view(found: object) -> View:
     return next(VIEWS[one.__name__] for one in type(found).__mro__ if one.__name__ in VIEWS)
+
+
+def pictures(found: object) -> Record:
+    """Return what a result's page draws and its record does not hold."""
+    return _view(found).pictures(found)
 
 
 def record_of(found: object) -> Record:
@@ -327,8 +334,8 @@ def frame(found: object) -> pandas.DataFrame:
 
 def report(found: object, path: str | os.PathLike[str], *, force: bool = False) -> None:
     """Write the page of a result."""
-    view = _view(found)
-    island = answer_island(record_of(found), COMMAND, view.pictures(found), view.printed(found))
+    printed = _view(found).printed(found)
+    island = answer_island(record_of(found), COMMAND, pictures(found), printed)
     write_page(island, Path(path), force=force)
 
 
@@ -372,20 +379,22 @@ def plot(found: object) -> plotly.graph_objects.Figure:
     """Return the main picture of a result's page as a plotly figure, in the light theme."""
     from plotly.graph_objects import Figure
 
-    view, record = _view(found), record_of(found)
-    pictures = answer_island(record, COMMAND, view.pictures(found)).pictures
-    drawn: Any = next((pictures[name][0] for name in DRAWN if pictures.get(name)), None)
+    record = record_of(found)
+    made = answer_island(record, COMMAND, pictures(found)).pictures
+    drawn: Any = next((made[name][0] for name in DRAWN if made.get(name)), None)
     if drawn is not None:
         drawn = unpacked(drawn)
-    elif pictures.get("timeline"):
-        drawn = _bars_of(pictures["timeline"][0])
-    elif pictures.get("points", {}).get("first"):
-        drawn = _points(pictures["points"])
+    elif made.get("timeline"):
+        drawn = _bars_of(made["timeline"][0])
+    elif made.get("points", {}).get("first"):
+        drawn = _points(made["points"])
     else:
         raise UsageError(f"this {type(found).__name__} has nothing to draw")
     light = dict(re.findall(r"(--[a-z]+): (#\w+);", asset("page.css").partition("}")[0]))
-    look = {"template": "plotly_white", "title": {"text": escape(told(title(record)))}}
-    return Figure(_coloured({"data": drawn["data"], "layout": {**look, **drawn["layout"]}}, light))
+    margin = {**drawn["layout"].get("margin", {}), "t": 80}
+    name = {"text": escape(told(title(record)))}
+    layout = {"template": "plotly_white", **drawn["layout"], "title": name, "margin": margin}
+    return Figure(_coloured({"data": drawn["data"], "layout": layout}, light))
 
 
 def _coloured(value: Any, theme: Mapping[str, str]) -> Any:

@@ -124,7 +124,7 @@ SLICE, ARROW_BEGIN, ARROW_END, REQUEST, COUNTER = range(5)
 
 @dataclass(frozen=True, eq=False)
 class Story:
-    """Events of one clock, and what is drawn with them.
+    """Events of one clock, with tracks and counters.
 
     `critical` has indices of events, None where nobody knows which are; `times` from when to when
     each request is drawn.

@@ -23,7 +23,7 @@ Track = tuple[int, int]
 
 
 class Tracks:
-    """Which row each event is drawn on, and what the rows are called.
+    """Rows of events, and names of the rows.
 
     `requests` are by number from when to when each is drawn, `clock` begins the names of processes;
     process and thread numbers up to `after` are taken.
@@ -90,7 +90,7 @@ class Tracks:
         return dict(zip(order, own, strict=True))
 
     def of_request(self, request: int) -> Track:
-        """Return the row that a request is drawn on."""
+        """Return the row of a request."""
         return self._request_of[request]
 
     def _add_lanes(self, events: Events) -> None:
@@ -105,7 +105,7 @@ class Tracks:
             self._lane_of[own] = [tid for _, tid in made]
 
     def of(self, events: Events) -> tuple[Ints, Ints, Ints]:
-        """Return the rows that events are drawn on.
+        """Return the rows of events.
 
         By event where its own begin, and at the end how many there are; the process and the
         thread of each.
@@ -195,7 +195,7 @@ class Counter:
 
 
 def shown(value: float) -> float:
-    """Return a number as it is told: whole ones without a point."""
+    """Return a number as text, whole ones without a point."""
     return int(value) if value.is_integer() else value
 
 

@@ -1,1 +1,1 @@
-"""How long a plan takes: the verb ``simulate`` and the virtual clock."""
+"""Simulation: the verb ``simulate`` and the virtual clock."""

@@ -1,4 +1,4 @@
-"""The order in which devices and links serve tasks, where it is certain before any is played.
+"""Service order of devices and links, where it is known before the simulation.
 
 Where it is, what becomes of a request never depends on those that come after it. That makes the
 capacity of a trace exact (``hetsim.provisioning.rates.exact_rate``) and lets percentiles be freed
@@ -241,8 +241,8 @@ def _link(
         return None
     name = layout.plan.problem.link_names[link]
     if not at_once:
-        return f"link '{name}' moves values of one request that are ready at different times"
-    return f"requests of several replicas meet at link '{name}'"
+        return f"link '{name}' moves values of a request that are ready at different times"
+    return f"requests of several replicas share link '{name}'"
 
 
 def _device(
@@ -253,7 +253,7 @@ def _device(
     width = layout.structure.streams[device]
     users = [tasks for tasks in used if tasks]
     if len(users) > 1 and any(before[tasks[0]] for tasks in users):
-        return f"requests of several replicas meet at device '{name}'"
+        return f"requests of several replicas share device '{name}'"
     for tasks in users:
         there = set(before[tasks[0]])
         stack = [*there]

@@ -1,4 +1,4 @@
-"""Devices that are busy at once for long, within the power that their platform may draw."""
+"""Power limit: devices that are busy at once, within their platform's power."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hetsim.problem.timeline import Timeline
 
 
 def slowdown(plan: Plan, timeline: Timeline) -> float:
-    """Return by what factor devices slow down that would draw more than their platform may.
+    """Return the slowdown of devices that together exceed their platform's power.
 
     `timeline` is the plan at the times that each device has alone. What it draws then is the mean
     over the makespan, as a limit for long is one of the mean; a device never draws more than

@@ -1,4 +1,4 @@
-"""The verb ``simulate``: a plan on the virtual clock, with devices that fail where asked for."""
+"""Verb ``simulate``: a plan on the virtual clock, with optional device failures."""
 
 from __future__ import annotations
 
@@ -132,14 +132,14 @@ def simulate(
         own = (arrivals_s, contention, sustained or None, None if trace else 1)
         if any(value is not None for value in own):
             raise UsageError(
-                "arrivals_s, contention, trace and sustained are of a plan",
-                hint="a deployment takes platform, until_answered, within and failures",
+                "arrivals_s, contention, trace and sustained apply to a plan",
+                hint="use platform, until_answered, within and failures with a deployment",
             )
         return _served(plan, requests, platform, until_answered, within, failures)
     if platform is not None or until_answered or within or _is_workload(requests):
         raise UsageError(
-            "a workload, platform, until_answered and within are of a deployment",
-            hint="give the number of requests or arrivals_s",
+            "a workload, platform, until_answered and within apply to a deployment",
+            hint="use the number of requests or arrivals_s",
         )
     # What fails and what is served is loaded by those alone who ask for it.
     injected: Sequence[Failure] = ()
@@ -186,8 +186,8 @@ def _served(
 
     if not isinstance(requests, Workload) or platform is None:
         raise UsageError(
-            "a deployment is simulated with a workload and a platform",
-            hint="write simulate(deployment, workload, platform=platform)",
+            "simulating a deployment needs a workload and a platform",
+            hint="call simulate(deployment, workload, platform=platform)",
         )
     if failures:
         mine = requests.failures or Failing()
@@ -202,10 +202,10 @@ def arrivals(requests: int, arrivals_s: Sequence[float] | None) -> NDArray[np.fl
         count = operator.index(requests)
     except TypeError:
         raise UsageError(
-            f"requests is {checks.shown(requests)}", hint="give a whole number"
+            f"requests is {checks.shown(requests)}", hint="use a whole number"
         ) from None
     if count < 1:
-        raise UsageError(f"{count} requests to simulate", hint="give 1 or more")
+        raise UsageError(f"{count} requests to simulate", hint="use 1 or more")
     if arrivals_s is None:
         try:
             return np.zeros(count)
@@ -217,12 +217,10 @@ def arrivals(requests: int, arrivals_s: Sequence[float] | None) -> NDArray[np.fl
         raise UsageError("arrivals_s are not numbers", hint="give seconds") from None
     if arrival.ndim != 1 or len(arrival) == 0:
         raise UsageError(
-            f"arrivals_s has shape {arrival.shape}", hint="give one time a request, 1 or more"
+            f"arrivals_s has shape {arrival.shape}", hint="give one time per request, 1 or more"
         )
     if count not in (1, len(arrival)):
-        raise UsageError(
-            f"{count} requests but {len(arrival)} arrivals", hint="give one of the two"
-        )
+        raise UsageError(f"{count} requests but {len(arrival)} arrivals", hint="use one of the two")
     if not np.isfinite(arrival).all() or (arrival < 0).any():
         raise UsageError("arrivals_s has a negative or infinite time", hint="start at 0 or later")
     late = np.flatnonzero(np.diff(arrival) < 0)

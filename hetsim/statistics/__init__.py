@@ -1,1 +1,1 @@
-"""How sure is a figure of one long run, and is the run long enough to answer?"""
+"""Statistics of one long run: confidence intervals and verdicts."""

@@ -1,4 +1,4 @@
-"""Share of late requests of one long run, and how far it may be off.
+"""Share of late requests in one long run, with its confidence interval.
 
 Requests that follow each other wait for each other, so the binomial interval for the share that is
 late is far too narrow: of M/D/1 at load 0.95 one of 95 % for the 99th percentile of 20,000 requests
@@ -80,11 +80,11 @@ class LateShare:
 
     @property
     def enough(self) -> bool:
-        """Whether its error can be trusted: late in enough busy periods, batches unlike."""
+        """Whether the interval is reliable: late in enough busy periods, batches differ."""
         return self.late_periods >= self.needed and self.alike <= MOST_ALIKE
 
     def reach(self, confidence: float, *, held: bool = False) -> tuple[float, float]:
-        """Return how far below and above the share the true one may be, at this confidence."""
+        """Return the distances from the share to the ends of its interval at this confidence."""
         if not self.freedom:
             return math.inf, math.inf
         follows = self.skewness
@@ -146,7 +146,7 @@ def late_share(late: Flags, fresh: Flags, control: Latencies | None = None) -> L
 
 
 def freedom_of(others: int, each: Latencies) -> float:
-    """Return the degrees of freedom of a variance between batches, `others` but one of them.
+    """Return the degrees of freedom of a variance between batches, `others` of them but one.
 
     A few busy periods have most of the late requests, so sums over them are far from normal and
     their variance is less sure: the fourth cumulant of a sum of independent parts is that of the
@@ -169,7 +169,7 @@ def skewness_of(each: Latencies) -> float:
 def reach_of(
     freedom: float, confidence: float, skewness: float, follows: float
 ) -> tuple[float, float]:
-    """Return how many standard errors below and above an estimate the truth may be.
+    """Return the number of standard errors from an estimate to each end of its interval.
 
     A run that saw few long busy periods is both too low and too sure, so an interval must reach
     further up. The estimate over its error has mean -f / 2 and third cumulant g - 3 f, where g is
@@ -210,7 +210,7 @@ def _numbered(when: np.ndarray[Any, Any], begins: np.ndarray[Any, Any]) -> np.nd
 def cuts_of(
     begins: np.ndarray[Any, Any], requests: int, batches: int = BATCHES
 ) -> np.ndarray[Any, Any]:
-    """Return where batches begin, and the end: each the first busy period after its share."""
+    """Return the starts of batches, and the end: each the first busy period after its share."""
     inner = begins[begins > 0]
     wanted = np.arange(1, batches) * requests // batches
     after = np.searchsorted(inner, wanted)
@@ -219,7 +219,7 @@ def cuts_of(
 
 
 def innovations_of(arrival_s: Latencies, rate_per_s: float) -> Latencies:
-    """Return by how much the gap after each arrival is longer than its mean, over that.
+    """Return the excess of the gap after each arrival over the mean gap, relative to it.
 
     Gaps are to be independent, with mean 1 over the rate. That of the last is not known: 0.
     """
@@ -233,14 +233,14 @@ def control_of(
     least_s: float,
     per_second: float,
 ) -> Latencies:
-    """Return innovations weighted by how much they make others later than `limit_s`."""
+    """Return innovations weighted by their effect on the lateness of others over `limit_s`."""
     weight = np.exp((np.minimum(latency_s, limit_s) - limit_s) * per_second)
     weight -= math.exp(per_second * (least_s - limit_s))
     return np.asarray(weight * innovation)
 
 
 def remaining(each: Latencies, controls: Latencies, requests: Latencies) -> tuple[Latencies, float]:
-    """Return deviations of busy periods without the part that controls explain, and that part.
+    """Return residuals of busy periods after regression on controls, and the explained part.
 
     `each` are deviations from the mean over all, `controls` of true mean 0. The factor on the
     control of a busy period is that of least squares of the others, which knows nothing of it, so

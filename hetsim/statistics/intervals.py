@@ -83,7 +83,7 @@ class Percentile:
 
     @property
     def enough(self) -> bool:
-        """Whether the run is long enough for the interval to be what it says."""
+        """Whether the run is long enough for a reliable interval."""
         return self.late.enough and math.isfinite(self.high_s)
 
     @property
@@ -92,7 +92,7 @@ class Percentile:
         return (self.high_s - self.low_s) / 2 / self.estimate_s if self.estimate_s else math.inf
 
     def requests_for(self, precision: float) -> int:
-        """Return after how many requests to look whether half of the interval is that narrow.
+        """Return the number of requests after which the interval is narrow enough.
 
         It is as narrow as the root of their number; at most twice as many as there are.
         """
@@ -137,7 +137,7 @@ def percentile_of(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """Requests of a run, of which so many are beyond one limit or another.
+    """Requests of a run, with the numbers beyond each limit.
 
     `ordered`: latencies, ascending; `seen`: the same, or some of them; `per_second`: how they fall
     off near the percentile, infinite where they do not.
@@ -151,17 +151,17 @@ class Sample:
     per_second: float = math.inf
 
     def about(self, beyond: float) -> float:
-        """Return the latency that about this share of them are beyond."""
+        """Return the latency that about this share of them exceed."""
         return float(self.seen[int((1 - beyond) * (len(self.seen) - 1))])
 
     def falling_off(self, limit_s: float, beyond: float) -> Sample:
-        """Return it with how latencies fall off up to a limit that `beyond` are beyond."""
+        """Return the sample with the decay of latencies up to a limit that `beyond` exceed."""
         further_s = limit_s - self.about(math.sqrt(beyond))
         per_second = -math.log(beyond) / 2 / further_s if further_s > 0 else math.inf
         return replace(self, per_second=per_second)
 
     def late(self, limit_s: float) -> LateShare:
-        """Return the share beyond a limit, and what of it is luck."""
+        """Return the share beyond a limit, and its random part."""
         control = None
         if self.innovation is not None and math.isfinite(self.per_second):
             least_s = float(self.seen[0])
@@ -169,7 +169,7 @@ class Sample:
         return late_share(self.latency_s > limit_s, self.fresh, control)
 
     def at(self, share: float) -> LateShare:
-        """Return how many are beyond the latency that this share of them is beyond."""
+        """Return the number of requests beyond the latency that this share of them exceed."""
         limit_s = self.beyond(share)
         late = self.late(limit_s)
         if late.late_periods >= late.needed or self.innovation is not None:
@@ -186,7 +186,7 @@ class Sample:
         return filled if filled.enough else late
 
     def beyond(self, share: float) -> float:
-        """Return the latency that this share of them is beyond."""
+        """Return the latency that this share of them exceed."""
         return float(self.ordered[self._place(share)])
 
     def _place(self, share: float) -> int:
@@ -196,7 +196,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Located:
-    """Percentile of latencies, of which intervals of any confidence follow.
+    """Percentile of latencies, ready for intervals of any confidence.
 
     `beyond`: the share of this run that is beyond it; `slope`: by how much less that changes
     without luck, from limit to limit.
@@ -210,7 +210,7 @@ class Located:
     sample: Sample
 
     def within(self, confidence: float) -> Percentile:
-        """Return it with an interval."""
+        """Return the percentile with an interval."""
         # Where the true share beyond the estimate is larger, the true percentile is higher.
         fewer, more = (reach / self.slope for reach in self.late.reach(confidence, held=True))
         low_s = self.sample.beyond(min(self.beyond + fewer, 1.0))
@@ -228,7 +228,7 @@ def located(
     checked(latency_s, fresh)
     number(above=0)(percentile, "percentile")
     if percentile >= 100:
-        raise InvalidInput(f"percentile is {percentile:g}", hint="it is below 100")
+        raise InvalidInput(f"percentile is {percentile:g}", hint="it must be below 100")
     beyond = 1 - percentile / 100
     ordered = np.sort(latency_s)
     seen = np.sort(latency_s[::EVERY]) if len(latency_s) >= FROM else ordered
@@ -262,7 +262,7 @@ def _without_luck(late: LateShare, beyond: float, slope: float) -> float:
 def checked(latency_s: Latencies, fresh: Flags) -> int:
     """Return the number of requests. Raises InvalidInput where the arrays do not fit."""
     if latency_s.ndim != 1 or latency_s.shape != fresh.shape:
-        raise InvalidInput("latency_s and fresh are no two arrays of one length")
+        raise InvalidInput("latency_s and fresh must be two arrays of one length")
     if not len(latency_s):
         raise InvalidInput("there is no request")
     return len(latency_s)
@@ -295,7 +295,7 @@ class Mean:
 
     @property
     def enough(self) -> bool:
-        """Whether the run is long enough for the interval to be what it says."""
+        """Whether the run is long enough for a reliable interval."""
         return self.periods >= ENOUGH_LATE and self.alike <= MOST_ALIKE and math.isfinite(self.high)
 
     @property
@@ -311,7 +311,7 @@ def mean_of(
     *,
     confidence: float = CONFIDENCE,
 ) -> Mean:
-    """Return the sum of values over the sum of what they are over, with an interval.
+    """Return the ratio of a sum of values to a sum of weights, with an interval.
 
     By request: its latency over 1 is the mean latency; what it waits over the time until the next
     comes is the mean number that wait (J. Little, 1961); its service over that, the utilization;

@@ -42,7 +42,7 @@ class EarlyStopping:
 def early_stopping(
     requests: int, late: int, share: float, confidence: float = CONFIDENCE
 ) -> EarlyStopping:
-    """Return what LoadGen says of a run of its server scenario with so many late requests.
+    """Return LoadGen's verdict on a run of its server scenario with this number of late requests.
 
     Valid where, were just `share` of all requests on time, as few late ones as these would be seen
     with a chance below 1 - `confidence`. It takes requests for independent, which in a queue they
@@ -59,13 +59,13 @@ def early_stopping(
     for value, name in ((share, "share"), (confidence, "confidence")):
         number(above=0)(value, name)
         if value >= 1:
-            raise InvalidInput(f"{name} is {value:g}", hint="it is below 1")
+            raise InvalidInput(f"{name} is {value:g}", hint="it must be below 1")
     needed = late + least_on_time(late, share, confidence)
     return EarlyStopping(requests >= needed, max(needed - requests, 0))
 
 
 def least_on_time(late: int, share: float, confidence: float = CONFIDENCE) -> int:
-    """Return how many requests on time LoadGen wants beside `late` late ones."""
+    """Return the number of requests on time that LoadGen requires beside `late` late ones."""
 
     def likely(on_time: int) -> bool:
         return float(special.betainc(on_time, late + 1, share)) >= 1 - confidence
@@ -81,7 +81,7 @@ def least_on_time(late: int, share: float, confidence: float = CONFIDENCE) -> in
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a run says of one objective.
+    """Verdict of a run on one objective.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Verdict:
 
 
 def confidence_of_look(look: int, confidence: float = CONFIDENCE) -> float:
-    """Return how sure look number `look` must be, from 1 on, for all of them to be this sure.
+    """Return the confidence of look number `look`, from 1 on, for this overall confidence.
 
     What a run that is looked at again and again may err by is spent as 1/(look * (look + 1)).
     """
@@ -118,7 +118,7 @@ def verdict_of(
     confidence: float = CONFIDENCE,
     at: Located | None = None,
 ) -> Verdict:
-    """Return what a run says of the objective that `share` of its requests take at most a limit.
+    """Return the verdict on the objective that `share` of its requests take at most a limit.
 
     It *meets* where the latency at that share, at the far end of its interval, is within the
     limit, and *misses* where the near end is beyond it. Neither is said before requests at that
@@ -163,7 +163,7 @@ def verdict_of(
 def verdict_of_all(
     latency_s: Latencies, fresh: Flags, share: float, latency_limit_s: float
 ) -> Verdict:
-    """Return what requests say of an objective where they are all that there are: a trace, whole.
+    """Return the verdict on an objective from all requests there are: a whole trace.
 
     The share on time is known then and not estimated. Parameters as those of ``verdict_of``.
     """

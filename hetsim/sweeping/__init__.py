@@ -1,1 +1,1 @@
-"""Many questions at once: the cross product of models, platforms, strategies and what comes."""
+"""Sweeps: the cross product of models, platforms, strategies and workloads."""

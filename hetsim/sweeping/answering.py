@@ -1,4 +1,4 @@
-"""Points answered, a chunk at a time, in whatever process: a row each, a failure too."""
+"""Evaluation of points, a chunk at a time, in any process: one row each, also for failures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PERCENTILES = ((50.0, "p50_s"), (90.0, "p90_s"), (99.0, "p99_s"))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shared:
-    """What all points are answered with, the same in every process.
+    """Settings of all points, the same in every process.
 
     `platforms` are in the order of the grid; `name` tells sweeps apart in a process that serves
     several.
@@ -66,7 +66,7 @@ def _kept(kept: OrderedDict[Any, T], key: object, make: Callable[[], T], most: i
 
 
 def answer(shared: Shared, places: Sequence[int]) -> tuple[list[Row], float]:
-    """Return a row for each of the points with these indices, and the seconds that they took.
+    """Return a row for each of the points with these indices, and their seconds.
 
     Whatever goes wrong with a point is told in its row, in one line.
     """
@@ -76,7 +76,7 @@ def answer(shared: Shared, places: Sequence[int]) -> tuple[list[Row], float]:
 
 
 def broken(shared: Shared, index: int, why: str) -> Row:
-    """Return the row of a point that no process could answer."""
+    """Return the row of a point whose process died."""
     row = blank(shared.grid, shared.grid.point(index))
     _refuse(row, why, BROKEN)
     return row
@@ -219,7 +219,7 @@ Answer = tuple[list[Row], float]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a sweep is: points, those known before among them; rows of this run with an error.
+    """Progress of a sweep: points, also from earlier runs; failed rows of this run.
 
     `left_s` is the time left by the rate so far; None where nothing is done yet.
     """
@@ -232,7 +232,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Dealing:
-    """The points that are left, as work that is spread.
+    """Remaining points, as work to distribute.
 
     `keep` takes rows as they come, `tell` is told how far it is; `known` points need no answer.
     """
@@ -250,14 +250,14 @@ class Dealing:
     began_s: float = field(default_factory=time.monotonic)
 
     def take(self, cores: int) -> Chunk | None:
-        """Return the next chunk: one point until it is known what points take."""
+        """Return the next chunk: one point until the time per point is known."""
         if self.again:
             return self.again.popleft()
         size = min(self.size(cores), len(self.places))
         return tuple(self.places.popleft() for _ in range(size)) or None
 
     def size(self, cores: int) -> int:
-        """How many points the next chunk has: AIM_S of work, less at the end, LEAST_S at least."""
+        """Number of points in the next chunk: AIM_S of work, less at the end, LEAST_S at least."""
         if not self.seconds_a_point:
             return 1
         fair = len(self.places) // (ENDING * cores)
@@ -266,7 +266,7 @@ class Dealing:
         return max(1, min(max(min(wanted, fair), least), MOST))
 
     def give(self, chunk: Chunk, result: Answer) -> None:
-        """Keep the rows of a chunk."""
+        """Store the rows of a chunk."""
         rows, took_s = result
         own = took_s / len(chunk)
         # Later points tell more: the first of a process read and compile what others have.
@@ -276,7 +276,7 @@ class Dealing:
         self._keep(chunk, rows)
 
     def lost(self, chunk: Chunk, why: str) -> None:
-        """Ask the points of a chunk one by one, whose worker died; a single one is a failure."""
+        """Retry the points of a chunk whose worker died one by one; a single one has failed."""
         if len(chunk) > 1:
             self.again.extend((place,) for place in chunk)
             return

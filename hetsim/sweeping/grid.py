@@ -1,4 +1,4 @@
-"""A grid: what is asked of what, and its points, one for each way of choosing one of every axis."""
+"""Grid of a sweep: its axes, and its points, one per combination."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STREAM = "requests"
 
 @dataclass(frozen=True, slots=True)
 class ModelAxis:
-    """A model (a path, or ``zoo:NAME``), with dimensions bound, and as the grid has it."""
+    """Model (a path, or ``zoo:NAME``), with dimensions bound, and its text in the grid."""
 
     source: str
     dims: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -24,7 +24,7 @@ class ModelAxis:
 
 @dataclass(frozen=True, slots=True)
 class PlatformAxis:
-    """A platform: a name of the catalog or a path, and as the grid has it."""
+    """Platform: a catalog name or a path, and its text in the grid."""
 
     source: str
     shown: str = ""
@@ -32,7 +32,7 @@ class PlatformAxis:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfAxis:
-    """What is supposed of the platform, as ``hetsim.what_if`` takes it."""
+    """Changes of the platform, as ``hetsim.what_if`` takes them."""
 
     changes: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class WhatIfAxis:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadAxis:
-    """Which requests come: a workload of one stream for any model, and what rows call it."""
+    """Requests of a point: a workload of one stream for any model, and its name in rows."""
 
     workload: Workload
     shown: str
@@ -58,7 +58,7 @@ class LoadAxis:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One question: its index in the grid, and its place on each axis, the slowest first."""
+    """Point of the grid: its index, and its position on each axis, the slowest first."""
 
     index: int
     model: int
@@ -72,7 +72,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """What is asked of what.
+    """Axes and settings of a sweep.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Grid:
 
     @property
     def size(self) -> int:
-        """How many points it has."""
+        """Number of points."""
         size = 1
         for axis in self.axes:
             size *= len(axis)
@@ -113,7 +113,7 @@ class Grid:
 
     @property
     def axes(self) -> tuple[tuple[object, ...], ...]:
-        """The axes, in the order in which points name their places."""
+        """Axes, in the order of a point's positions."""
         return (
             self.models, self.platforms, self.what_ifs, self.precisions, self.strategies,
             self.batchings, self.loads,

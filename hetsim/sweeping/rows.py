@@ -1,4 +1,4 @@
-"""Rows of a sweep: columns, lines, and the front of those that no other beats."""
+"""Rows of a sweep: columns, lines, and the Pareto front."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BROKEN = "broken"
 
 
 def blank(grid: Grid, point: Point) -> Row:
-    """Return the row of a point before it is answered; its key is for who asked to fill in."""
+    """Return the row of a point before its evaluation; the caller fills in its key."""
     what_if = grid.what_ifs[point.what_if]
     load = grid.loads[point.load]
     batching = grid.batchings[point.batching]
@@ -87,7 +87,7 @@ NUMBERS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A column, and whether more of it is better."""
+    """Column, and whether more of it is better."""
 
     column: str
     larger: bool
@@ -107,7 +107,9 @@ def read_front(texts: Sequence[str]) -> tuple[Wish, ...]:
         if name not in NUMBERS:
             raise UsageError(f"no column '{name}' of numbers", hint=nearest(name, NUMBERS))
         if way not in ("", "min", "max"):
-            raise UsageError(f"'{way}' is not min or max", where=text, hint=f"write {name}:min")
+            raise UsageError(
+                (f"'{way}' is neither min nor max"), where=text, hint=f"write {name}:min"
+            )
         if any(wish.column == name for wish in found):
             raise UsageError(f"column '{name}' is given twice", hint="leave one out")
         found.append(Wish(name, way == "max" or (not way and name in LARGER)))
@@ -115,7 +117,7 @@ def read_front(texts: Sequence[str]) -> tuple[Wish, ...]:
 
 
 def front_of(rows: Sequence[Row], wishes: Sequence[Wish]) -> tuple[Row, ...]:
-    """Return the rows that no other dominates, in their order; rows without a figure are out.
+    """Return the Pareto front of the rows, in order; rows without a figure are excluded.
 
     Rows that are equal in all columns are all in it. O(n log n + n F) for F rows of the front.
     """

@@ -28,11 +28,11 @@ ROWS = "rows.jsonl"
 PARQUET = "rows.parquet"
 JOURNAL = "journal.jsonl"
 _LIMIT_BYTES = 2**34
-_AGAIN = "make room there and run it again: what is on disk is kept"
+_AGAIN = "free space there and run it again: finished rows are kept"
 
 
 class Store:
-    """The rows of a sweep on disk.
+    """Rows of a sweep on disk.
 
     `journal.jsonl` has rows in the order in which they were answered, each on disk before the
     next chunk is counted; once all are there, `rows.jsonl` has them in the grid's order, and
@@ -63,7 +63,7 @@ class Store:
                 journal = append(folder / JOURNAL)
             except OSError as error:
                 raise out_of_room(error, folder) or self._error(
-                    f"cannot be written: {error.strerror}", "name another -o"
+                    f"cannot be written: {error.strerror}", "use another -o"
                 ) from None
             self._journal = stack.enter_context(journal)
             try:
@@ -71,7 +71,7 @@ class Store:
             except OSError:
                 free = False
             if not free:
-                raise self._error("another sweep writes it", "wait for it, or name another -o")
+                raise self._error("another sweep is writing it", "wait for it, or use another -o")
             for name in (ROWS, JOURNAL):
                 self._read(folder / name)
             self._cut()
@@ -84,7 +84,7 @@ class Store:
         self._stack.close()
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Keep rows, on disk before this returns; those that are to be asked again are not."""
+        """Write rows to disk before returning, without those to be evaluated again."""
         kept = {row["key"]: line(row) for row in rows if row["kind"] != BROKEN}
         if not kept:
             return
@@ -92,7 +92,7 @@ class Store:
         self._write("".join(f"{text}\n" for text in kept.values()))
 
     def finish(self, lines: Sequence[str]) -> Path:
-        """Write all rows in their order, whole or not at all, and drop the journal."""
+        """Write all rows in order, atomically, and remove the journal."""
         target = self.folder / ROWS
         text = "".join(f"{each}\n" for each in lines)
         try:
@@ -117,7 +117,7 @@ class Store:
 
     def _unwritten(self, error: OSError, nbytes: int) -> HetsimError:
         return out_of_room(error, self.folder, needed_bytes=nbytes, hint=_AGAIN) or self._error(
-            f"cannot be written: {error.strerror}", "name another -o"
+            f"cannot be written: {error.strerror}", "use another -o"
         )
 
     def _read(self, path: Path) -> None:
@@ -133,9 +133,9 @@ class Store:
             row = _row(text)
             if row is None:
                 raise SweepError(
-                    "this is no row of a sweep",
+                    "this is not a row of a sweep",
                     where=f"{path}:{number}",
-                    hint="name another folder behind -o, or remove the file",
+                    hint="use another folder for -o, or remove the file",
                 )
             # Rows of other columns are another hetsim's: they answer no question of this one.
             if tuple(row) == COLUMNS and row["kind"] != BROKEN:
@@ -162,7 +162,7 @@ def _row(text: str) -> Mapping[str, Any] | None:
 
 
 def write_parquet(folder: Path, rows: Sequence[Row]) -> Path | None:
-    """Write the rows as Parquet, too, where pyarrow is installed; return the file, or None."""
+    """Write the rows as Parquet, if pyarrow is installed; return the file, or None."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -180,7 +180,7 @@ def write_parquet(folder: Path, rows: Sequence[Row]) -> Path | None:
         raise out_of_room(error, target, hint=_AGAIN) or SweepError(
             f"cannot be written: {error.strerror or error}",
             where=str(target),
-            hint="name another -o",
+            hint="use another -o",
         ) from error
     return target
 
@@ -222,7 +222,7 @@ def keys_of(grid: Grid, platforms: Sequence[Platform]) -> tuple[str, ...]:
 
 @cache
 def code_digest() -> str:
-    """SHA-256, in hex, of this hetsim's code and data: another one may answer otherwise."""
+    """SHA-256, in hex, of this hetsim's code and data, which determine the answers."""
     digest = hashlib.sha256()
     folder = package_folder()
     for path in sorted(folder.rglob("*.py")):
@@ -270,7 +270,7 @@ RUNNING = "running.json"
 
 @contextmanager
 def told_in(folder: Path) -> Iterator[None]:
-    """Clear what a killed sweep left, and drop the note of this one's files at the end."""
+    """Remove the leftovers of a killed sweep, and this one's note at the end."""
     note = folder / RUNNING
     clear_files(note)
     try:
@@ -280,7 +280,7 @@ def told_in(folder: Path) -> Iterator[None]:
 
 
 def tell_files(folder: Path, files: Path | None) -> None:
-    """Note in the sweep's folder where a private Ray has its files; None: it has none."""
+    """Write to the sweep's folder where a private Ray has its files; None: it has none."""
     if files is None:
         return
     try:
@@ -294,7 +294,7 @@ def tell_files(folder: Path, files: Path | None) -> None:
 
 
 def clear_files(note: Path) -> None:
-    """Remove the files that a note names, where they are a Ray's of this user that is gone.
+    """Remove the files that a note names, if they belong to an ended Ray of this user.
 
     A note is data, which may be from anywhere: see ``end_if_abandoned``.
     """

@@ -1,4 +1,4 @@
-"""The verb ``sweep``: every point of a grid answered, once, on all cores or a cluster."""
+"""Verb ``sweep``: every point of a grid evaluated once, on all cores or a cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXECUTORS = get_args(Spreading)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Swept(Result):
-    """What became of a sweep.
+    """Result of a sweep.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ def sweep(
     front: Sequence[str] = (),
     tell: Callable[[Progress], None] | None = None,
 ) -> Swept:
-    """Answer every point of `grid`, a row each, and keep the rows in the folder `out`.
+    """Evaluate every point of `grid` to a row each, and keep the rows in the folder `out`.
 
     Points are Ray tasks, in chunks of a few tenths of a second. Rows are on disk as they come: a
     sweep that was killed goes on where it was, one that is finished is not run again, and a
@@ -109,10 +109,12 @@ def sweep(
     """
     if executor not in EXECUTORS:
         raise UsageError(
-            f"no executor '{executor}' of sweeps", hint=nearest(str(executor), EXECUTORS)
+            f"unknown executor '{executor}' of sweeps", hint=nearest(str(executor), EXECUTORS)
         )
     if address is not None and executor != "ray":
-        raise UsageError("an address is of Ray", hint="leave it out, or choose the executor 'ray'")
+        raise UsageError(
+            ("an address needs the executor 'ray'"), hint="omit it, or use the executor 'ray'"
+        )
     wishes = read_front(front)
     folder = Path(out)
     platforms = tuple(load_platform(axis.source) for axis in grid.platforms)

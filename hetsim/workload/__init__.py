@@ -1,1 +1,1 @@
-"""What comes: streams of requests, when they arrive, what is asked of them, and who serves them."""
+"""Workloads: streams of requests, arrivals, objectives, and deployments."""

@@ -1,4 +1,4 @@
-"""Arrivals: when the requests of one stream come, one class a kind, and their random numbers.
+"""Arrivals of one stream's requests, one class per kind, and their random numbers.
 
 A kind is a frozen dataclass with `rate_per_s`, the mean number of requests a second;
 ``faster(speedup)``, the same arrivals in 1/`speedup` of the time, exactly so for a power of two;
@@ -81,23 +81,21 @@ class Numbers:
 
 
 def not_negative(value: float, name: str) -> None:
-    """Raise InvalidInput where `value` is no number from 0 to LARGEST."""
+    """Raise InvalidInput unless `value` is a number from 0 to LARGEST."""
     number(least=0)(value, name)
     if value > LARGEST:
         raise InvalidInput(f"{name} is {value:g}, above {LARGEST:g}")
 
 
 def check_rate(value: float, name: str) -> None:
-    """Raise InvalidInput where `value` is neither 0 nor a number from SMALLEST to LARGEST."""
+    """Raise InvalidInput unless `value` is 0 or a number from SMALLEST to LARGEST."""
     not_negative(value, name)
     if 0 < value < SMALLEST:
-        raise InvalidInput(
-            f"{name} is {value:g}, below {SMALLEST:g}", hint="write 0 where nothing comes"
-        )
+        raise InvalidInput(f"{name} is {value:g}, below {SMALLEST:g}", hint="use 0 for no requests")
 
 
 def positive(value: float, name: str) -> None:
-    """Raise InvalidInput where `value` is no number from SMALLEST to LARGEST."""
+    """Raise InvalidInput unless `value` is a number from SMALLEST to LARGEST."""
     number(above=0)(value, name)
     not_negative(value, name)
     if value < SMALLEST:
@@ -255,21 +253,21 @@ class Mmpp:
             if isinstance(values, str) or not isinstance(values, Sequence):
                 raise refused(name, values, "a list of numbers")
             if len(values) < 2:
-                raise InvalidInput(f"{name} has {len(values)} entries", hint="write 2 or more")
+                raise InvalidInput(f"{name} has {len(values)} entries", hint="use 2 or more")
             for at, value in enumerate(values):
                 check(value, f"{name}[{at}]")
         if len(self.rates_per_s) != len(self.sojourns_s):
             raise InvalidInput(
                 f"{len(self.rates_per_s)} rates, and {len(self.sojourns_s)} sojourns",
-                hint="write one of each for every state",
+                hint="use one of each per state",
             )
         object.__setattr__(self, "rates_per_s", tuple(map(float, self.rates_per_s)))
         object.__setattr__(self, "sojourns_s", tuple(map(float, self.sojourns_s)))
         rate = self.rate_per_s
         if rate and len(self.sojourns_s) / sum(self.sojourns_s) > MAX_CHANGES * rate:
             raise InvalidInput(
-                f"its state changes over {MAX_CHANGES:g} times for each request",
-                hint=f"that is as good as poisson of rate_per_s {rate:g}",
+                f"its state changes more than {MAX_CHANGES:g} times per request",
+                hint=f"use poisson with rate_per_s {rate:g}, which is equivalent",
             )
 
     @property
@@ -279,7 +277,7 @@ class Mmpp:
         return sum(rate * sojourn for rate, sojourn in pairs) / sum(self.sojourns_s)
 
     def faster(self, speedup: float) -> Mmpp:
-        """Return the same arrivals in 1/`speedup` of the time: its changes of state, too."""
+        """Return the arrivals in 1/`speedup` of the time, their state changes included."""
         by = _factor(speedup)
         return replace(
             self,
@@ -359,7 +357,7 @@ def _continued(sums: Seconds, terms: Seconds) -> Seconds:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The requests of a trace; they end where the trace ends.
+    """Requests of a trace; they end where the trace ends.
 
     A time of the file is played as many seconds after 0 as it is after the origin: the earliest
     time of all the files that the workload replays, as far as their times are comparable. Dates
@@ -420,17 +418,17 @@ class Replay:
 
     @property
     def file(self) -> File:
-        """The file, and how it is read."""
+        """File, and its layout."""
         return File(self.path, self.format, self.column, self.unit)
 
     def among(self, files: Sequence[File]) -> Replay:
-        """Return the same of a workload that replays these files."""
+        """Return the same trace in a workload that replays these files."""
         if self.start_s is not None:
             return self
         return replace(self, beside=tuple(one for one in files if one != self.file))
 
     def trace(self) -> Trace:
-        """Return what the file says, as it came. Raises WorkloadError, with file and line."""
+        """Return the trace as recorded. Raises WorkloadError, with file and line."""
         where = tuple((name, value.strip()) for name, value in self.where.items())
         return read_trace(self.file, columns=self.columns, where=where, since_s=self._origin_s())
 
@@ -450,12 +448,12 @@ class Replay:
 
     @property
     def span_s(self) -> tuple[float, float]:
-        """When the first and the last request come. Reads the trace."""
+        """Times of the first and the last request. Reads the trace."""
         first, last = self._played(self.trace().arrival_s[[0, -1]]).tolist()
         return first, last
 
     def faster(self, speedup: float) -> Replay:
-        """Return the same arrivals in 1/`speedup` of the time."""
+        """Return the arrivals in 1/`speedup` of the time."""
         start_s = None if self.start_s is None else self.start_s / _factor(speedup)
         return replace(self, speed_up=self.speed_up * _factor(speedup), start_s=start_s)
 
@@ -472,7 +470,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """A closed loop: a client thinks, sends a request, waits for its answer, and thinks again.
+    """Closed loop: a client thinks, sends a request, waits for its answer, and thinks again.
 
     When requests come depends on when they are answered, so they cannot be drawn ahead; how long
     each client thinks before each of its requests can.
@@ -499,7 +497,7 @@ class Closed:
         one_of(*THINKS)(self.think, "think")
 
     def think_times_s(self, numbers: Numbers, block: int) -> Seconds:
-        """Return how long each client thinks, float64[TURNS, concurrency].
+        """Return the think times of each client, float64[TURNS, concurrency].
 
         Row `turn` of block `block` holds the time before request `block * TURNS + turn` of every
         client. Blocks can be asked for in any order; the times of a client do not depend on when

@@ -1,4 +1,4 @@
-"""How many replicas of a model there are at what time: Ray Serve's autoscaling, in its words.
+"""Autoscaling of replicas: Ray Serve's policy, in its terms.
 
 Names, meanings and defaults are those of Ray Serve's ``AutoscalingConfig``
 (https://docs.ray.io/en/latest/serve/advanced-guides/advanced-autoscaling.html).
@@ -22,12 +22,12 @@ DEFAULT_ONGOING = 5
 """Requests that Ray Serve gives a replica at once where nobody says otherwise."""
 
 NOT_MODELLED = {
-    "policy": "only Ray Serve's own policy, by ongoing requests, is played: leave it out",
-    "graceful_shutdown_timeout_s": "a replica that goes ends what it has, however long that takes: "
-    "leave it out",
-    "num_replicas": "write min_replicas: and max_replicas:, or leave autoscaling: out and write "
+    "policy": "only Ray Serve's own policy, by ongoing requests, is simulated: remove it",
+    "graceful_shutdown_timeout_s": "a replica that stops finishes its requests, however long that "
+    "takes: remove it",
+    "num_replicas": "use min_replicas: and max_replicas:, or remove autoscaling: and use "
     "instances:",
-    "max_queued_requests": "write queue_policy: {max_queue_size: ...} beside autoscaling:",
+    "max_queued_requests": "add queue_policy: {max_queue_size: ...} beside autoscaling:",
     "target_num_ongoing_requests_per_replica": "Ray Serve's name for it is target_ongoing_requests",
     "max_concurrent_queries": "Ray Serve's name for it is max_ongoing_requests",
 }
@@ -36,7 +36,7 @@ NOT_MODELLED = {
 
 @dataclass(frozen=True, slots=True)
 class Autoscaling:
-    """When replicas of a model start and stop.
+    """Rules by which replicas of a model start and stop.
 
     Every `control_loop_interval_s` the requests that are queued or under way, aggregated over the
     last `look_back_period_s`, say how many replicas there should be: one for each
@@ -104,63 +104,63 @@ class Autoscaling:
             check(value, name)
             if name in OFTEN and value < LEAST_S:
                 raise WorkloadError(
-                    f"{name} is {value:g} s, below {LEAST_S:g} s", hint="write a longer one"
+                    f"{name} is {value:g} s, below {LEAST_S:g} s", hint="use a longer one"
                 )
         if self.target_ongoing_requests < LEAST_ONGOING:
             raise WorkloadError(
                 f"target_ongoing_requests is {self.target_ongoing_requests:g}, below "
                 f"{LEAST_ONGOING:g}",
-                hint="write how many requests a replica is to have",
+                hint="use the number of requests that each replica should have",
             )
         if self.look_back_period_s > MOST_COUNTS * self.metrics_interval_s:
             raise WorkloadError(
                 f"look_back_period_s is {self.look_back_period_s:g} s, more than {MOST_COUNTS:,} "
                 f"times metrics_interval_s, {self.metrics_interval_s:g} s",
-                hint="write a shorter one, or a longer interval",
+                hint="use a shorter one, or a longer interval",
             )
         if self.min_replicas > self.max_replicas:
             raise WorkloadError(
                 f"min_replicas is {self.min_replicas}, above max_replicas {self.max_replicas}",
-                hint="write a smaller one, or a larger maximum",
+                hint="use a smaller one, or a larger maximum",
             )
         first = self.initial
         if not self.min_replicas <= first <= self.max_replicas:
             raise WorkloadError(
                 f"initial_replicas is {first}, not from {self.min_replicas} to "
                 f"{self.max_replicas}, min_replicas to max_replicas",
-                hint="write one between, or leave it out",
+                hint="use one in this range, or remove it",
             )
 
     @property
     def initial(self) -> int:
-        """Replicas at the beginning."""
+        """Replicas at the start."""
         return self.min_replicas if self.initial_replicas is None else self.initial_replicas
 
     @property
     def ongoing(self) -> int:
-        """Requests that a replica has under way at most, where they are not batched."""
+        """Ongoing requests of a replica at most, where they are not batched."""
         return self.max_ongoing_requests or DEFAULT_ONGOING
 
     @property
     def up(self) -> float:
-        """The factor on replicas that are lacking."""
+        """Factor on missing replicas."""
         return self.upscaling_factor or self.upscale_smoothing_factor or self.smoothing_factor
 
     @property
     def down(self) -> float:
-        """The factor on replicas that are too many."""
+        """Factor on surplus replicas."""
         return self.downscaling_factor or self.downscale_smoothing_factor or self.smoothing_factor
 
     @property
     def to_zero_delay_s(self) -> float:
-        """How long no replica must have been wanted before the last one goes."""
+        """Time without demand after which the last replica stops."""
         if self.downscale_to_zero_delay_s is None:
             return self.downscale_delay_s
         return self.downscale_to_zero_delay_s
 
     @property
     def record_interval_s(self) -> float:
-        """How often requests are counted."""
+        """Interval at which requests are counted."""
         return min(self.look_back_period_s * RECORDS, self.metrics_interval_s)
 
 

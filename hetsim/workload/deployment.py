@@ -1,4 +1,4 @@
-"""A deployment: who serves each model, how requests wait there, and how they are batched.
+"""Deployment: the instances, queues and batching of each model.
 
 Words and rules are those of Triton's model configuration
 (https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/batcher.html).
@@ -31,7 +31,7 @@ MAX_QUEUE = 10**11
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """Replicas of a model that are alike.
+    """Like replicas of a model.
 
     Attributes
     ----------
@@ -63,14 +63,14 @@ class Instances:
                 text(given, name)
         for at, name in enumerate(self.devices):
             if name in self.devices[:at]:
-                raise WorkloadError(f"the device '{name}' is named twice", hint="leave one out")
+                raise WorkloadError(f"the device '{name}' is named twice", hint="remove one")
         if self.strategy is not None and self.plan is not None:
-            raise WorkloadError("a strategy and a plan", hint="write one of them")
+            raise WorkloadError("both a strategy and a plan are given", hint="use one of them")
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePolicy:
-    """How requests wait.
+    """Queueing rules of requests.
 
     At most `max_queue_size`, 0 for any number, a further one being rejected; for
     `default_timeout_us` microseconds, 0 for ever. One that waited longer is rejected, or goes after
@@ -89,7 +89,7 @@ class QueuePolicy:
 
 @dataclass(frozen=True, slots=True)
 class DynamicBatching:
-    """How requests that wait become one batch.
+    """Batching rules of waiting requests.
 
     A batch of a preferred size (ascending; empty: the largest alone) goes at once; else the oldest
     request waits `max_queue_delay_us` microseconds for others.
@@ -110,7 +110,7 @@ class DynamicBatching:
         if sizes and sizes[-1] > self.max_batch_size:
             raise WorkloadError(
                 f"preferred_batch_size has {sizes[-1]}, above max_batch_size {self.max_batch_size}",
-                hint="write a smaller one, or a larger maximum",
+                hint="use a smaller one, or a larger maximum",
             )
 
     @property
@@ -122,7 +122,7 @@ class DynamicBatching:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One model as it is served.
+    """Served model.
 
     Attributes
     ----------
@@ -183,17 +183,18 @@ class Served:
         if list(self.batch_sizes) != sorted(set(self.batch_sizes)):
             raise WorkloadError("batch_sizes do not ascend", hint="write e.g. [1, 4, 8]")
         if not self.instances:
-            raise WorkloadError(f"'{self.model}' has no instance", hint="leave 'instances' out")
+            raise WorkloadError(f"'{self.model}' has no instance", hint="remove 'instances'")
         levels, default = self.priority_levels, self.default_priority_level
         if (default == 0) != (levels == 0) or default > levels:
             raise WorkloadError(
-                f"default_priority_level is {default} of {levels} levels",
-                hint=f"write 1 to {levels}" if levels else "write priority_levels:, too",
+                f"default_priority_level is {default}, but there are {levels} levels",
+                hint=f"write 1 to {levels}" if levels else "add priority_levels:",
             )
         largest = self.dynamic_batching.max_batch_size if self.dynamic_batching else 1
         if self.batch_sizes and self.batch_sizes[-1] < largest:
             raise WorkloadError(
-                f"batch_sizes end at {self.batch_sizes[-1]}, and batches have up to {largest}",
+                f"batch_sizes end at {self.batch_sizes[-1]}, but batches have up to {largest} "
+                "requests",
                 hint=f"add {largest}",
             )
         if self.autoscaling is not None:
@@ -205,30 +206,33 @@ class Served:
         count = sum(entry.count for entry in self.instances)
         if scaling.max_replicas > count:
             raise WorkloadError(
-                f"autoscaling has max_replicas {scaling.max_replicas}, and instances {count}",
-                hint=f"write instances: [{{count: {scaling.max_replicas}}}], on the devices on "
+                f"autoscaling has max_replicas {scaling.max_replicas}, but instances {count}",
+                hint=f"use instances: [{{count: {scaling.max_replicas}}}], on the devices on "
                 "which replicas may start, in that order",
             )
         if self.loading == "on_demand":
             raise WorkloadError(
-                "autoscaling and loading on_demand",
-                hint="leave one out: a replica loads its weights when it starts",
+                "autoscaling and loading on_demand cannot be combined",
+                hint="remove one: a replica loads its weights when it starts",
             )
         if scaling.max_ongoing_requests is None:
             return
         if self.dynamic_batching is not None:
             raise WorkloadError(
-                "autoscaling has max_ongoing_requests, and dynamic_batching makes batches",
-                hint="write max_in_flight: under instances:, batches of a replica at a time",
+                "autoscaling has max_ongoing_requests, but dynamic_batching makes batches",
+                hint=(
+                    "use max_in_flight: under instances:, the number of batches of a replica at a "
+                    "time"
+                ),
             )
         if any(entry.max_in_flight is not None for entry in self.instances):
             raise WorkloadError(
                 "autoscaling has max_ongoing_requests, and instances has max_in_flight",
-                hint="write one of them",
+                hint="use one of them",
             )
 
     def in_flight(self, entry: Instances) -> int:
-        """Return how many batches an instance of `entry` has under way at most; 0: any number."""
+        """Return the limit of batches in flight on an instance of `entry`; 0: no limit."""
         if entry.max_in_flight is not None:
             return entry.max_in_flight
         if self.loading == "on_demand":
@@ -240,7 +244,7 @@ class Served:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Batch sizes that it is planned for, ascending."""
+        """Planned batch sizes, ascending."""
         if self.batch_sizes:
             return self.batch_sizes
         batching = self.dynamic_batching
@@ -249,7 +253,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """The models that a platform serves.
+    """Models that a platform serves.
 
     Attributes
     ----------
@@ -265,15 +269,15 @@ class Deployment:
         names = [served.model for served in self.models]
         if not names:
             raise WorkloadError(
-                "no model is served", hint="write one or more under 'models:'", key=("models",)
+                "no model is served", hint="add one or more under 'models:'", key=("models",)
             )
         for name in dict.fromkeys(name for name in names if names.count(name) > 1):
             raise WorkloadError(
-                f"the model '{name}' is served twice", hint="write instances:", key=("models",)
+                f"the model '{name}' is served twice", hint="use instances:", key=("models",)
             )
 
     def of(self, model: str) -> Served:
-        """Return how `model` is served. Raises WorkloadError where it is not."""
+        """Return the served model called `model`. Raises WorkloadError if it is not served."""
         for served in self.models:
             if served.model == model:
                 return served
@@ -283,7 +287,7 @@ class Deployment:
         )
 
     def named_as(self, workload: Workload) -> Deployment:
-        """Return it with models called as the workload calls them where both mean one file."""
+        """Return the deployment with the workload's model names where both name one file."""
         names = {_file(stream.model): stream.model for stream in workload.streams}
         models = tuple(
             replace(served, model=names.get(_file(served.model), served.model))
@@ -292,24 +296,27 @@ class Deployment:
         return replace(self, models=models)
 
     def check_steady(self, what: str) -> None:
-        """Raise UsageError where replicas come and go, which `what` does not know."""
+        """Raise UsageError where autoscaling is used, which `what` does not support."""
         for served in self.models:
             if served.autoscaling is not None:
                 raise UsageError(
-                    f"replicas that come and go are simulated, and {what}",
+                    f"autoscaled replicas are only simulated, and {what}",
                     where=served.model,
-                    hint="leave autoscaling: out of the deployment: all instances are there then",
+                    hint=(
+                        "remove autoscaling: from the deployment: all instances then exist from "
+                        "the start"
+                    ),
                 )
 
     def check(self, workload: Workload) -> None:
-        """Raise WorkloadError where a stream asks for a model or a priority that is not served."""
+        """Raise WorkloadError where a stream names a model or a priority that is not served."""
         for stream in workload.streams:
             levels = self.of(stream.model).priority_levels
             if stream.priority is not None and stream.priority > levels:
                 raise WorkloadError(
                     f"the stream '{stream.name}' has priority {stream.priority}, and "
                     f"'{stream.model}' has {levels} levels",
-                    hint="write priority_levels: in the deployment",
+                    hint="add priority_levels: to the deployment",
                     key=("models",),
                 )
 

@@ -1,4 +1,4 @@
-"""Failures of devices while a workload is played: at given times, and at random."""
+"""Failures of devices during a workload: at given times, and at random."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORM = "write 'kill DEVICE at 3ms', 'kill DEVICE at 3ms for 5ms' or 'hang DEVIC
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A device that stops at a time from the start of the clock.
+    """Device that stops at a time from the start of the clock.
 
     A *kill* is at once, with all that it holds; the device is back after `for_s`, empty, or never.
     A *hang* gives no answer any more: after `for_s` it is taken for dead, for good.
@@ -40,12 +40,12 @@ class Failure:
 
     @property
     def known_s(self) -> float:
-        """When it is known that the device stopped."""
+        """Time when the failure is detected."""
         return self.at_s + (self.for_s or 0.0) if self.kind == "hang" else self.at_s
 
     @property
     def back_s(self) -> float:
-        """When the device is back; infinite where it never is."""
+        """Time when the device is back; infinite for never."""
         return math.inf if self.kind == "hang" or self.for_s is None else self.at_s + self.for_s
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ def _parsed(part: str, text: str) -> Failure:
         raise UsageError(f"cannot read '{part}' as a failure", where=f"'{text}'", hint=_FORM)
     if words[0] not in ("kill", "hang"):
         raise UsageError(
-            f"there is no failure '{words[0]}'",
+            f"unknown failure '{words[0]}'",
             where=f"'{text}'",
             hint=nearest(words[0], ("kill", "hang")),
         )
@@ -86,12 +86,12 @@ def _parsed(part: str, text: str) -> Failure:
 def _seconds(word: str, text: str) -> float:
     found = parse_seconds(word)
     if found is None:
-        raise UsageError(f"'{word}' is no time", where=f"'{text}'", hint=TIME)
+        raise UsageError(f"'{word}' is not a time", where=f"'{text}'", hint=TIME)
     return found
 
 
 def check_failures(failures: Iterable[Failure], devices: Sequence[str]) -> tuple[Failure, ...]:
-    """Return the failures by time, each of a device that there is; ``gpu`` is the first ``gpu.0``.
+    """Return the failures by time, each of an existing device; ``gpu`` is the first ``gpu.0``.
 
     Raises
     ------
@@ -115,15 +115,15 @@ def check_failures(failures: Iterable[Failure], devices: Sequence[str]) -> tuple
             name = alike[0]
         times = (failure.at_s, 0.0 if failure.for_s is None else failure.for_s)
         if not all(math.isfinite(time) and time >= 0 for time in times):
-            raise UsageError(f"'{failure}' is at no time", hint="give times from 0 on")
+            raise UsageError(f"'{failure}' has an invalid time", hint="use times from 0 on")
         if failure.kind not in ("kill", "hang"):
             raise UsageError(
-                f"there is no failure '{failure.kind}'",
+                f"unknown failure '{failure.kind}'",
                 hint=nearest(failure.kind, ("kill", "hang")),
             )
         if failure.kind == "hang" and failure.for_s is None:
             raise UsageError(
-                f"'{failure}' does not say when the device is taken for dead",
+                f"'{failure}' does not state when the hang is detected",
                 hint="add 'for' and a time: 'hang gpu at 3ms for 5ms'",
             )
         found.append(Failure(name, failure.at_s, failure.kind, failure.for_s))
@@ -133,14 +133,15 @@ def check_failures(failures: Iterable[Failure], devices: Sequence[str]) -> tuple
         before = until.get(failure.device)
         if before is not None and before.back_s > failure.at_s:
             raise UsageError(
-                f"'{failure}' finds the device down: '{before}'", hint="give one failure at a time"
+                (f"at '{failure}' the device is already down: '{before}'"),
+                hint="give one failure at a time",
             )
         until[failure.device] = failure
     return tuple(found)
 
 
 def moments(failures: Iterable[Failure]) -> Iterator[Moment]:
-    """Yield when devices stop, are known to have stopped, and are back, by time.
+    """Yield the times at which devices stop, are detected, and are back, in order.
 
     `failures` by time, without end where they are; no more of them are asked for than have begun
     when a moment is told.
@@ -171,7 +172,7 @@ ByDevice: TypeAlias = float | Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """Which devices fail, when, and for how long: at given times, and at random.
+    """Devices that fail, when, and for how long: at given times, and at random.
 
     The mean times to failure and to repair (without loading) are of all devices, or by name, where
     others do not fail; both are exponential or constant.
@@ -198,7 +199,7 @@ class Failing:
 
     @property
     def random(self) -> bool:
-        """Whether some fail at random."""
+        """Whether any fail at random."""
         return self.mtbf_s is not None
 
     def cycles_s(self, devices: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -216,7 +217,7 @@ class Failing:
         for name in between:
             if name not in repair:
                 raise UsageError(
-                    f"nothing says how long '{name}' is down when it fails",
+                    f"'{name}' has no repair time",
                     where="mttr_s",
                     hint=f"give a time for {name}, or one for all",
                 )

@@ -1,4 +1,4 @@
-"""Requests of all streams in the order in which they come, and how many came of each."""
+"""Requests of all streams in order of arrival, and counts by stream."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHARED = ""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Requests:
-    """Requests that follow each other, ascending, also from one block to the next.
+    """Block of requests, ascending, also from one block to the next.
 
     `stream` is which of the workload's streams each is of, `variant` which of the ``variants`` of
     its stream it is.
@@ -38,7 +38,7 @@ class Requests:
 
 
 def requests_of(workload: Workload) -> Iterator[Requests]:
-    """Yield the requests that come by themselves, in order, until the workload ends.
+    """Yield the requests of open-loop streams, in order, until the workload ends.
 
     At one time the stream that is written first comes first, and what is shared last. Closed
     loops are not among them: when their requests come is known only as others are answered, and
@@ -179,7 +179,7 @@ MOST = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class StreamSummary:
-    """The requests of one stream.
+    """Requests of one stream.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ class _Sums:
 
 
 def summary(workload: Workload) -> tuple[tuple[StreamSummary, ...], bool]:
-    """Return what comes by itself, of every stream, and whether it ended before MOST requests.
+    """Return the open-loop requests by stream, and whether the workload ended before MOST.
 
     Complexity: linear in the requests, memory for a block of each stream.
     """

@@ -1,4 +1,4 @@
-"""Traces of requests, read as they are published: CSV or JSON lines, plain or gzip."""
+"""Request traces in published formats: CSV or JSON lines, plain or gzip."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hetsim.errors import WorkloadError, nearest
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """Requests that came somewhere.
+    """Recorded requests.
 
     `arrival_s` (float64[requests]) ascends from the first time of the file on, or from an earlier
     one that was asked for; `columns` has what was asked for of each request, int64[requests].
@@ -62,7 +62,7 @@ _DATE = re.compile(
 
 
 def told_by(unit: Unit) -> Told:
-    """Return what reads a time of this unit."""
+    """Return the reader of times in this unit."""
     return _date() if unit == "date" else _number(PER_S[unit])
 
 
@@ -71,9 +71,9 @@ def _number(per_s: float) -> Told:
 
     def told(given: Any) -> float:
         if isinstance(given, bool) or not isinstance(given, str | int | float):
-            raise ValueError("no number")
+            raise ValueError("not a number")
         if isinstance(given, str) and (not given.isascii() or "_" in given):
-            raise ValueError("no number")
+            raise ValueError("not a number")
         try:
             # Whole numbers of nanoseconds since 1970 do not fit a float.
             value = int(given) if not isinstance(given, float) else given
@@ -81,7 +81,7 @@ def _number(per_s: float) -> Told:
             try:
                 value = float(given)
             except ValueError:
-                raise ValueError("no number") from None
+                raise ValueError("not a number") from None
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError("not finite")
         if value < 0:
@@ -104,7 +104,7 @@ def _date() -> Told:
                 return second_ns + int(fraction.ljust(9, "0"))
         form = _DATE.fullmatch(given.strip()) if isinstance(given, str) else None
         if form is None:
-            raise ValueError("no date such as 2023-11-16 18:17:03.979")
+            raise ValueError("not a date such as 2023-11-16 18:17:03.979")
         second, fraction, zone = form.groups()
         key = second + (zone or "")
         if key not in known:
@@ -126,7 +126,7 @@ MAX_LINES = MAX_REQUESTS + 1_000_000
 
 
 def lines_of(path: Path, shown: str) -> Iterator[str]:
-    """Yield the lines of the file at `path`, with what ends them."""
+    """Yield the lines of the file at `path`, with their line ends."""
     try:
         with open_regular(path) as plain:
             stream: BinaryIO | gzip.GzipFile = plain
@@ -138,8 +138,8 @@ def lines_of(path: Path, shown: str) -> Iterator[str]:
     except IsADirectoryError:
         raise WorkloadError("this is a directory", where=shown, hint="name a file in it") from None
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        what = "it ends in .gz, and is no whole gzip file"
-        raise WorkloadError(what, where=shown, hint="take it from its source again") from None
+        what = "it ends in .gz, but is not a complete gzip file"
+        raise WorkloadError(what, where=shown, hint="download it again") from None
     except OSError as error:
         raise WorkloadError(f"cannot be read: {error.strerror}", where=shown) from None
     except ValueError as error:
@@ -193,7 +193,7 @@ Row = tuple[int, Sequence[Any]]
 
 
 class Layout(NamedTuple):
-    """Column of a format that has the time of a request, its unit, and `also` another column."""
+    """Column of a format with the time of a request, its unit, and `also` another column."""
 
     column: str
     unit: Unit
@@ -213,7 +213,7 @@ lines with timestamp, input_length, output_length and hash_ids.
 
 
 class File(NamedTuple):
-    """A file of requests, CSV or JSON lines, compressed by gzip where it ends in ``.gz``.
+    """File of requests, CSV or JSON lines, compressed by gzip where it ends in ``.gz``.
 
     `format` is absent where it is what the first line looks like; `column` and `unit` are those of
     the time, of formats that do not say it: ``csv`` and ``jsonl``.
@@ -226,7 +226,7 @@ class File(NamedTuple):
 
     @property
     def stamp(self) -> tuple[int, int]:
-        """Size and time of the last change, by which a file that changed is read again."""
+        """Size and modification time, which show that a file must be read again."""
         try:
             state = Path(self.path).stat()
         except (OSError, ValueError):
@@ -235,7 +235,7 @@ class File(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """The first time of a file, and whether it counts from 1970.
+    """First time in a file, and whether it counts from 1970.
 
     Times of two files are comparable where both do, or neither.
     """
@@ -245,7 +245,7 @@ class Beginning(NamedTuple):
 
 
 def beginning_of(file: File) -> Beginning:
-    """Return when the first request of a file came. Raises WorkloadError as ``read_trace``."""
+    """Return the time of a file's first request. Raises WorkloadError as ``read_trace``."""
     return _beginning(file, file.stamp)
 
 
@@ -295,7 +295,7 @@ def _read(
             start = now
         if before is not None and now < before:
             raise WorkloadError(
-                f"'{column}' is earlier than on the line before",
+                f"'{column}' is before that of the previous line",
                 where=place,
                 hint="sort the trace by time",
             )
@@ -340,9 +340,9 @@ def _rows(file: File, columns: Sequence[str]) -> tuple[Format, Iterator[Row], Un
     layout = LAYOUTS.get(found)
     if layout is not None and (column is not None or unit is not None):
         raise WorkloadError(
-            f"'{found}' says itself where the time is",
+            f"'{found}' defines the column of the time",
             where=shown,
-            hint="leave out 'column' and 'unit', or write format: csv or jsonl",
+            hint="remove 'column' and 'unit', or write format: csv or jsonl",
         )
     if layout is not None:
         column, unit = layout.column, layout.unit
@@ -350,7 +350,9 @@ def _rows(file: File, columns: Sequence[str]) -> tuple[Format, Iterator[Row], Un
     rows: Iterator[Row]
     if found in ("mooncake", "jsonl"):
         if column is None:
-            raise WorkloadError("which key has the time", where=shown, hint="write column: KEY")
+            raise WorkloadError(
+                ("the key of the time is not given"), where=shown, hint="write column: KEY"
+            )
         rows = _json_rows(all_lines, shown, (column, *columns))
     else:
         rows = _csv_rows(all_lines, shown, column, columns)
@@ -391,7 +393,7 @@ def _as_text(value: Any) -> str:
 
 
 def _no_request(shown: str) -> WorkloadError:
-    return WorkloadError("the trace has no request", where=f"{shown}:1", hint="add some")
+    return WorkloadError("the trace has no request", where=f"{shown}:1", hint="add requests")
 
 
 def _none_matches(
@@ -402,7 +404,9 @@ def _none_matches(
     if len(where) > 1:
         return WorkloadError(f"no request where {asked}", where=shown, hint="change 'where'")
     seen = {value for (value,) in others}
-    return WorkloadError(f"no request where {asked}", where=shown, hint=nearest(where[0][1], seen))
+    return WorkloadError(
+        (f"no request where {asked}"), where=shown, hint=nearest(where[0][1], seen)
+    )
 
 
 def _whole(value: Any, name: str, where: str) -> int:
@@ -426,7 +430,7 @@ def _json_rows(lines: Iterator[str], shown: str, keys: Sequence[str]) -> Iterato
         except (ValueError, RecursionError):
             raise WorkloadError("not JSON", where=where, hint="write one object a line") from None
         if not isinstance(entry, dict):
-            raise WorkloadError("no JSON object", where=where, hint='write {"key": value}')
+            raise WorkloadError("not a JSON object", where=where, hint='write {"key": value}')
         for key in keys:
             if key not in entry:
                 raise WorkloadError(f"no key '{key}'", where=where, hint=nearest(key, entry))
@@ -453,8 +457,8 @@ def _csv_rows(
                     places = _places(names, column, columns, where)
                     continue
             if len(cells) != width:
-                what = f"{len(cells)} values, and {width} on the first line"
-                raise WorkloadError(what, where=where, hint="write as many on every line")
+                what = f"{len(cells)} values, but {width} on the first line"
+                raise WorkloadError(what, where=where, hint="write the same number on every line")
             yield reader.line_num, [cells[place] for place in places]
     except csv.Error as error:
         raise WorkloadError(f"not CSV: {error}", where=f"{shown}:{reader.line_num}") from None
@@ -463,13 +467,13 @@ def _csv_rows(
 def _places(names: list[str], column: str | None, columns: Sequence[str], where: str) -> list[int]:
     if column is None:
         raise WorkloadError(
-            "which column has the time",
+            "the column of the time is not given",
             where=where,
             hint=f"write column: NAME; it has {', '.join(names[:8])}",
         )
     for name in (column, *columns):
         if names.count(name) != 1:
-            what = f"{names.count(name) or 'no'} columns are called '{name}'"
+            what = f"{names.count(name) or 'no'} columns are named '{name}'"
             raise WorkloadError(what, where=where, hint=nearest(name, set(names)))
     return [names.index(name) for name in (column, *columns)]
 

@@ -1,4 +1,4 @@
-"""Workload: streams of requests, for how long, and from which seed."""
+"""Workload: streams of requests, its duration, and its seed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FORM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """At least this share of the requests is to be answered within this latency.
+    """Share of the requests to be answered within a latency.
 
     "p99 at most 50 ms" and "99 % within 50 ms" say the same. The share is above 0 and below 1.
     """
@@ -53,8 +53,8 @@ class Slo:
         number(above=0)(self.latency_s, "latency_s")
         if not 0 < self.share < 1:
             raise WorkloadError(
-                f"a share of {self.share:g} on time is no objective",
-                hint="it is above 0 and below 1, e.g. 0.99",
+                f"{self.share:g} is not a share of requests on time",
+                hint="use a share above 0 and below 1, e.g. 0.99",
             )
 
     @classmethod
@@ -63,15 +63,15 @@ class Slo:
         number(finite=False)(percentile, "percentile")
         if not 0 < percentile < 100:
             raise WorkloadError(
-                f"a percentile of {percentile:g} is no objective",
-                hint="it is above 0 and below 100, e.g. 99",
+                f"{percentile:g} is not a percentile",
+                hint="use a percentile above 0 and below 100, e.g. 99",
             )
         # 99.9 means the share 0.999, not the product of what binary numbers make of it.
         return cls(float(Decimal(repr(float(percentile))) / 100), latency_s)
 
     @property
     def percentile(self) -> float:
-        """The percentile of latencies that is to be at most `latency_s`."""
+        """Percentile of latencies that must be at most `latency_s`."""
         return percentile_of(self.share)
 
     def __str__(self) -> str:
@@ -79,19 +79,19 @@ class Slo:
 
 
 def percentile_of(share: float) -> float:
-    """Return the percentile that a share on time means: 99.9 of 0.999, to the last digit."""
+    """Return the percentile of a share on time: 99.9 for 0.999, exactly."""
     return float(Decimal(repr(share)) * 100)
 
 
 def parse_slo(text: str) -> Slo:
-    """Return the objective that `text` means: ``p99=50ms``, ``p99<=0.05s`` or ``99.9%<=50ms``.
+    """Return the objective in `text`: ``p99=50ms``, ``p99<=0.05s`` or ``99.9%<=50ms``.
 
     Raises WorkloadError where it means none.
     """
     checks.text(text, "an objective")
     form = _FORM.fullmatch(text)
     if form is None:
-        raise WorkloadError(f"'{text}' is no objective", hint=HINT)
+        raise WorkloadError(f"'{text}' is not an objective", hint=HINT)
     unit = form["unit"].replace("µ", "u")
     if unit not in _UNITS:
         what = f"no unit '{form['unit']}' of time" if unit else "the time has no unit"
@@ -114,7 +114,7 @@ MAX_VARIANTS = 256
 
 @dataclass(frozen=True, slots=True)
 class Follows:
-    """A dimension that is as large as a column of the trace says, up to the next bucket.
+    """Dimension with the size of a trace's column, rounded up to the next bucket.
 
     A request takes the least of the ascending `buckets` that holds it; one that none holds is
     refused, or cut to the largest ("truncate").
@@ -133,7 +133,7 @@ class Follows:
             raise InvalidInput("buckets do not ascend", hint="write e.g. [128, 512, 2048]")
 
     def bucket_of(self, trace: Trace) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return which bucket each request takes, int64[requests]."""
+        """Return the bucket of each request, int64[requests]."""
         sizes = trace.columns[self.column]
         which = np.searchsorted(np.asarray(self.buckets), sizes)
         if self.above == "error":
@@ -152,20 +152,20 @@ Dims = Mapping[str, "int | Follows"]
 
 
 def variants(dims: Dims) -> tuple[dict[str, int], ...]:
-    """Return every binding of the dimensions that may occur; the last one differs fastest."""
+    """Return every possible binding of the dimensions; the last one varies fastest."""
     choices: list[Sequence[int]] = [
         given.buckets if isinstance(given, Follows) else (given,) for given in dims.values()
     ]
     count = int(np.prod([len(one) for one in choices], dtype=np.float64))
     if count > MAX_VARIANTS:
         raise InvalidInput(
-            f"{count} bindings of the dimensions, above {MAX_VARIANTS}", hint="write fewer buckets"
+            f"{count} bindings of the dimensions, above {MAX_VARIANTS}", hint="use fewer buckets"
         )
     return tuple(dict(zip(dims, sizes, strict=True)) for sizes in product(*choices))
 
 
 def variant_of(dims: Dims, trace: Trace) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return which of ``variants(dims)`` each request of a trace is, int64[requests]."""
+    """Return the index in ``variants(dims)`` of each request of a trace, int64[requests]."""
     found = np.zeros(len(trace.arrival_s), dtype=np.int64)
     for given in dims.values():
         if isinstance(given, Follows):
@@ -180,7 +180,7 @@ MAX_STREAMS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Requests of one sort.
+    """Stream of requests to one model.
 
     Attributes
     ----------
@@ -213,15 +213,17 @@ class Stream:
         text(self.name, "name")
         text(self.model, "model")
         if not self.name:
-            raise WorkloadError("a stream without a name", hint="give it one: numbers follow it")
+            raise WorkloadError("a stream has no name", hint="give it one: numbers follow it")
         if (self.arrivals is None) == (self.share is None):
             raise WorkloadError(
                 f"the stream '{self.name}' has {'both' if self.share is not None else 'neither'} "
                 "arrivals and a share",
-                hint="write one: its own arrivals, or its share of the workload's",
+                hint="use one: its own arrivals, or its share of the workload's",
             )
         if self.arrivals is not None and not isinstance(self.arrivals, tuple(KINDS.values())):
-            raise InvalidInput(f"arrivals of '{self.name}' are none of {', '.join(KINDS)}")
+            raise InvalidInput(
+                f"the kind of arrivals of '{self.name}' is not one of {', '.join(KINDS)}"
+            )
         if self.share is not None:
             number(least=0)(self.share, "share")
         if self.priority is not None:
@@ -238,8 +240,8 @@ class Stream:
                 whole(0)(given, f"dims['{name}']")
         if columns and not isinstance(self.arrivals, Replay):
             raise WorkloadError(
-                f"dimensions of '{self.name}' follow a column, and its arrivals are no replay",
-                hint="write a size, or arrivals: {replay: {path: FILE}}",
+                f"dimensions of '{self.name}' follow a column, but its arrivals are not a replay",
+                hint="use a size, or arrivals: {replay: {path: FILE}}",
             )
         if isinstance(self.arrivals, Replay):
             read = tuple(dict.fromkeys(columns))
@@ -247,17 +249,17 @@ class Stream:
 
     @property
     def variants(self) -> tuple[dict[str, int], ...]:
-        """Every binding of the model's dimensions that its requests may have."""
+        """Every possible binding of the model's dimensions."""
         return variants(self.dims)
 
     def numbers(self, seed: int) -> Numbers:
-        """Return where its random numbers are from."""
+        """Return the source of its random numbers."""
         return Numbers(seed, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What comes.
+    """Streams of requests over time.
 
     Attributes
     ----------
@@ -318,7 +320,7 @@ class Workload:
             object.__setattr__(self, "arrivals", self.arrivals.among(files))
 
     def faster(self, speedup: float) -> Workload:
-        """Return the workload with all that comes by itself in 1/`speedup` of the time.
+        """Return the workload with all open-loop arrivals in 1/`speedup` of the time.
 
         So a rate that a platform carries is looked for. Closed loops, the duration and the
         warm-up stay as they are.
@@ -334,7 +336,7 @@ class Workload:
         return replace(self, streams=streams, arrivals=shared)
 
     def arrivals_of(self, stream: Stream) -> tuple[Open | Closed, float]:
-        """Return the arrivals that a stream's requests are among, and the part that it gets."""
+        """Return the arrivals that contain a stream's requests, and its share of them."""
         if stream.arrivals is not None:
             return stream.arrivals, 1.0
         assert self.arrivals is not None
@@ -343,20 +345,20 @@ class Workload:
 
     @property
     def traces(self) -> tuple[Replay, ...]:
-        """The traces that are replayed: what streams share, then those of streams."""
+        """Replayed traces: the shared one, then those of streams."""
         each = [self.arrivals, *(stream.arrivals for stream in self.streams)]
         return tuple(one for one in each if isinstance(one, Replay))
 
     @property
     def drawn(self) -> bool:
-        """Whether other requests come under another seed; not of traces, and what is as even."""
+        """Whether the requests depend on the seed; not for traces and constant arrivals."""
         each = [stream.arrivals for stream in self.streams]
         fails = self.failures is not None
         return fails or not all(isinstance(one, Replay | Constant) for one in each)
 
     @property
     def closed(self) -> tuple[Stream, ...]:
-        """The streams of clients who wait for answers."""
+        """Streams of clients that wait for answers."""
         return tuple(one for one in self.streams if isinstance(one.arrivals, Closed))
 
 
@@ -367,38 +369,38 @@ def complaints(
     warm_up_s: float,
     arrivals: Open | Closed | None,
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield what is wrong between the parts of a workload, what to do, and under which keys."""
+    """Yield the contradictions between parts of a workload, the remedies, and their keys."""
     names = [stream.name for stream in streams]
     if not streams:
-        yield "no stream", "write one or more under 'streams:'", ()
+        yield "there is no stream", "add one or more under 'streams:'", ()
     if len(streams) > MAX_STREAMS:
         what = f"{len(streams)} streams, above {MAX_STREAMS}"
-        yield what, "write streams that differ by their rate alone as one", ("streams",)
+        yield what, "join streams that differ only in their rate", ("streams",)
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
-        yield f"two streams are called '{name}'", "rename one", ("streams", name)
+        yield f"two streams are named '{name}'", "rename one", ("streams", name)
     shares = {stream.name: stream.share for stream in streams if stream.share is not None}
     first = ("streams", next(iter(shares), ""), "share")
     total = sum(shares.values())
     if shares and arrivals is None:
-        yield "a share, and no arrivals to share", "write arrivals: beside streams:", first
+        yield "a share without arrivals to share", "add arrivals: beside streams:", first
     if arrivals is not None and not shares:
-        what = "arrivals beside the streams, and no stream has a share"
-        yield what, "write share: 1.0 in a stream", ("arrivals",)
+        what = "arrivals beside the streams, but no stream has a share"
+        yield what, "add share: 1.0 to a stream", ("arrivals",)
     if shares and abs(total - 1) > 1e-9:
         yield f"the shares add up to {significant(total):g}, not 1", "change one", first
     if isinstance(arrivals, Closed):
-        yield "a closed loop cannot be shared", "write closed: in each stream", ("arrivals",)
+        yield "a closed loop cannot be shared", "use closed: in each stream", ("arrivals",)
     if duration_s is None and requests is None:
         each = [arrivals, *(stream.arrivals for stream in streams)]
         if not all(one is None or isinstance(one, Replay) for one in each):
-            yield "nothing says when it ends", "write duration_s: or requests:", ()
+            yield "the workload has no end", "add duration_s: or requests:", ()
     if duration_s is not None and warm_up_s >= duration_s:
-        hint = f"write less than duration_s, {duration_s:g}"
-        yield "the warm-up is not over before the end", hint, ("warm_up_s",)
+        hint = f"use less than duration_s, {duration_s:g}"
+        yield "the warm-up does not end before the workload does", hint, ("warm_up_s",)
 
 
 def by_model(workload: Workload) -> Mapping[str, tuple[Stream, ...]]:
-    """Return the streams of each model, in the order in which they are written."""
+    """Return the streams of each model, in the order written."""
     found: dict[str, tuple[Stream, ...]] = {}
     for stream in workload.streams:
         found[stream.model] = (*found.get(stream.model, ()), stream)

@@ -101,7 +101,7 @@ def refused(result: Result, code: int, says: str) -> None:
 
 
 MODELS: list[tuple[Spoil, int, str]] = [
-    (missing, 3, "tiny.onnx"),
+    (missing, 2, "tiny.onnx"),
     (folder, 3, "tiny.onnx"),
     (no_onnx, 3, "tiny.onnx"),
     (empty, 3, "tiny.onnx"),
@@ -180,7 +180,7 @@ def test_a_broken_platform(
 
 
 def test_an_unknown_platform(cli: Cli, model: Path) -> None:
-    refused(cli("compare", model, "--platform", "none.yaml"), 3, "none.yaml")
+    refused(cli("compare", model, "--platform", "none.yaml"), 2, "none.yaml")
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_files_that_hold_no_array(
     if content is not None:
         path.write_bytes(content)
     words = ["run", model, "--platform", platform, "--executor", "threads"]
-    refused(cli(*words, "--input", f"x={path}"), 3, f"--input x={path}")
+    refused(cli(*words, "--input", f"x={path}"), 2 if content is None else 3, f"--input x={path}")
 
 
 def test_an_array_of_objects_is_not_unpickled(
@@ -252,7 +252,7 @@ def test_a_broken_plan(cli: Cli, tmp_path: Path, text: str) -> None:
 
 
 def test_a_missing_plan(cli: Cli, tmp_path: Path) -> None:
-    refused(cli("simulate", tmp_path / "plan.json"), 3, "plan.json")
+    refused(cli("simulate", tmp_path / "plan.json"), 2, "plan.json")
 
 
 def test_a_plan_whose_model_changed(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_bash_takes_a_colon_and_an_equals_sign_for_the_end_of_a_word(
         monkeypatch.setenv("COMP_LINE", f"hetsim {typed}")
         assert plain(in_process("bash")) == offered
     monkeypatch.setenv("COMP_WORDBREAKS", " \t\n")
-    monkeypatch.setenv("COMP_LINE", "hetsim compare --platform=rock-")
+    monkeypatch.setenv("COMP_LINE", "hetsim compare --platform=rock-5")
     assert plain(in_process("bash")) == ["--platform=rock-5b"]
 
 

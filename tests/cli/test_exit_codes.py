@@ -23,8 +23,8 @@ from cli_calls import Cli
             "did not answer",
         ),
         ("simulate {model} --platform {platform} --strategy hefd", 2, "did you mean 'heft'"),
-        ("simulate none.onnx --platform {platform}", 3, "none.onnx"),
-        ("simulate {model} --platform none.yaml", 3, "none.yaml"),
+        ("simulate none.onnx --platform {platform}", 2, "none.onnx"),
+        ("simulate {model} --platform none.yaml", 2, "none.yaml"),
         ("simulate {model} --platform {platform} --strategy single:npu", 4, "does not support"),
         (
             'simulate {model} --platform {platform} --set capacity_bytes={{"cpu":1,"npu":1}}',

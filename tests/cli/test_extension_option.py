@@ -39,6 +39,6 @@ def test_verbs_read_models_with_custom_ops(cli: Cli, tmp_path: Path) -> None:
 
 def test_an_extension_that_is_none(cli: Cli, tmp_path: Path) -> None:
     given = cli("inspect", "zoo:squeezenet", "--extension", tmp_path / "absent.onnx")
-    assert given.exit_code == 3
+    assert given.exit_code == 2
     assert "no such file" in given.output
     assert "Traceback" not in given.output

@@ -96,7 +96,7 @@ def test_a_saved_plan_keeps_what_was_frozen_and_measured(
         (("--freeze", "sr"), "is not NAME=VALUE"),
         (("--freeze", "sr=fast"), "no value of int64"),
         (("--freeze", "rate=1"), "no input named 'rate'"),
-        (("--input", "no.npz"), "cannot read"),
+        (("--input", "no.npz"), "no such file"),
         (("--input", "a.npz", "--input", "x=b.npy"), "give it alone"),
         (("--input", "picture"), "no FILE.npz"),
         (("--dim", "x[7]=2"), "no input has a dimension named 'x[7]'"),

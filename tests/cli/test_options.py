@@ -68,10 +68,10 @@ def test_a_wrong_value_names_option_and_form(cli: Cli, option: str, value: str, 
         (["partition", "x", "--platform", "laptop", "--priority", "cpu,,gpu"], "--priority"),
         (["partition", "x", "--platform", "laptop", "--priority", "cpu,cpu"], "--priority"),
         (["devices", "shw", "x"], "no command 'shw'; did you mean 'show'?"),
-        (["compare", "x", "--platform", "a", "--platform", "b"], "once a platform"),
+        (["compare", "x", "--platform", "a", "--platform", "b"], "once for each platform"),
         (
             ["simulate", "x", "--strategy", "heft", "--strategy", "peft"],
-            "compare` compares strategies",
+            "compare several",
         ),
         (
             ["compile", "x", "-o", "a", "--out", "b"],
@@ -167,7 +167,6 @@ OWN_WORDS = {
     "--objective": "what plans are for, or what a platform is chosen by",
     "--out": "what the folder holds; of a placement a file, of nodes, a device or a report a file",
     "--requests": "of a run with --emulate alone",
-    "--schema": "of a grid, or of a kind of file",
     "--set": "rules of a partition, options of strategies",
     "--survive": "of a deployment, of a platform that is looked for",
     "--strategy": "one to plan by, several to compare",
@@ -200,7 +199,7 @@ def test_options_of_one_name_are_one_option() -> None:
                 forms[name].add(kind)
     several = {name for name, kinds in forms.items() if len(kinds) > 1}
     assert several == set(OWN_WORDS)
-    for name in several - {"--executor", "--explain", "--objective", "--out", "--schema"}:
+    for name in several - {"--executor", "--explain", "--objective", "--out"}:
         assert len({kind[:-1] for kind in forms[name]}) == 1, name
     # The points of a sweep share a Ray, or one process: what runs a plan can do that and more.
     (_, few, *_), (_, all_of_them, *_) = sorted(

@@ -82,7 +82,7 @@ def test_housekeeping_goes_along_or_stays(cli: Cli, platform: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("words", "code", "complaint"),
     [
-        (["--affinity", "{here}/none.json"], 3, "none.json: no such file"),
+        (["--affinity", "{here}/none.json"], 2, "none.json: no such file"),
         (["--affinity", "{here}/bad.json"], 3, "bad.json:2: no node 'frist' in"),
         (["--affinity", "{here}/half.json"], 3, "half.json:1: not YAML"),
         (["--affinity", "{here}/lacks.json"], 4, "'choose' (Where): it is pinned to 'npu'"),

@@ -69,10 +69,7 @@ def test_a_comparison_stands_beside_and_says_what_moved(cli: Cli, model: Path) -
 def test_what_changes_nothing_is_said(cli: Cli, model: Path) -> None:
     shown = cli("simulate", model, *LAPTOP, "--samples", "0", "--what-if", "npu.memory x1",
                 "--what-if", "npu.efficiency.conv /2")  # fmt: skip
-    assert (
-        "--what-if 'npu.memory x1' changes nothing: the platform has this value already"
-        in shown.stderr
-    )
+    assert "'npu.memory x1' changes nothing" in shown.stderr
     text = " ".join(shown.stdout.split())
     assert "the latency stays" in text
     assert "'npu.efficiency.conv /2' does not affect this answer." in text

@@ -154,6 +154,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "affinity": None, **LIMITS,
         },
     ),
+    "compare_platforms": (
+        hetsim.compare_platforms,
+        {
+            "model": MODEL, "platforms": [LAPTOP], "strategies": ("single",),
+            "objective": "latency", "execute": None, "runtime": None, "samples": 2, "seed": 0,
+            "cost": "roofline", "contention": "fifo", "pessimistic": False,
+        },
+    ),
     "simulate": (
         hetsim.simulate,
         {

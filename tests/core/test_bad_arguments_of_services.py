@@ -192,8 +192,8 @@ NAMES = (
 
 ANSWERS = {
     "Availability", "Capacity", "Comparison", "Explanation", "Lint", "LoadTest", "Model", "Nodes",
-    "Partition", "Placement", "Problem", "Recommendation", "Run", "Service", "Survived",
-    "Timeline", "DeviceSpec", "Platform",
+    "Partition", "Placement", "PlatformComparison", "Problem", "Recommendation", "Run", "Service",
+    "Survived", "Timeline", "DeviceSpec", "Platform",
 }  # fmt: skip
 """Records that functions give, or that files are read to."""
 

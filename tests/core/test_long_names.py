@@ -52,7 +52,7 @@ def test_a_long_name_is_told_by_its_ends() -> None:
 
 @pytest.mark.parametrize("text", [filled("p99=1", " ", "!"), filled("", " ", "p")])
 def test_objectives(text: str) -> None:
-    with pytest.raises(WorkloadError, match="is no objective"):
+    with pytest.raises(WorkloadError, match="is not an objective"):
         parse_slo(text)
 
 

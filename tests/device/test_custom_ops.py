@@ -97,5 +97,5 @@ def test_a_compiled_plan_cannot_hold_them(tmp_path: Path) -> None:
 
     model, _ = described(tmp_path)
     plan = hetsim.plan(hetsim.Problem.of(model, hetsim.load_platform("laptop")), "single:cpu")
-    with pytest.raises(UsageError, match="cannot hold operators of a custom-op library"):
+    with pytest.raises(UsageError, match="cannot contain operators of a custom-op library"):
         compile_plan(plan, tmp_path / "compiled")

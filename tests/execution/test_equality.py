@@ -57,7 +57,7 @@ def test_outputs_that_are_missing_or_too_many_are_named() -> None:
     one = np.ones(1)
     assert differences({"a": one, "b": one}, {"a": one, "c": one}) == (
         "c (it is missing)",
-        "b (it is not wanted)",
+        "b (unexpected)",
     )
 
 

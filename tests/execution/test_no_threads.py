@@ -15,7 +15,7 @@ from hetsim.execution.session import Session
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
 TWO = [("cpu", [0, 1, 2]), ("gpu", [3, 4, 5])]
-STREAMS = "device 'cpu': a thread for each of its 1 streams cannot be had: .*fewer streams"
+STREAMS = "device 'cpu': cannot start a thread for each of its 1 streams: .*fewer streams"
 NONE = "cannot start another thread.*ulimit"
 
 

@@ -2,17 +2,26 @@
 
 ``python tests/helpers/notebooks.py NOTEBOOK...`` runs them and keeps the outputs; ``--check``
 compares texts, and how many pictures each cell shows: their bytes are the drawing library's.
+Pictures of plotly's are kept as a browser draws them, which sites and viewers show without scripts;
+without Chromium and playwright they stay as plotly's JSON.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import click
 import nbformat
 from nbclient import NotebookClient
+
+from browsing import chromium
+
+PLOTLY = "application/vnd.plotly.v1+json"
 
 
 def executed(path: Path) -> Any:
@@ -45,12 +54,35 @@ def shown(book: Any) -> list[list[str]]:
         for output in cell.outputs:
             if output.output_type == "stream":
                 told.append(output.text)
-            elif "image/png" in output.data:
-                told.append("image/png")
+            elif {"image/png", PLOTLY} & output.data.keys():
+                told.append("picture")
             else:
                 told.append(str(output.data.get("text/plain")))
         found.append(told)
     return found
+
+
+def draw(book: Any) -> None:
+    """Put pictures in the place of figures of plotly's, where a browser is there to draw them."""
+    shows = [one for cell in book.cells for one in cell.get("outputs", ()) if "data" in one]
+    shows = [one for one in shows if PLOTLY in one.data]
+    found = chromium()
+    if not shows or found is None:
+        return
+    from playwright.sync_api import sync_playwright
+
+    script = (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        tab = browser.new_page(viewport={"width": 900, "height": 420}, color_scheme="light")
+        tab.set_content("<div id='figure' style='width: 880px; height: 400px'></div>")
+        tab.add_script_tag(content=script)
+        for one in shows:
+            figure = json.dumps(one.data.pop(PLOTLY))
+            tab.evaluate(f"(one => Plotly.newPlot('figure', one.data, one.layout))({figure})")
+            picture = tab.locator("#figure").screenshot()
+            one.data["image/png"] = base64.b64encode(picture).decode("ascii")
+        browser.close()
 
 
 @click.command()
@@ -62,6 +94,7 @@ def run(books: tuple[Path, ...], check: bool) -> None:
     for path in books:
         book = executed(path)
         if not check:
+            draw(book)
             nbformat.write(book, path)
             continue
         before, now = shown(nbformat.read(path, as_version=4)), shown(book)

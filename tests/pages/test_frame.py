@@ -171,7 +171,7 @@ def test_what_does_not_fit_is_left_out_and_it_is_told() -> None:
     large = island(pictures={"huge": random, "small": [1, 2]})
     text = page(large)
     assert len(text.encode()) <= BYTES_MOST
-    assert "two and a half megabytes: huge." in text
+    assert "would exceed 2.5 MB with: huge." in text
     data = json.loads(Outline(text).scripts[0])
     assert data["pictures"] == {"small": [1, 2]}
 

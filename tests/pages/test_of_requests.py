@@ -147,7 +147,7 @@ def test_a_run_is_drawn_by_both_clocks(run_under_load: tuple[object, ...], tmp_p
     mean = next(row[2:] for row in beside.rows if row[1] == ["mean"])
     assert mean[0] == mean[1]
     assert mean[2] == ["+0.0 %"]
-    assert "equal the whole model's" in island.verdict.say
+    assert "equal to the whole model's" in island.verdict.say
 
 
 @pytest.mark.sweep

@@ -139,7 +139,7 @@ def zeros(nbytes: int) -> Record:
     [
         (lambda: {"subgraphs": zeros(2**26 + 1)}, "more than 64.0 MiB"),
         (lambda: {"timeline": [{"tasks": zeros(2**20)}] * 65}, "more than 64.0 MiB"),
-        (lambda: {"subgraphs": {"packed": zeros(9)["packed"][:-8]}}, "is cut"),
+        (lambda: {"subgraphs": {"packed": zeros(9)["packed"][:-8]}}, "are cut"),
         (lambda: {"subgraphs": {"packed": "no gzip"}}, "damaged"),
         (lambda: {"subgraphs": {"packed": pack(b"[" * 10**5)}}, "not whole"),
     ],

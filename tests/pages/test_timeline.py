@@ -125,7 +125,7 @@ def test_of_many_steps_of_memory_the_highest_stay() -> None:
     one = plan(problem, "single:d0")
     many = simulate(one, arrivals_s=[3e-3 * turn for turn in range(STEPS_MOST)])
     _, nbytes, note = held(one, many)["d0"]
-    assert "highest" in note
+    assert "peaks" in note
     assert len(nbytes) == STEPS_MOST
     assert max(nbytes) == pytest.approx(many.peak_memory_bytes["d0"], rel=1e-4)
 

@@ -265,5 +265,5 @@ def test_numbers_that_make_no_sense() -> None:
     ):
         with pytest.raises(UsageError, match=complaint):
             hetsim.partition(problem, sizes=rules)
-    with pytest.raises(UsageError, match="sizes cannot change an assignment"):
+    with pytest.raises(UsageError, match="sizes cannot change a given assignment"):
         hetsim.partition(problem, assignment=[0], sizes=SizeRules())

@@ -111,7 +111,7 @@ def test_what_was_dropped_is_said_once_and_of_each_of_its_nodes() -> None:
         ({"pins": {"n9": "npu"}}, "affinity: no node 'n9' in arrays; choose from: n0, n1, n2, n3"),
         ({"pins": {"n0": "tpu"}}, "affinity: no device 'tpu' in arrays; did you mean 'npu'?"),
         ({"affinity": Affinity({"n0": "npu"}), "pins": {"n1": "cpu"}},
-         "both 'affinity' and 'pins' say pins; leave one out"),
+         "both 'affinity' and 'pins' set pins; leave one out"),
         ({"affinity": Affinity(default="xyz")},
          "affinity: no device 'xyz' in arrays; choose from: cpu, gpu, npu"),
     ],

@@ -102,7 +102,7 @@ def test_nonsense_is_refused() -> None:
         hetsim.plan(problem, "heft", pins={"n7": "d1"})
     with pytest.raises(InvalidInput, match="no device 'd7'"):
         hetsim.plan(problem, "heft", pins={"n0": "d7"})
-    with pytest.raises(UsageError, match="has no memory capacities, and d1 gets none"):
+    with pytest.raises(UsageError, match="has no memory capacities, and d1 is given none"):
         hetsim.plan(problem, "heft", capacity_bytes={"d0": 7})
     with pytest.raises(UsageError, match="no device 'd7'"):
         hetsim.plan(problem, "heft", capacity_bytes={"d0": 7, "d1": 7, "d7": 7})
@@ -122,7 +122,7 @@ def test_closed_devices_run_nothing_and_what_runs_nowhere_else_is_named() -> Non
     assert left.devices == problem.devices
     lacking = replace(problem, seconds=np.array([[1.0, 1.0, INF], [1.0, INF, INF], [1.0] * 3]))
     lacking = replace(lacking, fused=())
-    with pytest.raises(UnsupportedNode, match="nothing but a supports it") as caught:
+    with pytest.raises(UnsupportedNode, match="only a supports it") as caught:
         without_devices(lacking, (0,))
     assert caught.value.where == "node 'n1'"
     assert caught.value.nodes == ("n1",)

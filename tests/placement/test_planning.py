@@ -70,9 +70,9 @@ def test_the_reason_says_how_many_nodes_are_not_priced() -> None:
     problem = three()
     assert "for priced nodes only" not in hetsim.plan(problem, "heft").reason
     one = hetsim.plan(replace(problem, unpriced={1: "no rule"}), "heft")
-    assert one.reason.endswith("; for priced nodes only: 1 node is not")
+    assert one.reason.endswith("; for priced nodes only: 1 node is not priced")
     two = hetsim.plan(replace(problem, unpriced={1: "no rule", 2: "none"}), "heft")
-    assert two.reason.endswith("; for priced nodes only: 2 nodes are not")
+    assert two.reason.endswith("; for priced nodes only: 2 nodes are not priced")
 
 
 def test_objectives_go_to_strategies_that_have_a_choice() -> None:
@@ -93,7 +93,7 @@ def test_memory_given_replaces_that_of_the_problem() -> None:
     bare = replace(problem, capacity_bytes=None)
     every = Constrained(capacity_bytes={"a": 1, "b": 2, "c": 0})
     assert every.narrow(bare).capacity_bytes == (1, 2, 0)
-    with pytest.raises(UsageError, match="instance has no memory capacities, and b gets none"):
+    with pytest.raises(UsageError, match="instance has no memory capacities, and b is given none"):
         Constrained(capacity_bytes={"a": 1, "c": 2}).narrow(bare)
     for broken in (True, -1, 1.5):
         with pytest.raises(InvalidInput, match=r"bytes of memory") as caught:
@@ -172,7 +172,7 @@ def test_composites_of_a_lost_device_are_lost_with_it() -> None:
     )
     assert without(problem, ["d1"]).fused == ()
     assert without(problem, ["d0"]).fused == problem.fused
-    with pytest.raises(UnsupportedNode, match="'d0', 'd1' being lost") as caught:
+    with pytest.raises(UnsupportedNode, match="after the loss of 'd0', 'd1'") as caught:
         without(problem, ["d1", "d0"])
     assert caught.value.where == "node 'n0'"
 
@@ -236,11 +236,11 @@ def test_what_is_said_twice_is_refused() -> None:
         lambda problem, **asked: hetsim.compare(problem, ["heft"], **asked),
     ):
         for name in ASKED:
-            with pytest.raises(UsageError, match=f"both 'affinity' and '{name}' say {name}"):
+            with pytest.raises(UsageError, match=f"both 'affinity' and '{name}' set {name}"):
                 verb(PROBLEM, affinity=WISHES, **{name: ASKED[name]})
         with pytest.raises(InvalidInput, match="no node 'none'"):
             verb(PROBLEM, affinity=Affinity({"none": "cpu"}))
-    with pytest.raises(UsageError, match="pins cannot change an assignment"):
+    with pytest.raises(UsageError, match="pins cannot change a given assignment"):
         hetsim.partition(PROBLEM, assignment=[0] * 4, pins=PINS)
 
 

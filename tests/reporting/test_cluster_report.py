@@ -48,7 +48,7 @@ def test_nodes_are_drawn_with_what_differs() -> None:
     assert "the machine is aarch64 there, x86_64 here" in text
     (lost,) = (line for line in lines if line.startswith("cccccccc"))
     assert lost.split()[2:] == ["-", "it", "is", "dead"]
-    assert any(line.startswith("gpu") and "others have used it up" in line for line in lines)
+    assert any(line.startswith("gpu") and "other devices use it up" in line for line in lines)
     assert any(line.startswith("npu") and "no node offers it" in line for line in lines)
 
 
@@ -67,6 +67,6 @@ def test_transfers_that_no_link_carries_say_so() -> None:
     free = replace(network, target="npu", target_node="a", way="shared memory", modelled_s=0.0)
     text = "\n".join(drawn(transfers_report([network, free])))
     assert "2.00x" in text
-    assert "nothing is copied" in text
+    assert "without a copy" in text
     assert "no network" not in text
-    assert "copied" not in "\n".join(drawn(transfers_report([network])))
+    assert "without a copy" not in "\n".join(drawn(transfers_report([network])))

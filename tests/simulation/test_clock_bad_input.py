@@ -90,7 +90,7 @@ def test_what_a_device_cannot_run_is_named_with_those_that_can() -> None:
     assert error.hint == "no device supports it"
     with pytest.raises(UnsupportedNode, match="op Conv is not listed") as caught:
         simulate(on(problem, ("gpu", (0, 1))))
-    assert caught.value.hint == "place it on cpu"
+    assert caught.value.hint == "assign it to cpu"
     assert (caught.value.nodes, caught.value.where) == (("conv1",), "node 'conv1'")
     # Without names and reasons, by its number.
     bare = dataclasses.replace(problem, node_names=(), op_types=(), refusals=())
@@ -116,10 +116,10 @@ def test_a_value_without_a_route_is_named_with_its_ends(way: tuple[int, int], va
 @pytest.mark.parametrize(
     ("capacity", "device", "needed", "few"),
     [
-        ([215, 108], "gpu", 109, "place fewer nodes there or let fewer requests be in flight"),
-        ([214, 109], "cpu", 215, "place fewer nodes there or let fewer requests be in flight"),
-        ([200, 99], "gpu", 100, "place fewer nodes there"),
-        ([199, 99], "cpu", 200, "place fewer nodes there"),
+        ([215, 108], "gpu", 109, "assign fewer nodes to it, or allow fewer requests in flight"),
+        ([214, 109], "cpu", 215, "assign fewer nodes to it, or allow fewer requests in flight"),
+        ([200, 99], "gpu", 100, "assign fewer nodes to it"),
+        ([199, 99], "cpu", 200, "assign fewer nodes to it"),
     ],
 )
 def test_a_device_without_room_is_named_with_what_it_needs(
@@ -166,7 +166,7 @@ def test_what_is_of_a_plan_is_not_of_a_deployment() -> None:
         with pytest.raises(UsageError, match="arrivals_s, contention, trace and sustained"):
             simulate(deployment, workload, platform=platform, **options)  # type: ignore[call-overload]
     for requests, where in ((3, platform), (workload, None), (1, None)):
-        with pytest.raises(UsageError, match="with a workload and a platform"):
+        with pytest.raises(UsageError, match="needs a workload and a platform"):
             simulate(deployment, requests, platform=where)  # type: ignore[call-overload]
 
 

@@ -74,9 +74,7 @@ def test_a_tandem_is_certain() -> None:
 
 
 def test_a_link_that_is_shared_both_ways_is_not() -> None:
-    assert (
-        reason(BUS) == "link 'link0' moves values of one request that are ready at different times"
-    )
+    assert reason(BUS) == "link 'link0' moves values of a request that are ready at different times"
 
 
 def test_subgraphs_one_after_another_on_a_stream_are_certain() -> None:
@@ -93,10 +91,10 @@ def test_a_device_that_is_come_back_to_is_not() -> None:
 def test_replicas_that_meet_are_not() -> None:
     ways = [Shape([device], [(0,)], [[], [0]]) for device in (0, 1)]
     told = reason(layout_of(ways, [1, 1], 1))
-    assert told == "requests of several replicas meet at link 'link0'"
+    assert told == "requests of several replicas share link 'link0'"
     ways = [Shape([0], [()], [[1], []]) for _ in range(2)]
     told = reason(layout_of(ways, [1], 0))
-    assert told == "requests of several replicas meet at device 'd0'"
+    assert told == "requests of several replicas share device 'd0'"
 
 
 def test_what_all_requests_need_first_is_certain() -> None:

@@ -73,5 +73,5 @@ def test_a_unit_of_time_changes_no_bit() -> None:
 
 
 def test_arrays_that_do_not_fit() -> None:
-    with pytest.raises(InvalidInput, match="no two arrays of one length"):
+    with pytest.raises(InvalidInput, match="must be two arrays of one length"):
         mean_of(np.ones(3), np.ones(2, dtype=bool))

@@ -180,7 +180,7 @@ def test_times_scale_to_the_bit() -> None:
 def test_no_percentile(percentile: float) -> None:
     with pytest.raises(InvalidInput, match="percentile is"):
         percentile_of(np.ones(3), np.ones(3, dtype=bool), percentile)
-    with pytest.raises(InvalidInput, match="no two arrays of one length"):
+    with pytest.raises(InvalidInput, match="must be two arrays of one length"):
         percentile_of(np.ones(3), np.ones(2, dtype=bool), 99.0)
     with pytest.raises(InvalidInput, match="no request"):
         percentile_of(np.ones(0), np.ones(0, dtype=bool), 99.0)

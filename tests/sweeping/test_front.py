@@ -48,7 +48,7 @@ def test_wishes_are_read() -> None:
     for texts, says in (
         (["latencys"], "did you mean 'latency_s'"),
         (["strategy"], "no column 'strategy' of numbers"),
-        (["p99_s:less"], "'less' is not min or max"),
+        (["p99_s:less"], "'less' is neither min nor max"),
         (["p99_s", "p99_s:max"], "given twice"),
     ):
         with pytest.raises(UsageError, match=says):

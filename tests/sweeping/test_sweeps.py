@@ -137,11 +137,11 @@ def test_points_that_are_the_same_are_asked_once(tmp_path: Path) -> None:
 
 def test_the_folder_is_one_of_a_sweep_and_of_one_alone(grid: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with Store(out), pytest.raises(SweepError, match="another sweep writes it"):
+    with Store(out), pytest.raises(SweepError, match="another sweep is writing it"):
         swept(grid, out)
     for text in ("{}\n", "nothing\n", '{"key": 3}\n', "[]\n"):
         (out / "rows.jsonl").write_text(text)
-        with pytest.raises(SweepError, match=r"rows.jsonl:1: this is no row of a sweep"):
+        with pytest.raises(SweepError, match=r"rows.jsonl:1: this is not a row of a sweep"):
             swept(grid, out)
     (tmp_path / "file").write_text("")
     with pytest.raises(SweepError, match="cannot be written"):
@@ -234,6 +234,6 @@ def test_executors_are_two(grid: Path, tmp_path: Path) -> None:
     known = hetsim.load_grid(grid)
     with pytest.raises(UsageError, match="no executor 'here' of sweeps"):
         hetsim.sweep(known, tmp_path / "o", executor="here")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="an address is of Ray"):
+    with pytest.raises(UsageError, match="an address needs the executor 'ray'"):
         hetsim.sweep(known, tmp_path / "o", executor="threads", address="auto")
     assert not (tmp_path / "o").exists()

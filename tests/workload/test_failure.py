@@ -43,8 +43,8 @@ def test_a_failure_writes_itself() -> None:
         ("kill gpu in 3ms", "write 'kill DEVICE"),
         ("kill gpu at 3ms until 5ms", "write 'kill DEVICE"),
         ("kil gpu at 3ms", "did you mean 'kill'"),
-        ("kill gpu at 3", "'3' is no time"),
-        ("kill gpu at -3ms", "'-3ms' is no time"),
+        ("kill gpu at 3", "'3' is not a time"),
+        ("kill gpu at -3ms", "'-3ms' is not a time"),
         ("kill gpu at 3days", "write a number and h, min, s, ms, us or ns"),
         ("kill gpu at 3ms, ", "write 'kill DEVICE"),
     ],
@@ -65,13 +65,13 @@ def test_failures_are_put_in_order_and_named_in_full() -> None:
     ("failures", "said"),
     [
         ([Failure("npus", 1.0)], "did you mean 'npu'"),
-        ([Failure("npu", -1.0)], "at no time"),
-        ([Failure("npu", math.nan)], "at no time"),
-        ([Failure("npu", 1.0, "kill", -1.0)], "at no time"),
-        ([Failure("npu", 1.0, "hang")], "taken for dead"),
-        ([Failure("npu", 1.0, "stop")], "no failure 'stop'"),  # type: ignore[arg-type]
-        ([Failure("npu", 1.0), Failure("npu", 2.0)], "finds the device down"),
-        ([Failure("gpu", 1.0, "kill", 2.0), Failure("gpu.0", 2.0)], "finds the device down"),
+        ([Failure("npu", -1.0)], "invalid time"),
+        ([Failure("npu", math.nan)], "invalid time"),
+        ([Failure("npu", 1.0, "kill", -1.0)], "invalid time"),
+        ([Failure("npu", 1.0, "hang")], "does not state when the hang"),
+        ([Failure("npu", 1.0, "stop")], "unknown failure 'stop'"),  # type: ignore[arg-type]
+        ([Failure("npu", 1.0), Failure("npu", 2.0)], "the device is already down"),
+        ([Failure("gpu", 1.0, "kill", 2.0), Failure("gpu.0", 2.0)], "the device is already down"),
     ],
 )
 def test_failures_that_make_no_sense(failures: list[Failure], said: str) -> None:
@@ -164,7 +164,7 @@ def test_a_file_says_which_devices_fail(tmp_path: Path) -> None:
     ("failing", "told"),
     [
         (Failing(mtbf_s={"gpx": 3.0}, mttr_s=1.0), "no device 'gpx'"),
-        (Failing(mtbf_s={"npu": 3.0}, mttr_s={"cpu": 1.0}), "how long 'npu' is down"),
+        (Failing(mtbf_s={"npu": 3.0}, mttr_s={"cpu": 1.0}), "'npu' has no repair time"),
         (Failing((Failure("gpx", 1.0),)), "there is no device 'gpx' to fail"),
     ],
 )

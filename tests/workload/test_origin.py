@@ -141,8 +141,11 @@ def test_keys_of_json_lines_choose_requests(tmp_path: Path) -> None:
     ("where", "says"),
     [
         ({"Model": "GPT4"}, "no request where 'Model' is 'GPT4'; did you mean 'GPT-4'?"),
-        ({"model": "GPT-4"}, "no columns are called 'model'; did you mean 'Model'?"),
-        ({"Model": "GPT-4", "Log Type": "x"}, "no request where 'Model' is 'GPT-4' and 'Log Type'"),
+        ({"model": "GPT-4"}, "no columns are named 'model'; did you mean 'Model'?"),
+        (
+            {"Model": "GPT-4", "Log Type": "x"},
+            "no request where 'Model' is 'GPT-4' and 'Log Type'",
+        ),
     ],
 )
 def test_values_that_no_request_has_are_named(

@@ -140,7 +140,7 @@ def lint(
     tell: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Lint:
-    """Return what costs time, each with the change that removes it, replanned by `strategy`.
+    """Return costly findings, each with the change that removes it, replanned by `strategy`.
 
     Parameters
     ----------

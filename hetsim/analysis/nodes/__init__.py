@@ -1,1 +1,1 @@
-"""Which unit runs each node, which others could, why not, and what that costs."""
+"""Facts of each node: its device, other devices, reasons, and cost."""

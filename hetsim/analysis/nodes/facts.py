@@ -228,7 +228,7 @@ class Facts:
 
     @property
     def replicas(self) -> int:
-        """How many replicas the plan has; 1 without a plan."""
+        """Number of replicas of the plan; 1 without a plan."""
         return 1 if self.plan is None else len(self.plan.replicas)
 
     @cached_property

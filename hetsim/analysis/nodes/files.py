@@ -1,4 +1,4 @@
-"""Files of what is told of nodes: CSV, and node data for Model Explorer.
+"""Files of node facts: CSV, and node data for Model Explorer.
 
 Source: the builder of node data in the package ai-edge-model-explorer, 0.1.34, and how its page
 reads a file that is given for a graph; tried on graphs of model-explorer-onnx 0.4.2. A key is an
@@ -79,7 +79,7 @@ device of the platform, in its order."""
 
 
 def csv_text(facts: Facts) -> str:
-    """Return it as CSV (RFC 4180): seconds, empty where nothing is known.
+    """Return the facts as CSV (RFC 4180): seconds, empty where they are unknown.
 
     A text that a spreadsheet would take for a formula has a ``'`` before it.
 

@@ -1,4 +1,4 @@
-"""Options that every verb has, and how values of options are read."""
+"""Options of every verb, and readers of option values."""
 
 from __future__ import annotations
 
@@ -161,9 +161,9 @@ def all_of(*options: Decorator[Any]) -> Decorator[Any]:
 
 
 def kept(read: Callable[[click.Context, click.Parameter, Any], Any] | None = None) -> Any:
-    """Return the callback that leaves what an option says, as `read` reads it, with the invocation.
+    """Return the callback that stores the value of an option, read by `read`, in ``current()``.
 
-    Its value is no parameter of the verb then: those that take it find it in ``current()``.
+    The option is no parameter of the verb then.
     """
 
     def keep(ctx: click.Context, param: click.Parameter, given: Any) -> None:
@@ -186,7 +186,7 @@ def common_options(command: Decorated) -> Decorated:
         is_eager=True,
         expose_value=False,
         callback=set_flag,
-        help="Show the traceback of an error.",
+        help="Print the traceback of an error.",
     )
     quiet = click.option(
         "-q",
@@ -195,7 +195,7 @@ def common_options(command: Decorated) -> Decorated:
         is_eager=True,
         expose_value=False,
         callback=set_flag,
-        help="No progress or notes on stderr.",
+        help="Print no progress and no notes on stderr.",
     )
     return debug(quiet(command))
 
@@ -210,7 +210,9 @@ json_option = click.option(
 )
 
 wide_option = click.option(
-    "--wide", is_flag=True, help="All columns, and a line for each device; wants 120 columns."
+    "--wide",
+    is_flag=True,
+    help="Print all columns and one line for each device (120 columns wide).",
 )
 
 report_option = click.option(
@@ -219,17 +221,17 @@ report_option = click.option(
     expose_value=False,
     callback=kept(),
     metavar="FILE",
-    help="Write the answer as one HTML file, with pictures, to look at and to send.",
+    help="Write the answer with charts to one HTML file.",
 )
 
 
-def force_option(told: str) -> Decorator[Any]:
-    """Return --force, which lets what it tells of replace what is there."""
-    return click.option("--force", is_flag=True, expose_value=False, callback=kept(), help=told)
+def force_option(what: str) -> Decorator[Any]:
+    """Return --force, which overwrites existing files; `what` is its help."""
+    return click.option("--force", is_flag=True, expose_value=False, callback=kept(), help=what)
 
 
-report_options = all_of(report_option, force_option("Let --report replace such a file."))
-"""A report, of verbs that leave nothing else on disk."""
+report_options = all_of(report_option, force_option("Overwrite the file of --report."))
+"""Options of verbs that write a report alone."""
 
 output_options = all_of(
     click.option(
@@ -238,9 +240,10 @@ output_options = all_of(
         expose_value=False,
         callback=kept(),
         metavar="FILE",
-        help="Write a Chrome trace, to open in ui.perfetto.dev.",
+        help="Write a Chrome trace; ui.perfetto.dev opens it.",
     ),
     click.option(
+        "-o",
         "--out",
         type=click.Path(path_type=Path),
         expose_value=False,
@@ -249,6 +252,6 @@ output_options = all_of(
         help="Write plan.json, result.json, trace.json and manifest.json to a new folder.",
     ),
     report_option,
-    force_option("Let --trace, --out and --report replace such files."),
+    force_option("Overwrite the files of --trace, --out and --report."),
 )
-"""What is left on disk."""
+"""Options of verbs that write files."""

@@ -1,4 +1,4 @@
-"""Options that say which model, where, in what precision, at what prices, how planned and run."""
+"""Options of model, platform, precision, cost model, planning and execution."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import click
 
 from hetsim.cli.options.common import all_of, by_name, duration, kept, shapes, sizes
 from hetsim.cost import DEFAULT_COST
-from hetsim.hardware.variants import ALIASES, EVERY
 
 if TYPE_CHECKING:
     from hetsim.graph.reading.extension import Extension
@@ -79,8 +78,8 @@ model_options = all_of(
         multiple=True,
         expose_value=False,
         callback=kept(sizes),
-        help="Bind an open dimension, e.g. --dim batch=1, 'x[2]=48', or '*=64': all. Where the "
-        "file has 1 request, 'x[0]=8' makes it 8 at once. Repeatable.",
+        help="Set a dynamic dimension, e.g. batch=1, 'x[2]=48', or '*=64' for all; 'x[0]=8' makes "
+        "a batch of 8. Repeatable.",
     ),
     click.option(
         "--shape",
@@ -89,7 +88,7 @@ model_options = all_of(
         multiple=True,
         expose_value=False,
         callback=kept(shapes),
-        help="Set an input's shape, e.g. --shape x=1,3,224,224. Repeatable.",
+        help="Set the shape of an input, e.g. x=1,3,224,224. Repeatable.",
     ),
     click.option(
         "--input",
@@ -98,7 +97,7 @@ model_options = all_of(
         multiple=True,
         expose_value=False,
         callback=kept(_inputs),
-        help="The inputs; they bind dimensions, and a run that measures shapes is on them.",
+        help="Read the inputs from files; they set all dynamic dimensions. Repeatable.",
     ),
     click.option(
         "--freeze",
@@ -107,15 +106,15 @@ model_options = all_of(
         multiple=True,
         expose_value=False,
         callback=kept(_frozen),
-        help="Make an input constant, e.g. --freeze sr=16000. Repeatable.",
+        help="Make an input constant, e.g. sr=16000. Repeatable.",
     ),
     click.option(
         "--canonical",
         type=click.Choice(["none", "basic", "extended"]),
         expose_value=False,
         callback=kept(),
-        help="How far ONNX Runtime may rewrite the graph first.  [default: basic; none above "
-        "30,000 nodes]",
+        help="Level of ONNX Runtime's graph optimizations before planning.  [default: basic; none "
+        "above 30,000 nodes]",
     ),
     click.option(
         "--extension",
@@ -124,10 +123,10 @@ model_options = all_of(
         multiple=True,
         expose_value=False,
         callback=kept(_extensions),
-        help="Custom ops: BODIES.onnx, LIBRARY or LIBRARY=BODIES.onnx. Repeatable.",
+        help="Load custom ops: BODIES.onnx, LIBRARY or LIBRARY=BODIES.onnx. Repeatable.",
     ),
 )
-"""How a model is read."""
+"""Options of the model."""
 
 
 platform_option = click.option(
@@ -135,7 +134,7 @@ platform_option = click.option(
     metavar="NAME|FILE",
     expose_value=False,
     callback=kept(),
-    help="Platform, or one device alone: catalog name or YAML file.",
+    help="Use this platform or single device: a name of the catalog or a YAML file.",
 )
 
 
@@ -148,6 +147,9 @@ def _by_device(
     ctx: click.Context, param: click.Parameter, given: Sequence[str], word: str, example: str
 ) -> dict[str, str]:
     """Read ``DEVICE=WORD,...`` values; a word alone is for every device that can."""
+    if not given:
+        return {}
+    from hetsim.hardware.variants import ALIASES, EVERY
 
     def one(text: str) -> tuple[str, str]:
         device, equals, said = (part.strip() for part in text.partition("="))
@@ -166,8 +168,8 @@ execute_option = click.option(
     multiple=True,
     expose_value=False,
     callback=kept(_execute),
-    help="Price devices as if they ran the model quantized or in half precision, e.g. "
-    "npu=int8,gpu=float16. A precision alone is for all devices that have it.",
+    help="Price DEVICE as if it ran the model in PRECISION, e.g. npu=int8,gpu=fp16; without "
+    "DEVICE, all devices that have it.",
 )
 
 
@@ -182,8 +184,8 @@ runtime_option = click.option(
     multiple=True,
     expose_value=False,
     callback=kept(_runtime),
-    help="Take a device's figures by another runtime that it was measured in, e.g. gpu=ncnn; "
-    "'hetsim devices show' lists them. A runtime alone is for all devices that have it.",
+    help="Price DEVICE by its measurements with another RUNTIME, e.g. gpu=ncnn; without DEVICE, "
+    "all devices that have them. 'hetsim devices show' lists the runtimes.",
 )
 
 
@@ -200,8 +202,8 @@ what_if_options = all_of(
         multiple=True,
         expose_value=False,
         callback=kept(),
-        help="Ask as if a figure of the platform were another, and show both: 'gpu.memory =64GB', "
-        "'link cpu-gpu.bandwidth x2', 'npu.speed +10%'. Repeatable.",
+        help="Change a figure of the platform, and show both answers: 'gpu.memory =64GB', 'link "
+        "cpu-gpu.bandwidth x2', 'npu.speed +10%'. Repeatable.",
     ),
     click.option(
         "--without",
@@ -209,19 +211,19 @@ what_if_options = all_of(
         multiple=True,
         expose_value=False,
         callback=kept(_without),
-        help="Ask as if devices or links of the platform were not there, e.g. gpu.0.",
+        help="Remove devices or links from the platform, e.g. gpu.0.",
     ),
 )
 
 platform_options = all_of(platform_option, execute_option, runtime_option, what_if_options)
-"""Where it would run, in what, and what is supposed of it."""
+"""Options of the platform."""
 
 contention_option = click.option(
     "--contention",
     type=click.Choice(["fifo", "none"]),
     expose_value=False,
     callback=kept(),
-    help="Whether a link carries one transfer at a time.  [default: fifo]",
+    help="Let a link carry one transfer at a time (fifo), or any number (none).  [default: fifo]",
 )
 
 
@@ -244,7 +246,7 @@ profile_option = click.option(
     multiple=True,
     expose_value=False,
     callback=kept(_profiles),
-    help="Price a device by a profile of the model on it: of ONNX Runtime, trtexec, OpenVINO or "
+    help="Price DEVICE by a profile of this model on it, from ONNX Runtime, trtexec, OpenVINO or "
     "AI Hub. Repeatable.",
 )
 
@@ -281,11 +283,11 @@ cost_option = click.option(
     metavar="NAME",
     expose_value=False,
     callback=kept(),
-    help=f"Cost model; an unknown name lists them.  [default: {DEFAULT_COST}]",
+    help=f"Use this cost model: fitted, roofline, or one of a plugin.  [default: {DEFAULT_COST}]",
 )
 
 price_options = all_of(profile_option, measured_option, cost_option)
-"""Where prices are from."""
+"""Options of the cost model."""
 
 
 pessimistic_option = click.option(
@@ -293,13 +295,12 @@ pessimistic_option = click.option(
     is_flag=True,
     expose_value=False,
     callback=kept(),
-    help="Judge plans with every device and link at the bad end of its 80 % interval.",
+    help="Price every device and link at the slow end of its 80 % interval.",
 )
-"""What figures are taken as."""
 
 
 FROM_MODEL: Final = "model"
-"""What stands for the notes on a model's nodes in place of an affinity file."""
+"""The word for affinities from the metadata of a model's nodes, in place of a file."""
 
 
 def _affinity(
@@ -320,35 +321,34 @@ limit_options = all_of(
         multiple=True,
         expose_value=False,
         callback=kept(),
-        help="Option of the strategy, e.g. --set max_devices=2. Repeatable.",
+        help="Set an option of the strategy, e.g. max_devices=2. Repeatable.",
     ),
     click.option(
         "--affinity",
         metavar="FILE",
         expose_value=False,
         callback=kept(_affinity),
-        help="Pins and exclusions, JSON or YAML; `model`: as the model's nodes note.",
+        help="Pin nodes to devices or exclude them, by a JSON or YAML file, or by the metadata of "
+        "the nodes (`model`).",
     ),
 )
-"""What a strategy is held to."""
+"""Options and limits of a strategy."""
 
 objective_option = click.option(
     "--objective",
     type=click.Choice(["latency", "throughput"]),
     expose_value=False,
     callback=kept(),
-    help="One request's latency, or seconds a request with many in flight.  [default: latency]",
+    help="Minimize the latency of one request, or maximize throughput.  [default: latency]",
 )
-"""What plans are for, and weighed by."""
 
 target_option = click.option(
     "--target",
     "target_s",
     callback=duration(),
     metavar="TIME",
-    help="End with exit code 5 where the plan takes longer, by the objective.",
+    help="End with exit code 5 if the plan takes longer than this, e.g. 7ms.",
 )
-"""What a user asks of the best plan."""
 
 strategy_options = all_of(
     click.option(
@@ -356,7 +356,7 @@ strategy_options = all_of(
         metavar="NAME",
         expose_value=False,
         callback=kept(),
-        help="Strategy; `hetsim compare --strategies` lists them.  [default: heft]",
+        help="Plan with this strategy; `hetsim compare --strategies` lists them.  [default: heft]",
     ),
     objective_option,
     limit_options,
@@ -364,7 +364,7 @@ strategy_options = all_of(
     price_options,
     pessimistic_option,
 )
-"""How a plan is made."""
+"""Options of planning."""
 
 
 def _show_strategies(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
@@ -394,25 +394,22 @@ device_option = click.option(
     "--device",
     metavar="NAME",
     default=None,
-    help="The device that nodes are wanted on, e.g. npu.  [default: of all the best]",
+    help="Report fallbacks from this device, e.g. npu.  [default: the fastest for each node]",
 )
-"""What a user means by a node that falls back."""
 
 sustained_option = click.option(
     "--sustained",
     is_flag=True,
-    help="Judge plans with devices that are busy at once within the power and the memory that "
-    "their platform says they share.",
+    help="Slow down devices that are busy at the same time, to the power and memory bandwidth that "
+    "they share.",
 )
-"""At which speed plans are judged."""
 
 sensitivities_option = click.option(
     "--sensitivities",
     is_flag=True,
-    help="Say what would move the answer: every device 10 % faster, every link 10 % wider or "
-    "sooner, with the plan kept and planned anew.",
+    help="Show how the answer changes if a device is 10 % faster, or a link 10 % faster, with the "
+    "same plan and with a new one.",
 )
-"""What an answer hangs on."""
 
 draws_option = click.option(
     "--samples",
@@ -420,9 +417,8 @@ draws_option = click.option(
     type=click.IntRange(min=0, max=100_000),
     default=200,
     show_default=True,
-    help="Monte Carlo samples of what figures may be off by, on which plans are played; 0: none.",
+    help="Number of Monte Carlo samples of the cost-model error; 0: none.",
 )
-"""How sure an answer is."""
 
 
 seed_option = click.option(
@@ -430,11 +426,11 @@ seed_option = click.option(
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Seed of random inputs, --samples and arrivals.",
+    help="Seed of random inputs, samples and arrivals.",
 )
 
 address_option = click.option(
-    "--address", metavar="HOST:PORT", help="Join this Ray cluster.  [default: start one]"
+    "--address", metavar="HOST:PORT", help="Use this Ray cluster.  [default: start one]"
 )
 
 run_options = all_of(
@@ -443,7 +439,7 @@ run_options = all_of(
         type=click.Choice(["ray", "threads"]),
         default="ray",
         show_default=True,
-        help="Ray actors, or threads of this process.",
+        help="Run devices as Ray actors, or as threads of this process.",
     ),
     address_option,
     seed_option,
@@ -461,7 +457,7 @@ run_options = all_of(
         type=click.Choice(["graph", "device"]),
         default="graph",
         show_default=True,
-        help="Compute in the graph's types, or rounded as each device computes.",
+        help="Compute in the types of the graph, or round as each device does.",
     ),
 )
-"""How a plan is executed."""
+"""Options of execution."""

@@ -1,4 +1,4 @@
-"""``hetsim cluster``: whether a Ray cluster has a node for each device, before a run needs it."""
+"""``hetsim cluster``: check of a Ray cluster before a run: one node for each device."""
 
 from __future__ import annotations
 
@@ -32,31 +32,33 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @common_options
 def cluster() -> None:
-    """The Ray cluster that plans run on."""
+    """Check the Ray cluster that runs use."""
 
 
 @cluster.command("check")
 @click.argument("file", metavar="[FILE]", required=False)
 @platform_option
 @click.option(
-    "--address", metavar="HOST:PORT", help="Ask this live Ray cluster too; 'auto' for a local one."
+    "--address",
+    metavar="HOST:PORT",
+    help="Check this live Ray cluster, too; 'auto': the one of this machine.",
 )
-@click.option("--measure", is_flag=True, help="Time transfers between the nodes of the devices.")
+@click.option("--measure", is_flag=True, help="Measure transfers between the nodes of the devices.")
 @json_option
 @common_options
 def check(file: str | None, address: str | None, measure: bool) -> None:
-    """Say which device has a node, in the cluster file FILE and in the live cluster.
+    """Check that each device of --platform has a node, in a cluster FILE or a live cluster.
 
-    FILE is what `ray up` takes; it is read without Ray. The live cluster also tells what is
-    installed on each node. Ends with exit code 3 where the file is wrong or a node has
-    versions that a run would refuse, and 4 where a device has no node.
+    FILE is the YAML of `ray up`; reading it needs no Ray. Of a live cluster, the versions on each
+    node are checked, too. Exit code 3: the file is wrong, or a run would refuse the versions of a
+    node; 4: a device has no node.
     """
     if file is None and address is None:
-        raise UsageError("nothing to check", hint="give a cluster file, or --address, or both")
+        raise UsageError("FILE is missing", hint="give a cluster file, --address, or both")
     invocation = current()
     platform = invocation.platform
     if measure and (address is None or platform is None):
-        raise UsageError("--measure needs --address and --platform")
+        raise UsageError("--measure needs --address and --platform", hint="give both")
     from hetsim.execution.transports.ray_health import split_address
     from hetsim.hardware.catalog import load_platform
 
@@ -87,7 +89,7 @@ def _fault(where: str, seats: Sequence[Seat], live: LiveCluster | None) -> Hetsi
 
     refused = _version_faults(live)
     if refused:
-        return InvalidInput(refused, where=where, hint="install there what is installed here")
+        return InvalidInput(refused, where=where, hint="install the same versions as here")
     try:
         refuse_unserved(seats, where)
     except Infeasible as unserved:
@@ -105,6 +107,8 @@ def _check_file(
     invocation = current()
     found, errors = read_cluster_file(file)
     if found is None:
+        if errors[0].missing:
+            raise errors[0]
         if invocation.as_json:
             record["file"] = {
                 "file": file,
@@ -145,7 +149,7 @@ def _check_live(
 
 
 def _version_faults(live: LiveCluster | None) -> str:
-    """Return what rules out nodes that devices go to, or the empty string."""
+    """Return why a run would refuse nodes of devices, or the empty string."""
     if live is None:
         return ""
     wanted = {node for seat in live.seats for node in seat.nodes}

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     examples=(
         ("hetsim compare zoo:resnet50",
          "Which board or machine is fastest, and what does each cost?"),
-        ("hetsim compare zoo:resnet50 --platform rock-5b,jetson-orin-nano --execute int8",
+        ("hetsim compare zoo:resnet50 --platform rock-5b,laptop --execute int8",
          "Which of two boards is faster in int8?"),
         ("hetsim compare zoo:inception_v1 --platform rock-5b",
          "Which strategy is fastest on one board, and does splitting the model pay?"),
@@ -300,11 +300,9 @@ def _compare_platforms(
 def _pictures(comparison: Comparison) -> Record:
     """What the page draws: every plan's timeline, the best first, as far as there is room."""
     from hetsim.reporting.pages.alternatives import speeds_picture
-    from hetsim.reporting.pages.subgraphs import plans_picture
-    from hetsim.reporting.pages.timeline_of_trace import pictures_of, played_of
+    from hetsim.reporting.results import pictures
 
-    played, best = played_of(comparison), comparison.rows[0].plan
-    found = {**pictures_of(played), **plans_picture([plan for _, plan, _ in played])}
+    found, best = pictures(comparison), comparison.rows[0].plan
     if best is not None and comparison.objective == "latency" and not comparison.sustained:
         found["speeds"] = speeds_picture(best, current().command, "compare")
     return found

@@ -1,4 +1,4 @@
-"""``hetsim compile``: a plan as a folder that runs without the model."""
+"""``hetsim compile``: a plan compiled to a folder that runs without the model."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     metavar="DIR",
     required=True,
-    help="New folder for the compiled plan; `hetsim run DIR` runs it.",
+    help="Write the compiled plan to this new folder; `hetsim run DIR` runs it.",
 )
 @click.option(
     "--precision",
     type=click.Choice(["graph", "device"]),
     default="graph",
     show_default=True,
-    help="Compute in the graph's types, or rounded as each device computes.",
+    help="Compute in the types of the graph, or round as each device does.",
 )
 @model_options
 @json_option
@@ -58,10 +58,10 @@ def compile_(
     folder: Path,
     precision: Literal["graph", "device"],
 ) -> None:
-    """Compile a plan to a folder: one file a subgraph, and one with all weights.
+    """Compile a plan to a folder with one file for each subgraph, and one file of all weights.
 
-    The argument is a model, which is planned for by --strategy, or a saved plan.json. The
-    folder holds all that a run needs; it is written whole or not at all.
+    The argument is a model, which --strategy plans, or a saved plan.json. `hetsim run DIR` needs
+    the folder alone. The folder is written completely or not at all.
     """
     from hetsim.cli.question import read_plan
     from hetsim.execution.compiled.write import compile_plan
@@ -74,7 +74,9 @@ def compile_(
         manifest = compile_plan(plan, folder, precision=precision)
     invocation.answer(lambda: compiled_record(manifest), lambda: _files_table(manifest))
     if plan.problem.executed and precision == "graph":
-        invocation.note("the folder computes the model as it is: --execute is in the plan alone")
+        invocation.note(
+            "the folder computes in the types of the model: --execute changes the plan alone"
+        )
     invocation.note(f"wrote {folder}; run it with: hetsim run {folder}")
 
 

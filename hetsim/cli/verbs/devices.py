@@ -1,4 +1,4 @@
-"""``hetsim devices``: the catalog, files of one's own, and what a device takes of a model."""
+"""``hetsim devices``: the catalog of devices and platforms, device support, calibration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @common_options
 def devices() -> None:
-    """The catalog's devices, links and platforms, and files that describe others."""
+    """List, show, query and calibrate devices, links and platforms."""
 
 
 @devices.command("list")
@@ -41,7 +41,7 @@ def devices() -> None:
 @json_option
 @common_options
 def list_devices(wide: bool) -> None:
-    """List devices, links and platforms."""
+    """List the devices, links and platforms of the catalog."""
     from hetsim.hardware.catalog import (
         device_names,
         link_names,
@@ -78,9 +78,9 @@ def list_devices(wide: bool) -> None:
 @json_option
 @common_options
 def show_device(name: str, wide: bool) -> None:
-    """Show every figure of a device or link with its source, or the parts of a platform.
+    """Show each figure of a device, link or platform with its source.
 
-    --wide adds every parameter of what kernels take.
+    --wide adds every parameter of the cost model.
     """
     sort = _sort_of(name)
     if sort not in ("device", "link", "platform"):
@@ -119,9 +119,10 @@ def query_device(
     name: str,
     model: str,
 ) -> None:
-    """Show which nodes of MODEL a device takes: alone, in a pattern, or why not.
+    """Show which nodes of MODEL a device supports, and why not all.
 
-    NAME is a device of the catalog, or a YAML file of one.
+    A device supports a node alone, or as a part of a pattern. NAME is a device of the catalog;
+    FILE is a YAML file of a device.
     """
     from hetsim.cli.question import read_model
     from hetsim.device.registry import make_device
@@ -134,17 +135,19 @@ def query_device(
     invocation = current()
     sort = _sort_of(name)
     if sort != "device":
-        hint = f"'hetsim inspect {model} --platform {name}' asks all its devices"
+        hint = f"'hetsim inspect {model} --platform {name}' shows all its devices"
         raise UsageError(
-            f"'{name}' is a {sort}, and a query asks one device",
+            f"'{name}' is a {sort}, and a query needs one device",
             hint=hint if sort == "platform" else "'hetsim devices list' lists the devices",
         )
     # The device is quick to read: its mistakes show before the model is loaded.
     spec = load_device(name)
     for asked, precision in invocation.execute.items():
         if asked not in (name, spec.name):
-            hint = f"the device that is asked is '{spec.name}'"
-            raise UsageError(f"--execute names another device, '{asked}'", hint=hint)
+            hint = f"give --execute {spec.name}={precision}"
+            raise UsageError(
+                f"--execute names '{asked}', and the query is of another device", hint=hint
+            )
         spec = executing(spec, precision, f"device '{name}'")
     device = make_device(name, spec, extensions=invocation.extensions)
     read = read_model(model)
@@ -206,11 +209,11 @@ def calibrate_device(
     networks: int | None,
     models: tuple[str, ...],
 ) -> None:
-    """Measure this machine with ONNX Runtime, and write its device file.
+    """Measure this machine, and write its device file.
 
-    PROVIDER is an execution provider, e.g. cpu, cuda or openvino; without it, the available ones
-    are listed. hetsim measures generated networks, fits the cost model to them, and tests it on
-    zoo models. Stop other programs meanwhile.
+    PROVIDER is an execution provider of ONNX Runtime, e.g. cpu, cuda or openvino; without it, the
+    available ones are listed. hetsim measures generated networks, fits the cost model to them,
+    and tests it on zoo models. Stop other programs meanwhile.
     """
     from hetsim.cost.calibration.calibrate import calibrate as measure_and_fit
     from hetsim.cost.calibration.measuring import Progress
@@ -230,9 +233,9 @@ def calibrate_device(
                 ],
             },
             lambda: names_table(
-                ("provider", "of ONNX Runtime", "here"),
+                ("provider", "of ONNX Runtime", "on this machine"),
                 (
-                    (name, of_runtime, "there" if name in there else f"install {package}")
+                    (name, of_runtime, "available" if name in there else f"pip install {package}")
                     for name, (of_runtime, package) in PROVIDERS.items()
                 ),
             ),
@@ -285,4 +288,5 @@ def _sort_of(name: str) -> Sort:
     raise PlatformError(
         f"no device, link or platform '{name}' in the catalog",
         hint=f"{nearest(name, known_names)} (a path ends in .yaml)",
+        missing=True,
     )

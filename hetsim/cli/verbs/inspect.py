@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hetsim.analysis.lint.lint import Lint
-    from hetsim.analysis.nodes.facts import Facts
     from hetsim.cli.options.common import Limit
     from hetsim.core.text import Record
     from hetsim.problem.plan import Plan
@@ -51,6 +50,8 @@ _OF_PLATFORMS = ("execute", "runtime", "changes", "without")
 HARDWARE = ("device", "link", "platform", "fitted", "family", "prices")
 SCHEMAS = (*HARDWARE, "hardware", "catalog", "workload", "deployment", "grid", "nodes")
 """Kinds of files that have a JSON Schema; `hardware` is any of the first."""
+
+HOLDS = "a device, link, platform, workload, deployment, catalog or grid"
 
 
 @click.command(
@@ -193,6 +194,7 @@ def _show_model(source: str, *, wide: bool) -> None:
     """Show ops, work and interface of a model, and which device of a platform supports them."""
     from hetsim.cli.load import given
     from hetsim.cli.question import read_model, read_platform
+    from hetsim.hardware.catalog import device_names, platform_names
     from hetsim.hardware.variants import platform_executing
     from hetsim.problem.of_model import platform_as_asked
     from hetsim.reporting.tables.inspection import (
@@ -202,6 +204,9 @@ def _show_model(source: str, *, wide: bool) -> None:
     )
 
     invocation = current()
+    if source in (*platform_names(), *device_names()) and not Path(source).exists():
+        hint = f"'hetsim devices show {source}' shows it"
+        raise UsageError(f"'{source}' is a name of the catalog and not a file", hint=hint)
     hardware = None if invocation.platform is None else read_platform()
     if hardware is None:
         for option in given(*_OF_PLATFORMS):
@@ -236,6 +241,7 @@ def _nodes(source: str, device: str | None, files: tuple[Path, ...], *, wide: bo
     from hetsim.analysis.nodes.record import nodes_record
     from hetsim.cli.files import check_targets, leave_report
     from hetsim.reporting.output import check_file, write_file
+    from hetsim.reporting.results import pictures
     from hetsim.reporting.tables.analysis import PAGE_NODES, nodes_report
 
     invocation = current()
@@ -250,15 +256,8 @@ def _nodes(source: str, device: str | None, files: tuple[Path, ...], *, wide: bo
         write_file(path, told.to_file(path), force=invocation.force, option="--out")
         invocation.note(f"wrote {path}")
     record = nodes_record(told)
-    leave_report(record, lambda: _pictures(told), lambda: nodes_report(told, most=PAGE_NODES))
+    leave_report(record, lambda: pictures(told), lambda: nodes_report(told, most=PAGE_NODES))
     invocation.answer(lambda: record, lambda: nodes_report(told, wide=wide))
-
-
-def _pictures(told: Facts) -> Record:
-    """The subgraphs of a plan, drawn on the page."""
-    from hetsim.reporting.pages.subgraphs import plans_picture
-
-    return plans_picture([] if told.plan is None else [told.plan])
 
 
 def _asked(source: str) -> Problem | Plan:
@@ -390,7 +389,7 @@ def _checked(file: str, *, wide: bool) -> Checked:
     from hetsim.hardware.files.yaml_source import read_yaml
 
     try:
-        keys = read_yaml(Path(file), file).data.keys()
+        keys = read_yaml(Path(file), file, holds=HOLDS).data.keys()
     except InvalidInput as error:
         return Checked(file, None, (error,))
     if keys & {"kinds", "hosts"}:

@@ -118,48 +118,49 @@ ALL = "all"
     default="compact",
     show_default=True,
     metavar="NAME",
-    help="Merge method; `hetsim compare --strategies` lists them; `all` compares them.",
+    help="Merge nodes by this method, or compare `all`; `hetsim compare --strategies` lists them.",
 )
 @click.option(
     "--priority",
     metavar="DEVICE,...",
-    help="A node goes to the first of these that supports it, also `npu >> gpu >> cpu` or "
-    "`by-memory`.  [default: all, the host last]",
+    help="Assign each node to the first of these devices that supports it, e.g. npu,gpu,cpu; or "
+    "`by-memory`.  [default: all devices, the host last]",
 )
 @click.option(
     "--affinity",
     metavar="FILE",
-    help="Pins, exclusions and a default device, JSON or YAML; `model`: as the model's nodes note.",
+    help="Pin nodes to devices, exclude them, or set a default device, by a JSON or YAML file, or "
+    "by the metadata of the nodes (`model`).",
 )
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Rule: min_nodes, max_groups, max_nodes_per_group, fit_weights, housekeeping, "
-    "housekeeping_ops; repeatable.",
+    help="Set a rule: min_nodes, max_groups, max_nodes_per_group, fit_weights, housekeeping or "
+    "housekeeping_ops. Repeatable.",
 )
 @click.option(
     "--explain",
     "pair",
     nargs=2,
     metavar="NODE NODE",
-    help="Say why these two are in one group or in two, in place of the table.",
+    help="Show why these two nodes are in the same subgraph, or not.",
 )
 @click.option(
-    "--dot", type=click.Path(path_type=Path), help="Write a picture for Graphviz to this file."
+    "--dot", type=click.Path(path_type=Path), help="Write a Graphviz drawing to this file."
 )
 @click.option(
-    "--mermaid", type=click.Path(path_type=Path), help="Write a Mermaid picture to this file."
+    "--mermaid", type=click.Path(path_type=Path), help="Write a Mermaid drawing to this file."
 )
 @click.option(
     "--onnx",
     "folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Write split.onnx, annotated.onnx and one model a group to this new folder.",
+    help="Write split.onnx, annotated.onnx and one model for each subgraph to this new folder.",
 )
-@force_option("Replace pictures that exist.")
+@force_option("Overwrite the files of --dot and --mermaid.")
 @pessimistic_option
 @model_options
 @json_option
@@ -175,7 +176,7 @@ def partition(
     mermaid: Path | None,
     folder: Path | None,
 ) -> None:
-    """Cut MODEL into groups of nodes that a device can run whole."""
+    """Cut MODEL into subgraphs, each of which one device can run as a whole."""
     from hetsim.cli.question import read_problem
     from hetsim.partitioning.affinity import affinity_of_model
     from hetsim.partitioning.affinity_file import load_affinity
@@ -202,11 +203,13 @@ def partition(
 
         check_folder(folder)
     if method == ALL and (pair or dot or mermaid or folder):
-        raise UsageError("--explain, --dot, --mermaid and --onnx need one method", hint="name it")
+        raise UsageError(
+            "--explain, --dot, --mermaid and --onnx need one method", hint="give --method NAME"
+        )
     problem = read_problem(model)
     if problem.n == 0:
         raise InvalidInput(
-            "no node to place: the model is empty, or all of it is constant", where=model
+            "the model has no nodes to place: it is empty, or all of it is constant", where=model
         )
     if affinity == FROM_MODEL:
         wishes = affinity_of_model(problem)

@@ -89,8 +89,8 @@ FORMS = {
 @click.option(
     "--catalog",
     metavar="FILE|NAME,...",
-    help="Hardware on offer: a YAML file, or names of boards and devices.  [default: all with a "
-    "price in hetsim's catalog]",
+    help="Hardware on offer: a YAML file, or names of boards and devices.  [default for "
+    "MODEL: all with a price in hetsim's catalog]",
 )
 @click.option(
     "--max-devices",
@@ -270,7 +270,7 @@ def _search(
     as_said = load_workload(workload)
     comes = as_said if speedup is None else as_said.faster(speedup)
     if catalog is None:
-        raise UsageError("--catalog is missing", hint="give a YAML file, or names of boards")
+        raise UsageError(f"'{SEARCH}' needs --catalog", hint="give a YAML file, or names of boards")
     on_offer = load_catalog(catalog)
     if aim == "cost" and not on_offer.sha256:
         on_offer = _with_listed_prices(on_offer)
@@ -459,6 +459,6 @@ def _buy(
             asked=settings(),
             max_devices=max_devices or MAX_DEVICES,
             budget=most_requests or REQUESTS,
-            draws=draws,
+            samples=draws,
         )
     _answer(found, found.workload, out=out, budget=most_requests or REQUESTS)

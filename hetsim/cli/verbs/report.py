@@ -1,4 +1,4 @@
-"""``hetsim report``: a page of what verbs left on disk, or of what moved between two of them."""
+"""``hetsim report``: an HTML page of saved answers, or of the difference between two."""
 
 from __future__ import annotations
 
@@ -32,20 +32,23 @@ from hetsim.cli.options.common import common_options, force_option, json_option
     type=click.Path(path_type=Path),
     metavar="FILE",
     required=True,
-    help="The HTML file to write.",
+    help="Write this HTML file.",
 )
-@force_option("Let --out replace a file.")
+@force_option("Overwrite the file of --out.")
 @click.option(
-    "--index", "as_index", is_flag=True, help="One page of all, though two of one kind are given."
+    "--index",
+    "as_index",
+    is_flag=True,
+    help="Make an index of two answers of the same kind, and not their difference.",
 )
 @json_option
 @common_options
 def report(sources: tuple[Path, ...], target: Path, as_index: bool) -> None:
-    """Make one HTML file of what verbs left on disk; no model is needed.
+    """Make one HTML file of saved answers; no model is needed.
 
-    A SOURCE is a report.html, a record that --json printed, a folder of --out or of a sweep, a
-    plan.json, or a folder of several of them. Two of one kind give what moved from the first to
-    the second, and why; several give an index with a section each.
+    A SOURCE is a report.html, the output of --json, a folder of --out or of a sweep, a plan.json,
+    or a folder of several of them. Two answers of the same kind give their difference and its
+    cause; several answers give an index with one section for each.
     """
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.pages.answers import folder_island, island_of

@@ -21,9 +21,6 @@ from hetsim.cli.options.question import (
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
-    from hetsim.core.text import Record
-    from hetsim.execution.run import Run
-    from hetsim.problem.plan import Plan
     from hetsim.workload.failure import Failure
 
 ONE = "hetsim run MODEL"
@@ -120,6 +117,7 @@ def run(
     from hetsim.cli.verbs.emulate import run_emulated
     from hetsim.core.units import format_seconds
     from hetsim.execution.compiled.manifest import is_compiled
+    from hetsim.reporting.results import pictures
     from hetsim.reporting.tables.plan import run_report
     from hetsim.reporting.tables.records import run_record
 
@@ -162,22 +160,13 @@ def run(
         real=done.events,
         arrivals_s=[0.0] * len(done.timeline.latencies_s),
     )
-    leave_report(record, lambda: _pictures(plan, done), lambda: run_report(plan, done, drawn_over))
+    leave_report(record, lambda: pictures(done), lambda: run_report(plan, done, drawn_over))
     if invocation.as_json:
         invocation.note(f"wall clock {format_seconds(done.wall_s)}")
         invocation.show_json(record)
     else:
         invocation.show(run_report(plan, done, drawn_over))
     require_equal(done.mismatches, f"plan '{plan.strategy}'")
-
-
-def _pictures(plan: Plan, done: Run) -> Record:
-    """Pictures of the page."""
-    from hetsim.reporting.pages.subgraphs import plans_picture
-    from hetsim.reporting.pages.timeline_of_trace import pictures_of
-
-    played = [(plan.strategy, plan, done.timeline)]
-    return {**pictures_of(played, done.events), **plans_picture([plan])}
 
 
 def _run_folder(

@@ -251,11 +251,10 @@ def simulate(
 def _pictures(plan: Plan, timeline: Timeline, *, alone: bool) -> Record:
     """Pictures of the page; of one request `alone` with other speeds of devices."""
     from hetsim.reporting.pages.alternatives import speeds_picture
-    from hetsim.reporting.pages.subgraphs import plans_picture
-    from hetsim.reporting.pages.timeline_of_trace import pictures_of
+    from hetsim.reporting.results import pictures
 
     command, contention = current().command, current().contention
-    found = {**pictures_of([(plan.strategy, plan, timeline)]), **plans_picture([plan])}
+    found = pictures(timeline)
     if alone:
         found["speeds"] = speeds_picture(plan, command, "simulate", contention=contention)
     return found

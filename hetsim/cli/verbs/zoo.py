@@ -1,4 +1,4 @@
-"""``hetsim zoo``: the models that come with hetsim."""
+"""``hetsim zoo``: the models that hetsim includes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from hetsim.cli.options.common import common_options, json_option, wide_option
         ("hetsim zoo list",
          "Which models does hetsim include?"),
         ("hetsim zoo list --wide",
-         "The same with source and licence."),
+         "Which source and licence do they have?"),
         ("hetsim compare zoo:resnet50 --platform laptop",
          "Compare strategies for a model of the zoo."),
     ),
 )  # fmt: skip
 @common_options
 def zoo() -> None:
-    """The models that zoo:NAME takes."""
+    """List the models that hetsim includes, for zoo:NAME."""
 
 
 @zoo.command("list")
@@ -30,7 +30,7 @@ def zoo() -> None:
 @json_option
 @common_options
 def list_models(wide: bool) -> None:
-    """List the models: real graphs with random weights, filled on first use."""
+    """List the models of the zoo: real graphs, with random weights that are made on first use."""
     from hetsim.core.text import fields
     from hetsim.graph.zoo.models import describe
     from hetsim.reporting.tables.comparison import names_table

@@ -1,1 +1,1 @@
-"""Figures of the machine at hand: generated networks, timed, and the parameters fitted to them."""
+"""Calibration of this machine: generated networks, timed, and parameters fitted to them."""

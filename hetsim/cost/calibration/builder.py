@@ -71,7 +71,7 @@ class Builder:
         return made
 
     def model(self, *outputs: str) -> onnx.ModelProto:
-        """Return the network, with what nobody reads beside `outputs`."""
+        """Return the network, with all unread values among its `outputs`."""
         read = {name for node in self._nodes for name in node.input}
         loose = [name for node in self._nodes for name in node.output if name not in read]
         graph = helper.make_graph(
@@ -374,7 +374,7 @@ def transformer(name: str, rng: np.random.Generator, flops: float) -> onnx.Model
 
 
 def perceptron(name: str, rng: np.random.Generator, flops: float) -> onnx.ModelProto:
-    """Return a chain of products with weights, of few rows or many: as classifiers end."""
+    """Return a chain of products with weights, of few or many rows, as in classifier heads."""
     build = Builder(name, rng)
     rows = int(rng.choice((1, 1, 1, 1, 2, 3, 4, 8, 16, 49, 64, 196, 256, 512)))
     sizes = (64, 100, 128, 192, 256, 384, 512, 768, 1000, 1024, 1536, 2048, 3072, 4096, 9216)

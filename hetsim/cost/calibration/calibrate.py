@@ -80,7 +80,7 @@ def device_file(
         return PARAMETERS[INDEX[name]].in_key_unit(float(values[INDEX[name]]))
 
     idle_w, busy_w = _WATTS[kind]
-    guessed = "not measured: a usual one of its kind"
+    guessed = "not measured: a typical one of its kind"
     kernels: dict[str, Any] = {
         "kin": f"onnxruntime-{setting.provider}-float",
         "runtime": setting.runtime,
@@ -121,7 +121,7 @@ def device_file(
         "efficiency": {
             "value": {"default": 1.0},
             "status": "fitted",
-            "source": "the peak is what was reached",
+            "source": "the peak is the highest measured rate",
         },
         "memory_efficiency": {"value": 1.0, "status": "fitted", "source": "the same"},
         "threads": setting.threads,
@@ -180,7 +180,7 @@ _Dumper.add_representer(
 
 
 def machine() -> Mapping[str, str]:
-    """Return what tells this machine from others: processor, cores that may be used, system."""
+    """Return the identity of this machine: processor, usable cores, system."""
     return {
         "processor": _processor(),
         "cores": str(cores()),
@@ -224,7 +224,7 @@ _NOISY = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What a calibration came to.
+    """Result of a calibration.
 
     - `output`, `journal`: the device file, and the measurements beside it.
     - `networks`: generated networks that were fitted to.
@@ -249,7 +249,7 @@ class Calibration:
 
     @property
     def noisy(self) -> bool:
-        """Whether others ran on the machine, so that figures are worth less."""
+        """Whether other processes disturbed the measurement, so figures are less certain."""
         return self.spread > _NOISY or self.waited > _NOISY
 
 
@@ -292,15 +292,15 @@ def calibrate(
     is of another machine, runtime or setting; UsageError where figures make no sense.
     """
     if threads < 1 or threads > 4 * cores():
-        raise UsageError(f"{threads} threads on {cores()} processors", hint="give 1 or more")
+        raise UsageError(f"{threads} threads on {cores()} processors", hint="use 1 or more")
     if networks is not None and networks < FEWEST:
         raise UsageError(
-            f"{networks} networks are too few to fit to", hint=f"give {FEWEST} or more"
+            f"{networks} networks are too few for a fit", hint=f"give {FEWEST} or more"
         )
     path = Path(output)
     if path.suffix not in (".yaml", ".yml"):
         raise UsageError(
-            f"'{path}' is no name of a device file", hint="give one that ends in .yaml"
+            f"'{path}' is not a device file name", hint="use a name that ends in .yaml"
         )
     for name in models or ():
         source_path(name)

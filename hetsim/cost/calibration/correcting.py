@@ -1,4 +1,4 @@
-"""Corrections of kernels that were timed one by one, and the ops that join them."""
+"""Corrections of kernels timed one by one, and the ops that join them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _REWEIGHTED = 4
 
 
 def corrections(networks: Sequence[Network], fitted: Fit) -> tuple[Correction, ...]:
-    """Return a correction for each form of which enough kernels were timed alone."""
+    """Return a correction for each form with enough kernels timed alone."""
     rows: list[NDArray[np.float64]] = []
     logs: list[float] = []
     off: list[float] = []
@@ -199,7 +199,7 @@ def _spread_out(count: int, most: int) -> NDArray[np.int64]:
 def learnt_joins(
     measured: Iterable[tuple[Model, Taken]],
 ) -> Mapping[str, frozenset[str]] | None:
-    """Return by form what joins kernels in most of the places where it could."""
+    """Return by form the ops that join kernels in most possible places."""
     tries: dict[tuple[str, str], list[bool]] = {}
     told = False
     for model, taken in measured:

@@ -28,7 +28,7 @@ _WORK = [COLUMN[name] for name in ("flops", "read_bytes", "write_bytes", "weight
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Kernels that were measured together, mostly one: float array [kernels, FEATURES].
+    """Kernels measured together, mostly one: float array [kernels, FEATURES].
 
     `launches` are kernels of the runtime behind it.
     """
@@ -60,7 +60,7 @@ class Network:
 def lowered(
     graph: Graph, joins: Mapping[str, frozenset[str]] | None = None
 ) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.float64]]:
-    """Return the kernels of a float graph, as devices with figures are priced, views left out."""
+    """Return the kernels of a float graph as priced on devices with figures, without views."""
     works, uses = graph_work(graph), Uses.of(graph)
     sets = epilogues(graph, works, [True] * len(graph.nodes), joins=joins)
     joined = {v for members in sets for v in members}
@@ -82,7 +82,7 @@ def network_of(
     joins: Mapping[str, frozenset[str]] | None = None,
     block: int | None = None,
 ) -> Network:
-    """Put what a network took beside its kernels."""
+    """Return the kernels of a network with its measured time."""
     graph = model.graph
     kernels, rows = lowered(graph, joins)
     points: tuple[Point, ...] = ()
@@ -110,7 +110,7 @@ def copy_row(elements: int, block: int) -> NDArray[np.float64]:
 
 
 def matched_nodes(model: Model, taken: Taken) -> tuple[list[TimedKernel], list[tuple[int, ...]]]:
-    """Return the kernels that the runtime ran, and the nodes of the graph that each did."""
+    """Return the kernels that the runtime ran, and the graph nodes of each."""
     graph = model.graph
     timed = [
         TimedKernel(k.name, k.seconds, k.seconds, k.seconds, op=k.op, elements=k.elements)
@@ -190,7 +190,7 @@ _FAR = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Overheads:
-    """What the profiler adds to each kernel, and what a run takes beside its kernels."""
+    """Profiler overhead per kernel, and time of a run outside its kernels."""
 
     profiler_s: float
     dispatch_s: float
@@ -205,7 +205,7 @@ class Fit:
 
 
 def overheads(networks: Sequence[Network]) -> Overheads:
-    """Return what runs take beside their kernels, and what the profiler adds to each of those."""
+    """Return the time of runs outside their kernels, and the profiler overhead per kernel."""
     timed = [one for one in networks if one.launches]
     if len(timed) < 3:
         return Overheads(0.0, 0.0)
@@ -224,7 +224,7 @@ def overheads(networks: Sequence[Network]) -> Overheads:
 
 
 def undisturbed(network: Network, found: Overheads) -> list[tuple[Point, float]]:
-    """Return the points of a network with the seconds that they took while the process ran."""
+    """Return the points of a network with the times measured while the process was running."""
     alone = [point.seconds - found.profiler_s * point.launches for point in network.points]
     of_kernels = network.timed_s - found.profiler_s * network.launches
     long_s = sum(seconds for seconds in alone if seconds > _LONG_S)
@@ -364,7 +364,7 @@ _FEWEST = 2
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A network that was not fitted to; `spread` is relative, `part` whether it is one of a cut."""
+    """Network outside of the fit; `spread` is relative, `part` whether it is a part of a cut."""
 
     name: str
     measured_s: float
@@ -374,12 +374,12 @@ class Judged:
 
     @property
     def error(self) -> float:
-        """Prediction over measurement, less one."""
+        """Prediction over measurement, minus one."""
         return self.predicted_s / self.measured_s - 1.0
 
 
 def predicted_s(network: Network, fitted: Fit, corrections: Sequence[Correction]) -> float:
-    """Return what a network takes by the figures: kernels, dispatch, inputs and outputs."""
+    """Return the predicted time of a network: kernels, dispatch, inputs and outputs."""
     values = np.exp(fitted.log_values)
     streamed = streamed_share(values[INDEX["weights_on_chip_mib"]], network.weight_bytes)
     kernels = kernels_seconds(values, network.rows, streamed)
@@ -405,7 +405,7 @@ def judge(
 
 
 def median_and_p90(judged: Sequence[Judged]) -> tuple[float, float] | None:
-    """Return the median and the 90th percentile of the relative errors; None of none."""
+    """Return the median and the P90 of the relative errors; None for no errors."""
     if not judged:
         return None
     errors = np.abs([one.error for one in judged])
@@ -413,7 +413,7 @@ def median_and_p90(judged: Sequence[Judged]) -> tuple[float, float] | None:
 
 
 def figure_errors(judged: Sequence[Judged]) -> tuple[FigureError, ...]:
-    """Return the error that the device file states: of whole networks at batch 1."""
+    """Return the error in the device file: of whole networks at batch 1."""
     whole = [one for one in judged if not one.part]
     found = median_and_p90(whole)
     if found is None or len(whole) < _FEWEST:

@@ -1,4 +1,4 @@
-"""Measurement of the generated networks: tasks, runs, and the journal that keeps them."""
+"""Measurement of generated networks: tasks, runs, and the journal of results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ machine disturbed."""
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What measurements of one journal have in common.
+    """Settings that measurements of one journal share.
 
     `threads` that one kernel is spread over; `machine` as ``calibrate.machine`` tells it; `design`
     is the version of the generated networks.
@@ -49,7 +49,7 @@ class Setting:
 
     @property
     def clock(self) -> str:
-        """What seconds are: CPU time on a CPU with one thread, else the wall clock."""
+        """Clock of the measurements: CPU time on a CPU with one thread, else the wall clock."""
         return "cpu" if self.provider == "cpu" and self.threads == 1 else "wall"
 
 
@@ -65,7 +65,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a network took, measured one time: the `round`-th.
+    """Measurement of a network, the `round`-th.
 
     `seconds` of a run are by the setting's clock; `spread` is half of the middle 80 % of the
     repeats over them; `waited` the share of the wall clock in which the process did not run; the
@@ -81,7 +81,7 @@ class Taken:
 
 
 def taken(network: str, round_: int, timed: TimedNetwork, setting: Setting) -> Taken:
-    """Make one figure of the repeats of everything that was timed."""
+    """Return one measurement from the repeats of all timed parts."""
     of = timed.cpu_s if setting.clock == "cpu" else timed.wall_s
     ordered = sorted(of)
     seconds = typical(ordered)
@@ -102,7 +102,7 @@ def taken(network: str, round_: int, timed: TimedNetwork, setting: Setting) -> T
 
 
 def typical(values: Sequence[float]) -> float:
-    """Return the mean of the repeats that nothing disturbed: the 10th to the 35th percentile."""
+    """Return the mean of the undisturbed repeats: the 10th to the 35th percentile."""
     ordered = sorted(values)
     first = int(len(ordered) * _FROM)
     chosen = ordered[first : max(first + 1, int(len(ordered) * _TO))]
@@ -110,7 +110,7 @@ def typical(values: Sequence[float]) -> float:
 
 
 def merged(times: Sequence[Taken]) -> Taken:
-    """Return one measurement of several of the same network: by kernel, the typical one."""
+    """Return one measurement from several of the same network: the typical time per kernel."""
     if len(times) == 1:
         return times[0]
     by_name: dict[tuple[str, str], list[Kernel]] = {}
@@ -142,7 +142,7 @@ _FEWEST_NODES = 3
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A network to measure; parameters are `fitted` to it, or it judges them."""
+    """Network to measure; parameters are `fitted` to it, or judged by it."""
 
     name: str
     load: Callable[[], Model]
@@ -158,7 +158,7 @@ def generated(first: int, last: int) -> tuple[Task, ...]:
 
 
 def judged(names: Sequence[str] | None = None) -> tuple[Task, ...]:
-    """Return zoo models, and of each the 2 to 5 parts that one cut gives."""
+    """Return zoo models, and for each the 2 to 5 parts of one cut."""
     found: list[Task] = []
     for index, name in enumerate(zoo_names() if names is None else names):
         parts = 2 + index % 4
@@ -177,7 +177,7 @@ def judged(names: Sequence[str] | None = None) -> tuple[Task, ...]:
 def rounds(
     most: int | None = None, names: Sequence[str] | None = None
 ) -> Iterator[tuple[int, Task]]:
-    """Yield (round, task) in the order of measuring, without end unless `most` networks are."""
+    """Yield (round, task) in measuring order, without end unless `most` limits the networks."""
     first = 0
     while most is None or first < most:
         last = first + BLOCK if most is None else min(first + BLOCK, most)
@@ -225,11 +225,11 @@ def _generated(index: int) -> Model:
 
 SCHEMA = "hetsim-calibration/1"
 _LIMIT_BYTES = 2**30
-_ON = "make room there and run it again: what is on disk is kept"
+_ON = "free space there and run it again: finished measurements are kept"
 
 
 class Journal:
-    """A file of JSON lines: the setting first, then a line a measurement.
+    """File of JSON lines: the setting first, then one line per measurement.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ class Journal:
         return len(self._taken)
 
     def add(self, taken: Taken) -> None:
-        """Keep a measurement, on disk before this returns."""
+        """Write a measurement to disk before returning."""
         record = [
             taken.network, taken.round, taken.seconds, taken.spread, taken.waited,
             [[k.name, k.op, k.elements, k.seconds] for k in taken.kernels],
@@ -306,16 +306,16 @@ class Journal:
             given = None
         if not isinstance(given, dict):
             raise InvalidInput(
-                "not a journal of a calibration", where=where, hint="give another output"
+                "not a journal of a calibration", where=where, hint="use another output path"
             )
         wanted = asdict(setting)
         differs = [key for key in wanted if given.get(key) != wanted[key]]
         if differs:
             key = differs[0]
             raise InvalidInput(
-                f"it was begun with {key} {given.get(key)!r}, and this is {wanted[key]!r}",
+                f"it was started with {key} {given.get(key)!r}, but this run has {wanted[key]!r}",
                 where=where,
-                hint="delete it to begin anew, or go on as it was begun",
+                hint="delete it to start again, or continue with the same settings",
             )
         for number, line in enumerate(lines[1:], start=2):
             taken = _taken(line)
@@ -363,7 +363,7 @@ _PART_OF_MEMORY = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far measuring is: what is measured now, how many are, and seconds left."""
+    """Progress of measuring: current network, number measured, and remaining seconds."""
 
     network: str
     measured: int
@@ -379,7 +379,7 @@ def measure(
     *,
     fewest: int,
 ) -> bool:
-    """Measure what the journal does not have yet, until the budget is used up or all is there."""
+    """Measure the networks missing in the journal until the budget is used up or all are done."""
     provider = provider_of(setting.provider)
     begin = time.monotonic()
     for round_, task in tasks:

@@ -1,4 +1,4 @@
-"""Generated networks that are measured: convolutional ones, and all of them."""
+"""Generated networks to measure: convolutional ones, and all of them."""
 
 from __future__ import annotations
 
@@ -331,7 +331,7 @@ _KINDS = ("convolutional", "convolutional", "transformer", "convolutional", "sin
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """One network of the design; it is made when it is asked for."""
+    """Generated network, built on demand."""
 
     index: int
     kind: str
@@ -355,5 +355,5 @@ class Generated:
 
 
 def networks(count: int) -> tuple[Generated, ...]:
-    """Return the first `count` networks: any first part of them has all kinds in it."""
+    """Return the first `count` networks; any prefix contains all kinds."""
     return tuple(Generated(index, _KINDS[index % len(_KINDS)]) for index in range(count))

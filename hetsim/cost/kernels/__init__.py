@@ -1,1 +1,1 @@
-"""Kernels in numbers: what one is, what it takes by a device's figures, which nodes join one."""
+"""Kernels: their features, times by a device's figures, and fusion."""

@@ -1,4 +1,4 @@
-"""The float network that a quantized one stands for, and its kernels priced by fitted figures.
+"""Float equivalent of a quantized network, priced by fitted figures.
 
 Kernels are told apart by what they compute, and a network is known by its kernels: quantized in
 any of ONNX's ways it is the network that it was made from. Conversions go, stored integers are the
@@ -52,14 +52,14 @@ _NARROW = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
 
 @dataclass(frozen=True, slots=True)
 class Floats:
-    """The float network that a graph stands for, and which node of that each of its nodes is."""
+    """Float equivalent of a graph, and the float node of each of its nodes."""
 
     graph: Graph
     sources: tuple[int, ...]
 
 
 def floats_of(graph: Graph) -> Floats:
-    """Return the float network that `graph` stands for: itself where nothing is quantized."""
+    """Return the float equivalent of `graph`: itself where nothing is quantized."""
     known: Any = graph.kept.get("as floats")
     if known is None:
         if is_quantized(graph):
@@ -77,7 +77,7 @@ def as_floats(graph: Graph) -> Graph:
 
 
 def is_integer_op(node: Node) -> bool:
-    """Whether an op computes in integers by itself, without conversions around it."""
+    """Whether an op computes in integers without conversions around it."""
     name = op_key(node).rpartition(":")[2]
     return name in _OPERANDS or name.startswith("QLinear") or name in _WHOLE
 
@@ -195,7 +195,7 @@ class _Floats:
 
 @dataclass(frozen=True, slots=True)
 class FittedPart:
-    """A kernel of the float graph, or what of one a device takes apart from the rest.
+    """Kernel of the float graph, or the part of it that a device runs separately.
 
     `core` are nodes of the float graph, ascending, in the `composite` of that index, if any.
     `before` are those of the same kernel that come before it, in another part: what it takes is
@@ -208,7 +208,7 @@ class FittedPart:
 
 
 class AsFitted:
-    """The kernels of a quantized graph on a device with figures for int8.
+    """Kernels of a quantized graph on a device with figures for int8.
 
     - `floats`: the float graph, and which node of the quantized graph each of its nodes is.
     - `kinds`: by node of the float graph: the type that it is computed in, None for its own.
@@ -225,7 +225,7 @@ class AsFitted:
 
     @staticmethod
     def of(graph: Graph, spec: DeviceSpec) -> AsFitted | None:
-        """Return them; None where nothing of the graph is priced by figures for int8."""
+        """Return the kernels; None where no part of the graph uses figures for int8."""
         if spec.executes is not None or INT8 not in spec.kernels or not spec.quantized:
             return None
         if not is_quantized(graph):
@@ -243,13 +243,13 @@ class AsFitted:
         return found
 
     def kernel(self, core: Sequence[int]) -> Kernel:
-        """Return what a kernel of these nodes of the float graph does. O(operands)."""
+        """Return the kernel of these nodes of the float graph. O(operands)."""
         if len(core) == 1:
             return Kernel((self.works[core[0]],))
         return joined_kernel(self.uses, tuple(core))
 
     def parts(self, support: Support) -> tuple[FittedPart, ...]:
-        """Return the kernels of what the device takes; one across composites in parts. O(V + E)."""
+        """Return the kernels that the device runs; one across composites in parts. O(V + E)."""
         sources = self.floats.sources
         inside = {v: at for at, match in enumerate(support.composites) for v in match.nodes}
         free = [support.supported[v] or v in inside for v in sources]
@@ -272,7 +272,7 @@ class AsFitted:
     def with_conversions(
         self, parts: Sequence[FittedPart], support: Support
     ) -> tuple[tuple[int, ...], ...]:
-        """Return the nodes of each part, ascending, with the conversions that go with it."""
+        """Return the nodes of each part, ascending, with their conversions."""
         sources = self.floats.sources
         inside = {v for match in support.composites for v in match.nodes}
         members = [[sources[v] for v in part.core] for part in parts]
@@ -351,7 +351,7 @@ def _kinds(
 
 
 def figures_for(device: DeviceSpec, dtype: str) -> tuple[KernelFigures, str]:
-    """Return the figures that price arithmetic in `dtype`, and what had to be assumed.
+    """Return the figures for arithmetic in `dtype`, and the assumptions behind them.
 
     Those of the type; where the device has no peak for it those of the type in which it is
     computed instead; else those of the nearest type, with the rate by the ratio of the peaks: of
@@ -382,14 +382,14 @@ def figures_for(device: DeviceSpec, dtype: str) -> tuple[KernelFigures, str]:
     peak = device.flops_per_s.get(nearest)
     if peak is None:
         return known[nearest], f"no {dtype} figures, taken as {nearest}"
-    how = f"rate of {nearest} by the ratio of the datasheet's peaks"
+    how = f"rate of {nearest} scaled by the ratio of the datasheet's peaks"
     return with_rate(known[nearest], device.flops_per_s[used] / peak, how), (
         f"no {dtype} figures, those of {nearest} with the rate by the datasheet's peaks"
     )
 
 
 def with_rate(figures: KernelFigures, ratio: float, how: str) -> KernelFigures:
-    """Return the figures with the rate times `ratio`, which `how` says where from."""
+    """Return the figures with the rate times `ratio`, whose origin `how` states."""
     return replace(
         figures.times(ratio, "rate_tflops"),
         provenance={**figures.provenance, "rate_tflops": ("derived", how)},
@@ -409,7 +409,7 @@ def executed_dtype(device: DeviceSpec, works: Sequence[Work]) -> str:
 
 
 def model_figures(device: DeviceSpec, graph: Graph, works: Sequence[Work]) -> KernelFigures | None:
-    """Return the figures by which a device does most of a graph; None where it has none at all.
+    """Return the figures for most of a graph; None where the device has none.
 
     Those of int8 where it executes so, or computes quantized ops and most of the graph's products
     are in integers. O(V + E).

@@ -1,4 +1,4 @@
-"""The seconds of a kernel by a device's figures: one formula, every term of it something physical.
+"""Kernel time by a device's figures: one formula of physical terms.
 
 A kernel does arithmetic, moves activations and reads weights, partly at once, and is launched::
 
@@ -107,7 +107,7 @@ def _served(
 def row_of(
     works: Sequence[Work], held: Callable[[Work], float], integers: float
 ) -> NDArray[np.float64]:
-    """Return a row where each byte of a work counts `held`, each of stored integers `integers`."""
+    """Return a row with `held` bytes per byte of a work, and `integers` per byte of integers."""
     read = written = weights = exps = flops = 0.0
     for work in works:
         each = held(work)
@@ -230,7 +230,7 @@ def kernel_parts(
     slopes: Any = None,
     count: float = 1.0,
 ) -> Parts:
-    """Return the seconds of one kernel and what they are made of."""
+    """Return the seconds of one kernel and its components."""
     form = int(row[_FORM])
     product = form < _PRODUCTS
     relative = _RELATIVE_OF[form]
@@ -378,7 +378,7 @@ def kernel_parts(
 
 
 def streamed_share(on_chip_bytes: float, weight_bytes: float) -> float:
-    """Return the share of a model's weights that is read at every run.
+    """Return the share of a model's weights that every run reads from memory.
 
     >>> streamed_share(6e6, 24e6), streamed_share(6e6, 4e6)
     (0.75, 0.03)
@@ -408,7 +408,7 @@ _LIMIT = np.log(100.0)
 def coordinates(
     rows: NDArray[np.float64], weight_bytes: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return where kernels lie: float array [kernels, `COORDINATES`], most in octaves."""
+    """Return the coordinates of kernels: float array [kernels, `COORDINATES`], most in octaves."""
 
     def column(name: str) -> NDArray[np.float64]:
         return np.maximum(rows[:, COLUMN[name]], 0.0)

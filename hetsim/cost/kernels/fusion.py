@@ -1,4 +1,4 @@
-"""Which nodes join the kernel that makes what they read, as inference compilers join them.
+"""Fusion of nodes into the kernel of their producer, as inference compilers do.
 
 A batch norm, an activation, a residual sum or a gate (``x * sigmoid(x)``) behind a convolution is
 done on its results while they are in registers. Compilers differ in what else they join; this is
@@ -20,7 +20,7 @@ from hetsim.graph.work.elementwise import ARITHMETIC, TRANSCENDENTAL
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """A graph and who reads its values, as ``Graph.consumers`` gives it."""
+    """Graph with the readers of its values, as from ``Graph.consumers``."""
 
     graph: Graph
     readers: Mapping[str, tuple[int, ...]]
@@ -38,7 +38,7 @@ class Uses:
         return uses
 
     def inner(self, members: Sequence[int]) -> frozenset[str]:
-        """Return the values that `members` make and that none else reads. O(operands)."""
+        """Return the values that only `members` make and read. O(operands)."""
         inside = set(members)
         return frozenset(
             name
@@ -135,7 +135,7 @@ class Joint:
 
 
 def joints(graph: Graph, works: Sequence[Work]) -> tuple[Joint, ...]:
-    """Return all that joins a kernel where nothing is said of what does. O(V + E)."""
+    """Return all nodes that join a kernel where no joins are stated. O(V + E)."""
     told: list[Joint] = []
     _Search(graph, _Known.of(graph), works, (True,) * len(works), told=told).run()
     return tuple(told)

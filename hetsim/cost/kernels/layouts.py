@@ -1,4 +1,4 @@
-"""Values that a runtime puts into another order of channels between kernels, and back.
+"""Layout conversions between kernels: channel orders that a runtime changes.
 
 Some CPU runtimes keep images with their channels in blocks of a vector's width between the kernels
 that are written for it, and in plain order for all others. Where two of unlike kinds meet, a value
@@ -34,7 +34,7 @@ _SCALES = frozenset({"BatchNormalization", "Mul"})
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A value copied from one order of channels to the other, for the sake of a node.
+    """Copy of a value from one channel order to the other, for the sake of a node.
 
     `elements` are those of the copy, with the channels that fill up the last block.
     """

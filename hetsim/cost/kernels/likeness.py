@@ -1,4 +1,4 @@
-"""Likeness of networks: families of kernels, traits, and what a kin says of another network."""
+"""Similarity of networks: families, traits, and predictions from a device family's networks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _PATTERNS = tuple((family, re.compile(pattern)) for family, pattern in _FAMILIES
 
 
 def family_of(network: str) -> str:
-    """Return the family of the network called `network`; the name itself where it has none.
+    """Return the family of the network called `network`; the name itself for none.
 
     >>> family_of("bert_large_384"), family_of("ncnn_mobilenet_yolo"), family_of("hrnet_w18")
     ('bert', 'mobilenet', 'hrnet_w18')
@@ -56,7 +56,7 @@ def family_of(network: str) -> str:
 
 
 def groups_of(networks: Iterable[str]) -> dict[str, str]:
-    """Return what each network is left out with: its family, or it alone where there is but one.
+    """Return the networks that are left out together: a family, or one network.
 
     >>> groups_of(["bert_base_384", "bert_large_384"])
     {'bert_base_384': 'bert_base_384', 'bert_large_384': 'bert_large_384'}
@@ -109,7 +109,7 @@ def traits_of(table: KernelTable, batch: float, kin: Kin) -> Floats:
 
 
 def traits(rows: Floats, counts: Floats, weight_bytes: float, mean: Sequence[float]) -> Floats:
-    """Return the traits of a network by the figures `mean` of its kin, [TRAITS].
+    """Return the traits of a network by the mean figures of a device family, [TRAITS].
 
     - `rows` [k, FEATURES]
     - `counts` [k]: how often each is launched.
@@ -147,7 +147,7 @@ def alike(a: Floats, b: Floats, length: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where networks lie.
+    """Positions of networks.
 
     - `traits`, `alone` [n, TRAITS]: at their batches, and of one sample.
     - `log_batch` [n]
@@ -159,7 +159,7 @@ class Placed:
 
     @classmethod
     def of(cls, networks: Sequence[KnownNetwork]) -> Placed:
-        """Return where networks of a kin lie."""
+        """Return the positions of a device family's networks."""
         return cls(
             np.array([one.traits for one in networks]).reshape(-1, len(TRAITS)),
             np.array([one.alone for one in networks]).reshape(-1, len(TRAITS)),
@@ -180,7 +180,7 @@ def covariance(a: Placed, b: Placed, shared: float, length: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """The networks of a kin, ready to tell of others.
+    """Networks of a device family, prepared for predictions.
 
     - `weights` [n]: of each network's covariance with another, in that one's effect.
     - `beyond` [n]: the part of each network's effect that is clipped.
@@ -199,7 +199,7 @@ class Likeness:
 
     @classmethod
     def of(cls, kin: Kin) -> Likeness:
-        """Prepare what a kin knows. O(networks^3)."""
+        """Prepare the networks of a device family. O(networks^3)."""
         networks = (*kin.networks, *(one.network for one in kin.heard))
         places = Placed.of(networks)
         # What is heard is so unsure that its share of it is expected where nothing else is known.
@@ -235,13 +235,13 @@ class Likeness:
         )
 
     def of_table(self, table: KernelTable, batch: int, at: int = 1) -> Likely:
-        """Return what the networks say of one at `batch`, of which `table` has `at` samples."""
+        """Return the prediction for a network at `batch`, whose `table` has `at` samples."""
         traits = traits_of(table, batch / at, self.kin)
         alone = traits if batch == 1 else traits_of(table, 1 / at, self.kin)
         return self.predict(traits, batch, alone)
 
     def predict(self, traits: Floats, batch: int, alone: Floats) -> Likely:
-        """Return what the networks say of another.
+        """Return the prediction for another network.
 
         - `traits` [TRAITS]
         - `batch`: its own.
@@ -303,7 +303,7 @@ _KEPT = "kernel table"
 
 
 def said_by_kin(graph: Graph, figures: KernelFigures, batch: int) -> Likely | None:
-    """Return what the networks of the kin of `figures` say of `graph`."""
+    """Return the prediction for `graph` by the networks of the device family of `figures`."""
     if not figures.likeness:
         return None
     known = likeness_of(figures.kin, figures.likeness)
@@ -316,7 +316,7 @@ def said_by_kin(graph: Graph, figures: KernelFigures, batch: int) -> Likely | No
 
 @lru_cache(maxsize=64)
 def likeness_of(kin: str, sha256: str) -> Likeness:
-    """Return what a kin's file says; `sha256` tells one edition of it from another."""
+    """Return the contents of a device family's file; `sha256` identifies its edition."""
     return Likeness.of(load_kin(kin))
 
 

@@ -1,4 +1,4 @@
-"""Whole float networks as tables of kernels, and their seconds and slopes by machine code.
+"""Whole float networks as kernel tables, with times and gradients in machine code.
 
 Prices and fits read the same rows: what ``hetsim.cost.prices`` prices one by one on a device that
 takes the whole network is here at once, without a device.
@@ -64,7 +64,7 @@ class KernelTable:
     def at(
         self, batch: float, item_bytes: float, weight_item_bytes: float | None = None
     ) -> NDArray[np.float64]:
-        """Return the rows of `batch` times as many samples: float64 [k, FEATURES], to be kept.
+        """Return the rows of `batch` times as many samples: float64 [k, FEATURES], cached.
 
         Products of two activations and attention have more groups then, other products more
         rows. `item_bytes` are those of a float as it is held, `weight_item_bytes` of one that is
@@ -78,18 +78,18 @@ class KernelTable:
         return rows
 
     def weight_bytes(self, weight_item_bytes: float) -> float:
-        """Return the bytes of weights of all kernels where a float takes so many."""
+        """Return the bytes of weights of all kernels at this width of a float."""
         each = self.elements[:, _OF_WEIGHTS] * weight_item_bytes + self.stored[:, _OF_WEIGHTS]
         return float(self.counts @ each)
 
     def io_bytes(self, batch: float, item_bytes: float) -> float:
-        """Return the bytes of inputs and outputs where a float takes so many."""
+        """Return the bytes of inputs and outputs at this width of a float."""
         return batch * (self.io_elements * item_bytes + self.io_stored)
 
     def laid(
         self, batch: float, item_bytes: float, weight_item_bytes: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
-        """Return what ``Networks.of`` takes: rows, counts, bytes of weights, of inputs and outputs.
+        """Return arguments of ``Networks.of``: rows, counts, bytes of weights and of the rest.
 
         Arguments are as ``at`` takes them. O(k).
         """

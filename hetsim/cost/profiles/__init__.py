@@ -1,1 +1,1 @@
-"""Times of real kernels: profiles that runtimes write, read and matched to the nodes of a model."""
+"""Measured kernel times: profiles of runtimes, matched to the nodes of a model."""

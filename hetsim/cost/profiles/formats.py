@@ -1,4 +1,4 @@
-"""Profiles that runtimes write, read from their files; the format is told by what is in it."""
+"""Readers of runtimes' profiles; the content of a file tells its format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, NoReturn
 
-from hetsim.core.files import read_regular
+from hetsim.core.files import no_such_file, read_regular
 from hetsim.errors import InvalidInput
 
 LIMIT_BYTES = 2**26
@@ -28,7 +28,7 @@ _DIGITS = 10
 _MS, _US = 1e-3, 1e-6
 
 _READ = (
-    "read are ONNX Runtime's JSON (SessionOptions.enable_profiling), TensorRT's (trtexec "
+    "supported are ONNX Runtime's JSON (SessionOptions.enable_profiling), TensorRT's (trtexec "
     "--exportProfile), OpenVINO's counters as CSV or JSON (benchmark_app -report_type "
     "detailed_counters), and AI Hub's profile JSON"
 )
@@ -36,7 +36,7 @@ _READ = (
 
 @dataclass(frozen=True, slots=True)
 class TimedKernel:
-    """One kernel of a profile: what it took in a run.
+    """Kernel of a profile with its time in a run.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class TimedKernel:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A profile as it was read.
+    """Profile as read from its file.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Profile:
 
     @property
     def total_s(self) -> float:
-        """Time of all its kernels, the medians added up."""
+        """Time of all its kernels: the sum of medians."""
         return float(sum(kernel.seconds for kernel in self.kernels))
 
 
@@ -114,6 +114,8 @@ def load_profile(source: str | os.PathLike[str]) -> Profile:
     try:
         data = read_regular(source, LIMIT_BYTES)
         text = data.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise no_such_file(InvalidInput, source, where) from None
     except UnicodeDecodeError:
         raise InvalidInput("not a text file", where=where, hint=_READ) from None
     except (OSError, ValueError) as error:
@@ -122,9 +124,9 @@ def load_profile(source: str | os.PathLike[str]) -> Profile:
     reader = _Reader(where, hashlib.sha256(data).hexdigest())
     profile = reader.profile(text)
     if len(profile.kernels) > MOST_KERNELS:
-        reader.refuse(f"it has {len(profile.kernels)} kernels: more than {MOST_KERNELS}")
+        reader.refuse(f"it has {len(profile.kernels)} kernels, more than {MOST_KERNELS}")
     if profile.total_s == 0:
-        reader.refuse("all its kernels together take no time")
+        reader.refuse("the total time of its kernels is 0")
     return profile
 
 
@@ -153,7 +155,7 @@ class _Reader:
                 return _tensorrt(content, self)
         elif any(line.startswith("layerName") for line in text[:4096].splitlines()):
             return _openvino_table(text, self)
-        raise InvalidInput("not a profile of a format that is known", where=self.where, hint=_READ)
+        raise InvalidInput("unknown profile format", where=self.where, hint=_READ)
 
     def made(
         self, name: str, kernels: Iterable[TimedKernel], runs: int, rule: str, **others: Any
@@ -179,17 +181,17 @@ class _Reader:
         found: dict[str, Any] = {}
         for name, value in pairs:
             if name in found:
-                self.refuse(f"an object says '{_cut(name)}' twice")
+                self.refuse(f"an object has the key '{_cut(name)}' twice")
             found[name] = value
         return found
 
     def _constant(self, name: str) -> NoReturn:
-        self.refuse(f"{name} is no figure of a profile")
+        self.refuse(f"{name} is not a valid number")
 
     def text(self, value: object, what: str) -> str:
         """Want a text of a reasonable length."""
         if not isinstance(value, str) or len(value) > LONGEST_NAME:
-            shown = "a text too long" if isinstance(value, str) else type(value).__name__
+            shown = "a text is too long" if isinstance(value, str) else type(value).__name__
             self.refuse(f"{what} is {shown}, not a name")
         return value
 
@@ -202,20 +204,20 @@ class _Reader:
         except (ValueError, OverflowError):
             self.refuse(f"{what} is '{_cut(str(value))}', not a number")
         if not math.isfinite(number) or number < 0:
-            self.refuse(f"{what} is {number}: want a finite number from 0 on")
+            self.refuse(f"{what} is {number}, but must be a finite number from 0 on")
         return number
 
     def seconds(self, value: object, unit_s: float, what: str) -> float:
         """Want a time in units of `unit_s` seconds, and return it in seconds."""
         seconds = self.number(value, what) * unit_s
         if seconds > LONGEST_S:
-            self.refuse(f"{what} is {seconds:g} s", "no kernel takes a day: look at its units")
+            self.refuse(f"{what} is {seconds:g} s", "no kernel takes a day: check its unit")
         return seconds
 
     def rows(self, value: object, what: str) -> list[dict[str, Any]]:
         """Want a list of objects."""
         if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
-            self.refuse(f"{what} is no list of objects")
+            self.refuse(f"{what} is not a list of objects")
         return value
 
 
@@ -241,7 +243,7 @@ def _ai_hub(content: Mapping[str, Any], reader: _Reader) -> Profile:
     summary = summary if isinstance(summary, dict) else {}
     whole = summary.get("estimated_inference_time")
     run_s = None if whole is None else reader.seconds(whole, _US, "estimated_inference_time")
-    rule = "its figures are of inferences after those that warm up"
+    rule = "times are of inferences after the warm-up"
     if any(row.get("execution_time") is not None for row in rows):
         told = (row.get("execution_time") for row in rows)
         times = [0.0 if us is None else reader.seconds(us, _US, "an execution_time") for us in told]
@@ -250,10 +252,10 @@ def _ai_hub(content: Mapping[str, Any], reader: _Reader) -> Profile:
         cycles = [reader.number(count, "a count of cycles") for count in counts]
         total = sum(cycles)
         if run_s is None or not total:
-            hint = "profile with a runtime that reports times by layer"
+            hint = "profile with a runtime that reports times per layer"
             reader.refuse("its layers have no times", hint)
         times = [count / total * run_s for count in cycles]
-        rule += "; cycles are turned to seconds by the estimated time of an inference"
+        rule += "; cycles are converted to seconds by the estimated time of an inference"
     kernels = [
         TimedKernel(
             reader.text(row.get("name"), "the name of a layer"),
@@ -288,8 +290,8 @@ def _tensorrt(content: Any, reader: _Reader) -> Profile:
         unit_s = _MS / runs if key == "timeMs" else _MS
         took_s = reader.seconds(row.get(key), unit_s, f"{key} of '{name}'")
         kernels.append(TimedKernel(name, took_s, took_s, took_s))
-    figure = "medians" if medians else "means, for it has no medians,"
-    rule = f"{figure} over all inferences, those that warm up too"
+    figure = "medians" if medians else "means, because it has no medians,"
+    rule = f"{figure} over all inferences, warm-up included"
     return reader.made("TensorRT profile", kernels, runs, rule)
 
 
@@ -359,7 +361,7 @@ def _openvino_table(text: str, reader: _Reader) -> Profile:
 def _of_requests(found: Iterable[list[_Layer]], reader: _Reader, *, ordered: bool) -> Profile:
     requests = [layers for layers in found if layers]
     if not requests:
-        reader.refuse("it holds no layer that was executed")
+        reader.refuse("it has no executed layer")
     times: dict[tuple[str, str], list[float]] = {}
     for index, layers in enumerate(requests):
         for name, kind, took_s in layers:
@@ -368,7 +370,7 @@ def _of_requests(found: Iterable[list[_Layer]], reader: _Reader, *, ordered: boo
         "OpenVINO counters",
         (_of_runs(name, taken, op=kind) for (name, kind), taken in times.items()),
         len(requests),
-        "counters are of the last inference of a request, none of which warms up",
+        "counters are of the last inference of a request, after the warm-up",
         ordered=ordered,
         totals_s=tuple(sum(took_s for _, _, took_s in layers) for layers in requests),
     )
@@ -413,7 +415,9 @@ def _onnx_runtime(content: Any, reader: _Reader) -> Profile:
     runs.sort()
     events = _outermost(events)
     if not events:
-        reader.refuse("it holds no '..._kernel_time' event", "run the session before it ends")
+        reader.refuse(
+            "it has no '..._kernel_time' event", ("run the session before the profile ends")
+        )
     by_run = _by_run(events, runs)
     counted = by_run[1:] if len(by_run) > 1 else by_run
     spans = runs[1:] if len(runs) > 1 else runs
@@ -438,9 +442,9 @@ def _onnx_runtime(content: Any, reader: _Reader) -> Profile:
             for key, taken in times.items()
         ),
         len(counted),
-        "the first run warms up and is left out"
+        "the first run is a warm-up and is excluded"
         if len(by_run) > 1
-        else "one run, which warms up: run more to leave it out",
+        else "one run, the warm-up: run more to exclude it",
         totals_s=totals_s,
         between_s=between_s,
     )

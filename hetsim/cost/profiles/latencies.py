@@ -60,7 +60,7 @@ def measurements_of(given: str | os.PathLike[str] | Measurement) -> tuple[Measur
     if seconds is None:
         if not os.path.exists(parts[0]):
             raise UsageError(
-                f"'{parts[0]}' in '{text}' is no time and no file", hint=f"write {FORM}"
+                f"'{parts[0]}' in '{text}' is neither a time nor a file", hint=f"write {FORM}"
             )
         return tuple(qualified(one, parts[1:]) for one in load_latencies(parts[0], model))
     return (qualified(Measurement(model, seconds), parts[1:]),)
@@ -88,7 +88,7 @@ def qualified(measurement: Measurement, parts: list[str]) -> Measurement:
         else:
             known = (*PRECISIONS, "batch=8", "threads=4")
             raise UsageError(
-                f"'{part}' is no precision, batch size or number of threads",
+                f"'{part}' is not a precision, batch size or number of threads",
                 hint=f"{nearest(word, known)}; write {FORM}",
             )
     return measurement
@@ -201,7 +201,7 @@ def _table(where: str, text: str) -> Iterable[Measurement]:
         source = read_yaml(Path(where), where, holds="latencies", kind=InvalidInput)
         entries = source.data.get("measurements")
         if not isinstance(entries, list) or not all(isinstance(one, Mapping) for one in entries):
-            _refuse(where, "'measurements' is no list of mappings")
+            _refuse(where, "'measurements' is not a list of mappings")
         for at, entry in enumerate(entries):
             yield entry_of(entry, f"{where}:{source.line(('measurements', at))}")
     else:

@@ -14,7 +14,7 @@ from hetsim.graph.graph import Graph
 
 @dataclass(slots=True)
 class Claims:
-    """What is known while kernels are matched.
+    """State of matching kernels to nodes.
 
     `nodes` are nodes by kernel, `homes` kernels by node; `elsewhere` has nodes that another unit
     ran, `folded` kernels of nodes of the file that are constants here.
@@ -56,7 +56,7 @@ def elements_of(graph: Graph, v: int) -> int | None:
 
 
 def parts_of(dag: Dag, nodes: Sequence[int]) -> list[tuple[int, ...]]:
-    """The weakly connected parts that `nodes` alone make, each ascending."""
+    """Weakly connected parts of `nodes`, each ascending."""
     at = {v: index for index, v in enumerate(nodes)}
     roots = joined(len(nodes), ((at[v], at[w]) for v in nodes for w in dag.succs[v] if w in at))
     found: dict[int, list[int]] = {}
@@ -96,28 +96,28 @@ LIGHT = frozenset(
 
 
 def is_copy(kernel: TimedKernel) -> bool:
-    """Whether it moves a tensor between host and device, for which links are priced."""
+    """Whether it moves a tensor between host and device, which links price."""
     return kernel.op in _COPIES or _COPY_NAME.search(kernel.name) is not None
 
 
 def is_conversion(kernel: TimedKernel) -> bool:
-    """Whether it may have been put in to change a layout or type for its neighbour."""
+    """Whether it may be an inserted conversion of a layout or type."""
     return kernel.op in _CONVERSIONS
 
 
 def is_opaque(kernel: TimedKernel) -> bool:
-    """Whether it is a compiled part of a graph whose name tells none of its nodes."""
+    """Whether it is a compiled part of a graph whose name identifies none of its nodes."""
     return _OPAQUE.search(kernel.name) is not None or _OPAQUE.search(kernel.op) is not None
 
 
 def dense_class(kernel: TimedKernel) -> str | None:
-    """The op class of the dense node that its op type says it runs; None where it says none."""
+    """Op class of the dense node in its op type; None without one."""
     low = kernel.op.lower().replace("_", "")
     return next((op_class for part, op_class in _DENSE if part in low), None)
 
 
 def own(kernels: tuple[TimedKernel, ...], kind: str) -> tuple[bool, ...]:
-    """Say of each kernel whether a device of `kind` ran it."""
+    """Return for each kernel whether a device of `kind` ran it."""
     units = {kernel.unit for kernel in kernels if kernel.unit}
     if len(units) < 2:
         return (True,) * len(kernels)
@@ -130,7 +130,7 @@ _TOKEN = re.compile(r"_token_\d+$")
 
 
 def by_place(claims: Claims, own: Sequence[bool], *, sure: bool) -> set[int]:
-    """Match kernels without a name by where they stand; return them."""
+    """Match unnamed kernels by their position; return them."""
     count = len(claims.kernels)
     named = [bool(nodes) for nodes in claims.nodes]
     lower, upper = _windows(claims, count)
@@ -242,7 +242,7 @@ _STEPS = 4
 
 @dataclass(slots=True)
 class Matched:
-    """Which nodes each kernel ran: `nodes` by kernel, ascending, empty where it matches none.
+    """Nodes of each kernel: `nodes` by kernel, ascending, empty without a match.
 
     `placed` are kernels that were matched by their place, `folded` those of nodes that are
     constants here; `inside` are nodes that run within another's kernel.

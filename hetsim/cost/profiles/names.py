@@ -1,4 +1,4 @@
-"""Which nodes of a model a kernel's name speaks of.
+"""Nodes of a model that a kernel's name refers to.
 
 Runtimes name a kernel after the nodes that it is made of, after the value that it writes, or
 make a name up. What is understood:
@@ -41,7 +41,7 @@ _MOST_PARTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """What a name speaks of: canonical nodes, ascending, or a range of places in the file.
+    """Reference of a name: canonical nodes, ascending, or a range of positions in the file.
 
     There are no nodes where the file's nodes of that name became constants; `exact` says that the
     whole name is that of one node.
@@ -95,7 +95,7 @@ class Names:
         )
 
     def spoken(self, name: str, *, op: str = "", index: int | None = None) -> Spoken | None:
-        """Return what `name` speaks of; None where that is no node of the model."""
+        """Return the nodes that `name` refers to; None for none of the model."""
         if index is not None and name == f"{op}_{index}":
             here = self.nameless.get(name)
             return None if here is None else Spoken(self.nodes[here], exact=True)

@@ -1,4 +1,4 @@
-"""Prices of a device from a profile where it has any, from the cost model elsewhere."""
+"""Prices from a profile, completed by the cost model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Unmatched:
-    """A kernel that no price has, what it takes, and why it has no node."""
+    """Kernel whose time no price uses, and why it has no node."""
 
     name: str
     seconds: float
@@ -33,7 +33,7 @@ class Unmatched:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredShare:
-    """How much of a device's prices a profile gave, and what of the profile was not used.
+    """Measured share of a device's prices, and the unused part of the profile.
 
     - `measured`: by node of the problem: whether its price is measured.
     - `nodes`: nodes that the device can run.
@@ -72,7 +72,7 @@ class MeasuredShare:
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """What a device's nodes take, measured where they are.
+    """Times of a device's nodes, measured where possible.
 
     `seconds` and `least`, float arrays [n], are of the nodes alone; inf where unsupported.
     """
@@ -91,7 +91,7 @@ def with_profile(
     least: NDArray[np.float64],
     fused: Sequence[Fused],
 ) -> Priced:
-    """Put measured times in the place of modelled ones.
+    """Replace modelled times by measured ones.
 
     A kernel's time is spread over those of its nodes that the device can run, in proportion to
     their modelled times alone, so that the prices of the nodes of whole kernels add up to what
@@ -185,11 +185,11 @@ def _spread(
             continue
         nodes = [v for v in matched.nodes[index] if np.isfinite(weights[v])]
         if not nodes:
-            why = "no node of that name"
+            why = "no node has that name"
             if matched.nodes[index]:
-                why = "the device does not take it"
+                why = "the device does not support it"
             elif index in matched.folded:
-                why = "a constant here"
+                why = "it is a constant here"
             unmatched.append(Unmatched(kernel.name, kernel.seconds, why))
             continue
         each = weights[nodes]
@@ -274,10 +274,10 @@ def _check_shapes(
             (alike if kernel.elements in sizes else others).append(kernel.name)
     if len(others) > len(alike):
         raise InvalidInput(
-            f"it is of other shapes: {len(others)} of {len(alike) + len(others)} kernels, "
-            f"'{others[0]}' first, write another number of elements than here",
+            f"its shapes differ: {len(others)} of {len(alike) + len(others)} kernels, "
+            f"'{others[0]}' first, write another number of elements than in this model",
             where=profile.source,
-            hint="bind the dimensions (--dim, --shape) as they were in the run that was profiled",
+            hint="bind the dimensions (--dim, --shape) as in the profiled run",
         )
 
 
@@ -290,19 +290,19 @@ def _none(
     if not any(took_part):
         units = ", ".join(sorted({kernel.unit for kernel in kernels if kernel.unit}))
         return InvalidInput(
-            f"no kernel of it ran on such a device: it has those of {units}",
+            f"none of its kernels ran on this kind of device: it has kernels of {units}",
             where=profile.source,
-            hint="give it to the device that it is of",
+            hint="use it for the device it was measured on",
         )
     if any(matched.nodes):
         return InvalidInput(
-            "the device can run none of the nodes that its kernels are of",
+            "the device supports none of the nodes of its kernels",
             where=profile.source,
-            hint="give it to the device that it is of, or describe what that device takes",
+            hint="use it for the device it was measured on, or describe the support of that device",
         )
     shown = ", ".join(f"'{kernel.name[: _NAMED * 20]}'" for kernel in kernels[:_NAMED])
     return InvalidInput(
-        f"none of its {len(kernels)} kernels has a name of this model's nodes: {shown}",
+        f"none of its {len(kernels)} kernels is named after a node of this model: {shown}",
         where=profile.source,
-        hint="give a profile of this model",
+        hint="use a profile of this model",
     )

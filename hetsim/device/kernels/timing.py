@@ -63,7 +63,8 @@ def available() -> tuple[str, ...]:
 def check_provider(name: str) -> None:
     """Raise InvalidInput where there is no execution provider `name`, installed or not."""
     if name not in PROVIDERS:
-        raise InvalidInput(f"no execution provider '{name}'", hint=nearest(name, PROVIDERS))
+        hint = nearest(name, PROVIDERS)
+        raise InvalidInput(f"no execution provider '{name}'", hint=hint, missing=True)
 
 
 def provider_of(name: str) -> str:

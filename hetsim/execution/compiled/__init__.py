@@ -1,1 +1,1 @@
-"""A plan compiled to a folder, and run from it without the model."""
+"""Compiled plans: a folder that runs without the model."""

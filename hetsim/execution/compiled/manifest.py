@@ -33,7 +33,7 @@ WEIGHTS = "weights.bin"
 _CHUNK_BYTES = 2**22
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
-_AGAIN = "compile the plan again, or copy the folder anew"
+_AGAIN = "compile the plan again, or copy the folder again"
 
 Count = Annotated[int, Field(ge=0, lt=2**62)]
 GraphBytes = Annotated[int, Field(ge=0, lt=2**31)]
@@ -54,7 +54,7 @@ class FileRecord(_Record):
 
 
 class DeviceRecord(_Record):
-    """A device that runs something, and what its files were compiled for."""
+    """Device with subgraphs, and the target of its files."""
 
     name: Text
     architecture: str
@@ -79,7 +79,7 @@ class ValueRecord(_Record):
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes; 0 where the shape is not known, or the values are no numbers."""
+        """Size in bytes; 0 where the shape is unknown, or the values are not numbers."""
         numbers = [dim for dim in self.shape or () if isinstance(dim, int)]
         if self.shape is None or len(numbers) < len(self.shape):
             return 0
@@ -87,7 +87,7 @@ class ValueRecord(_Record):
 
 
 class GroupRecord(FileRecord):
-    """One subgraph: its file, its device, what it reads and what it makes."""
+    """Subgraph: its file, device, inputs and outputs."""
 
     nbytes: GraphBytes
     device: Text
@@ -97,7 +97,7 @@ class GroupRecord(FileRecord):
 
 
 class Manifest(_Record):
-    """All that a folder says of itself but the plan."""
+    """Description of a folder, without the plan."""
 
     schema_: Literal["hetsim-compiled/3"] = Field(alias="schema")
     hetsim: str
@@ -113,7 +113,7 @@ class Manifest(_Record):
 
     @property
     def tolerance(self) -> float:
-        """How far the outputs of the plan may be off, over their largest magnitude."""
+        """Tolerance of the plan's outputs, relative to their largest magnitude."""
         return max((device.tolerance for device in self.devices), default=0.0)
 
     def to_text(self) -> str:
@@ -128,12 +128,12 @@ class Manifest(_Record):
         return (*self.groups, *([] if self.constants is None else [self.constants]))
 
     def parts(self) -> list[Part]:
-        """Return what the steps depend on, by group."""
+        """Return the inputs of steps, by group."""
         return [Part(g.device, tuple(g.inputs), tuple(g.outputs)) for g in self.groups]
 
 
 def is_compiled(path: Path) -> bool:
-    """Whether `path` is a folder that looks like one that ``compile_plan`` wrote."""
+    """Whether `path` looks like a folder of ``compile_plan``."""
     return path.is_dir() and os.path.lexists(path / MANIFEST)
 
 
@@ -149,11 +149,11 @@ def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
         text = _read(folder, MANIFEST, where).decode("utf-8")
         record = json.loads(text)
         if not isinstance(record, dict):
-            raise ValueError("no record")
+            raise ValueError("the record is missing")
         schema = record.get("schema")
         if schema != SCHEMA:
             raise InvalidInput(
-                f"of schema {str(schema)!r}, and this hetsim reads '{SCHEMA}'",
+                f"of schema {str(schema)!r}, but this hetsim reads '{SCHEMA}'",
                 where=where,
                 hint="compile the plan again with this version",
             )
@@ -161,7 +161,7 @@ def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
         manifest = Manifest.model_validate(record)
         if digest != _digest(record) or manifest.to_text() != text:
             raise InvalidInput(
-                "damaged: its content is not what its sha256 was taken of",
+                "damaged: its content does not match its sha256",
                 where=where,
                 hint=_AGAIN,
             )
@@ -177,7 +177,7 @@ def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
     ):
         if written != here:
             raise InvalidInput(
-                f"compiled by {what} '{written}', and this is '{here}'",
+                f"compiled by {what} '{written}', but this is '{here}'",
                 where=where,
                 hint="compile the plan again, or install that version",
             )
@@ -186,7 +186,7 @@ def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
     data = _read(folder, manifest.plan.file, where)
     if hashlib.sha256(data).hexdigest() != manifest.plan.sha256:
         raise InvalidInput(
-            "damaged: not the file that was compiled",
+            "damaged: it differs from the compiled file",
             where=str(folder / manifest.plan.file),
             hint=_AGAIN,
         )
@@ -219,7 +219,7 @@ def copy_checked(folder: Path, record: FileRecord, target: Path) -> None:
             ) from error
     if not whole or digest.hexdigest() != record.sha256:
         raise InvalidInput(
-            "damaged: not the file that was compiled",
+            "damaged: it differs from the compiled file",
             where=str(folder / record.file),
             hint=_AGAIN,
         )
@@ -231,7 +231,7 @@ def _opened(folder: Path, name: str) -> Iterator[BufferedReader]:
     where = str(folder / name)
     if _NAME.fullmatch(name) is None:
         raise InvalidInput(
-            f"file name {name!r} leaves the folder, or is none that hetsim gives",
+            f"file name {name!r} leaves the folder, or is not one that hetsim writes",
             where=str(folder / MANIFEST),
             hint=_AGAIN,
         )
@@ -261,7 +261,7 @@ def _check_names(manifest: Manifest, where: str) -> None:
     weights = [] if manifest.weights is None else [manifest.weights.file]
     names = [MANIFEST, manifest.plan.file, *weights, *(entry.file for entry in manifest.files)]
     if len(set(names)) != len(names):
-        raise InvalidInput("two of its files have one name", where=where, hint=_AGAIN)
+        raise InvalidInput("two of its files have the same name", where=where, hint=_AGAIN)
     known = [device.name for device in manifest.devices]
     if len(set(known)) != len(known) or {g.device for g in manifest.files} - set(known):
         raise InvalidInput("its devices do not fit its subgraphs", where=where, hint=_AGAIN)
@@ -274,12 +274,16 @@ def _steps(manifest: Manifest, where: str) -> tuple[Step, ...]:
         missing = [name for name in group.inputs if name not in there]
         twice = [name for name in group.outputs if name in there]
         if missing or twice or len(set(group.outputs)) != len(group.outputs):
-            what = f"reads '{missing[0]}' before it is made" if missing else "makes a value again"
+            what = (
+                (f"reads '{missing[0]}' before it is computed")
+                if missing
+                else ("computes a value twice")
+            )
             raise InvalidInput(f"'{group.file}' {what}", where=where, hint=_AGAIN)
         there.update(group.outputs)
     absent = [name for name in manifest.outputs if name not in there]
     if absent:
-        raise InvalidInput(f"nothing makes output '{absent[0]}'", where=where, hint=_AGAIN)
+        raise InvalidInput(f"no subgraph computes output '{absent[0]}'", where=where, hint=_AGAIN)
     return steps_of(manifest.parts(), manifest.outputs)
 
 

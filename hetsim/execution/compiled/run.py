@@ -1,4 +1,4 @@
-"""A compiled plan's folder read back, every file checked, and run."""
+"""Runs of compiled plans: the folder is read, every file checked, then run."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ _MEMORY_BYTES = 4 * 2**30
 _COPIES = 4
 """Of a graph while it is opened: as it came, parsed, and taken apart."""
 
-_AGAIN = "compile the plan again, or copy the folder anew"
+_AGAIN = "compile the plan again, or copy the folder again"
 
 
 @dataclass(frozen=True)
 class CompiledPlan:
-    """A folder that ``compile_plan`` wrote, read back and checked."""
+    """Folder of ``compile_plan``, read and checked."""
 
     folder: Path
     manifest: Manifest = field(repr=False)
@@ -70,7 +70,7 @@ class CompiledPlan:
 
 
 def open_compiled(folder: Path) -> CompiledPlan:
-    """Read what ``compile_plan`` wrote, and check all of it.
+    """Read a folder of ``compile_plan``, and check all of it.
 
     Every file is copied to a folder of this process's own and held against its SHA-256 on the way;
     the copies are read as any ONNX model is, and opened in a child process first. Raises
@@ -82,9 +82,9 @@ def open_compiled(folder: Path) -> CompiledPlan:
     plan = parse(text, str(folder / PLAN))
     for library in named_libraries(plan.get("model")):
         raise InvalidInput(
-            f"its plan names the library '{library}', and a compiled folder has no code loaded",
+            f"its plan names the library '{library}', but a compiled folder never loads code",
             where=str(folder / PLAN),
-            hint="give the plan itself, with --extension",
+            hint="run the plan itself, with --extension",
         )
     specs = _foreign_specs(manifest, plan, folder)
     settings = {device.name: KernelSettings(device.threads) for device in manifest.devices}
@@ -149,15 +149,15 @@ def _foreign_specs(
             raise InvalidInput(f"platform '{source}' changed since")
         specs = {entry.name: platform.devices[entry.name] for entry in foreign}
         if any(specs[entry.name].backend != entry.backend for entry in foreign):
-            raise InvalidInput(f"platform '{source}' says otherwise")
+            raise InvalidInput(f"platform '{source}' differs")
     except KeyError as error:
         raise InvalidInput(f"the platform has no device {error}", where=where) from None
     except HetsimError as error:
         raise InvalidInput(
-            f"device '{device.name}' runs on '{device.backend}', whose description is gone: "
-            f"{error.what}",
+            f"the description of device '{device.name}' with backend '{device.backend}' is "
+            f"missing: {error.what}",
             where=where,
-            hint="put the platform back where it was, or compile the plan again",
+            hint="restore the platform, or compile the plan again",
         ) from error
     return specs
 
@@ -178,7 +178,7 @@ def _read(
     if names != (group.inputs, group.outputs) or any(
         known.setdefault(value.name, value) != value for value in (*inputs, *outputs)
     ):
-        raise InvalidInput("not the file that the manifest describes", where=where, hint=_AGAIN)
+        raise InvalidInput("it differs from the file in the manifest", where=where, hint=_AGAIN)
     return proto
 
 
@@ -206,7 +206,7 @@ def _open_in_child(
         )
     except OSError as error:
         raise out_of_room(error) or ExecutionError(
-            f"no process to open the files in can be started: {error.strerror or error}"
+            f"cannot start a process to open the files: {error.strerror or error}"
         ) from error
     with child:
         try:
@@ -258,7 +258,7 @@ def open_all(memory_bytes: int) -> None:
 
 @dataclass(frozen=True)
 class CompiledRun:
-    """What a compiled plan computed; see ``hetsim.Run``.
+    """Result of a compiled plan; see ``hetsim.Run``.
 
     `not_compared` says why there was nothing to compare with.
     """

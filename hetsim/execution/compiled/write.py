@@ -57,7 +57,7 @@ def compile_plan(
     model, platform = plan.problem.model, plan.problem.platform
     if model is not None and model.libraries:
         raise UsageError(
-            "a compiled plan cannot hold operators of a custom-op library",
+            "a compiled plan cannot contain operators of a custom-op library",
             where=model.libraries[0],
             hint="run the plan itself, with --extension",
         )
@@ -69,10 +69,10 @@ def compile_plan(
     plan.validate()
     if plan.sizes:
         raise UsageError(
-            f"the plan '{plan.strategy}' deals requests out to {len(plan.sizes)} replicas, and a "
-            "compiled folder holds one",
-            hint="compile each to a folder of its own: save a plan of plan.replicas, or name "
-            "the strategy of one, e.g. --strategy single:DEVICE",
+            f"the plan '{plan.strategy}' distributes requests over {len(plan.sizes)} replicas, "
+            "but a compiled folder holds one",
+            hint="compile each to a separate folder: save a plan of plan.replicas, or use a "
+            "strategy without replicas, e.g. --strategy single:DEVICE",
         )
     roundings = roundings_of(plan) if precision == "device" else None
     devices = [
@@ -113,7 +113,7 @@ def compile_plan(
         raise out_of_room(error, folder) or InvalidInput(
             f"cannot write: {error.strerror or error}",
             where=str(folder),
-            hint="choose a folder that is writable and has room",
+            hint="choose a writable folder with free space",
         ) from error
     return manifest
 
@@ -136,7 +136,7 @@ def _device_record(name: str, spec: DeviceSpec, precision: str) -> DeviceRecord:
     device = make_device(name, spec)
     if not device.exports:
         raise UsageError(
-            f"backend '{spec.backend}' exports no compiled subgraphs",
+            f"backend '{spec.backend}' cannot export compiled subgraphs",
             where=f"device '{name}'",
             hint="run the plan itself, or plan without that device",
         )
@@ -190,9 +190,9 @@ class _Weights:
             ) from error
         if left:
             raise ArtifactError(
-                f"a weight of {nbytes} bytes has {nbytes - left} in its file",
+                f"a weight of {nbytes} bytes has only {nbytes - left} in its file",
                 where=str(path),
-                hint="load the model anew: its weights file changed",
+                hint="load the model again: its weights file changed",
             )
 
     def _write(self, data: bytes) -> None:

@@ -1,1 +1,1 @@
-"""Which call goes to which device next, and what becomes of what fails."""
+"""Dispatch of calls to devices, and recovery from failures."""

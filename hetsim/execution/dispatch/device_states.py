@@ -1,4 +1,4 @@
-"""Devices of a session: their versions and failures, and how these are recovered from."""
+"""Devices of a session: versions, failures, recovery."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hetsim.workload.failure import Failure
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """One failure that was got over.
+    """Recovered failure.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When a device counts as failed, and how often it is tried again.
+    """Rules of device failure and retries.
 
     `timeout_s` is of compiling, and of a request without one of its own. A device that needs longer
     than `hang_s` for one call is taken for dead; None: where one call has taken half the timeout of
@@ -70,7 +70,7 @@ Status = Literal["off", "starting", "up", "gone"]
 
 @dataclass(frozen=True, slots=True)
 class Replanned:
-    """A program for the devices that are left; or why there is none."""
+    """Program for the remaining devices, or the reason why there is none."""
 
     lost: tuple[str, ...]
     program: Program | None
@@ -95,7 +95,7 @@ class _Outage:
 
 @dataclass(slots=True)
 class DeviceStates:
-    """Starts devices, starts them again, and has the work re-planned where they stay away."""
+    """Starter of devices: restarts lost ones, and has work planned again without them."""
 
     _target: Program
     _dispatcher: Dispatcher
@@ -126,7 +126,7 @@ class DeviceStates:
             self._load(device)
 
     def incarnation(self, device: str) -> int:
-        """How often the device was lost; what an older one says does not count."""
+        """Number of losses of the device; messages of earlier incarnations do not count."""
         return self._devices[device].incarnation
 
     def silent(self) -> tuple[str, ...]:
@@ -138,13 +138,13 @@ class DeviceStates:
         self._verdicts[failure.device] = failure
 
     def processes(self) -> dict[str, int]:
-        """By device that is up: the process that it lives in."""
+        """By running device: the id of its process."""
         # Copied at once: callers are on other threads.
         devices = tuple(self._devices.items())
         return {name: device.process for name, device in devices if device.status == "up"}
 
     def up(self) -> tuple[str, ...]:
-        """Devices that can be told something."""
+        """Devices that accept messages."""
         return tuple(name for name, d in self._devices.items() if d.status in ("up", "starting"))
 
     def loaded(self, event: Loaded) -> None:
@@ -231,9 +231,11 @@ class DeviceStates:
         lost = self._lost()
         if self._replan is None:
             self.broken = NoReplacement(
-                f"it was lost, and no other device can take its place: {error.what}",
+                f"the device was lost, and no other device can replace it: {error.what}",
                 where=f"device '{device}'",
-                hint="run from the model in place of the compiled plan, which can be re-planned",
+                hint=(
+                    "run from the model instead of the compiled plan, which cannot be planned again"
+                ),
                 device=device,
             )
             return

@@ -1,4 +1,4 @@
-"""Which step goes to which device next: a state machine without clocks, threads or transport."""
+"""Dispatcher of steps to devices: a state machine without clocks, threads or transport."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Call(NamedTuple):
 
 @dataclass(slots=True)
 class Flight:
-    """One request under way.
+    """Request in flight.
 
     `values` are there for any device: inputs, and what steps sent, by the device in `made_on`. They
     are kept to the request's end, as what a lost device has to do again starts from them. `done`
@@ -124,7 +124,7 @@ class Dispatcher:
         self.flights: dict[int, Flight] = {}
 
     def admit(self, request: int, values: Mapping[str, Any]) -> None:
-        """Take a request with the handles of its inputs; later requests have higher numbers."""
+        """Admit a request with the handles of its inputs; later requests have higher numbers."""
         order = self._dealt(request)
         flight = self.flights[request] = Flight(order, dict(values))
         flight.missing, flight.after = dict(order.first), order.after
@@ -133,7 +133,7 @@ class Dispatcher:
                 self._push(request, flight, index)
 
     def calls(self) -> list[Call]:
-        """Give out what devices can start now."""
+        """Return the calls that devices can start now."""
         found: list[Call] = []
         for device, ready in self._ready.items():
             if not ready or device not in self._up:
@@ -155,7 +155,7 @@ class Dispatcher:
         return self._steps[call.step]
 
     def finish(self, call: Call, sent: Mapping[str, Any]) -> bool:
-        """Note what a call sent; return whether its request has all outputs now."""
+        """Record the values of a call; return whether its request now has all outputs."""
         self._busy[call.device] -= 1
         flight = self.flights.get(call.request)
         if flight is None:
@@ -179,7 +179,7 @@ class Dispatcher:
         return flight.values.keys() >= flight.order.wanted
 
     def fail(self, call: Call, lost: Iterable[str] = (), *, state_gone: bool = True) -> None:
-        """Note that a call gave nothing, and plan to do it again."""
+        """Record a failed call, and schedule it again."""
         self._busy[call.device] -= 1
         flight = self.flights.get(call.request)
         if flight is None:
@@ -190,7 +190,7 @@ class Dispatcher:
         self.miss(call.request, lost)
 
     def miss(self, request: int, lost: Iterable[str]) -> None:
-        """Note that values of a request are nowhere any more, and plan to make them again."""
+        """Record lost values of a request, and schedule their steps again."""
         flight = self.flights.get(request)
         if flight is not None:
             for name in lost:
@@ -199,7 +199,7 @@ class Dispatcher:
             self._plan(request, flight)
 
     def lose(self, device: str, *, values_too: bool) -> tuple[int, ...]:
-        """Note that a device is gone, with all it held; return the requests that this touches."""
+        """Record a lost device with its values; return the affected requests."""
         self._up.discard(device)
         self._busy[device] = 0
         touched: list[int] = []
@@ -222,7 +222,7 @@ class Dispatcher:
         return tuple(touched)
 
     def restore(self, device: str) -> None:
-        """Note that a device can take calls."""
+        """Record that a device accepts calls."""
         self._up.add(device)
 
     def switch(
@@ -232,7 +232,7 @@ class Dispatcher:
         replicas: Sequence[Replica] = (),
         deal: Sequence[int] = (0,),
     ) -> None:
-        """Go on with other steps that make the same outputs; what was sent stays good."""
+        """Switch to other steps with the same outputs; sent values remain valid."""
         self._take(steps, outputs, replicas, deal)
         self.version += 1
         known = {order.key: order for order in self._orders}

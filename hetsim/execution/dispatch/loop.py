@@ -1,4 +1,4 @@
-"""The loop of a session: requests and events of devices in, calls to devices out."""
+"""Loop of a session: requests and device events in, calls to devices out."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _Open:
 
 @dataclass(slots=True)
 class OpenRequests:
-    """Keeps requests and calls, and decides who failed: a call, its request, or its device."""
+    """Open requests and calls; decides whether a call, its request or its device failed."""
 
     _outputs: Sequence[str]
     _dispatcher: Dispatcher
@@ -77,13 +77,13 @@ class OpenRequests:
     _given_out: dict[Call, float] = field(default_factory=dict)
 
     def awaited(self, event: object) -> bool:
-        """Whether an event that time brings still matters."""
+        """Whether a timer event is still relevant."""
         if not isinstance(event, Expired):
             return True
         return event.request in self._open if event.call is None else event.call in self._given_out
 
     def give_out(self) -> None:
-        """Give the devices what they can start now."""
+        """Dispatch the calls that devices can start now."""
         for call in self._dispatcher.calls():
             incarnation = self._devices.incarnation(call.device)
             step = self._dispatcher.step(call)
@@ -97,7 +97,7 @@ class OpenRequests:
             self._transport.call(call, incarnation, step, received)
 
     def submitted(self, event: Submit) -> None:
-        """Take a request."""
+        """Accept a request."""
         self._log.submitted()
         if self._devices.broken is not None:
             event.request.fail(self._devices.broken)
@@ -115,7 +115,7 @@ class OpenRequests:
             self._fetch(number)
 
     def ended(self, event: Ended) -> None:
-        """Take what a call gave, or why it gave nothing."""
+        """Process the result or the fault of a call."""
         call, fault = event.call, event.fault
         if event.incarnation != self._devices.incarnation(call.device):
             return
@@ -155,7 +155,7 @@ class OpenRequests:
         if event.lost:
             found.lost_inputs += 1
             if found.lost_inputs > _LOST_INPUTS:
-                self.fail(event.request, ExecutionError("its outputs got lost again and again"))
+                self.fail(event.request, ExecutionError("its outputs were lost repeatedly"))
                 return
             self._dispatcher.miss(event.request, event.lost)
             return
@@ -179,7 +179,7 @@ class OpenRequests:
             self.fail(call.request, fault.error)
 
     def lose(self, device: str, kind: str, error: ExecutionError, *, values_too: bool) -> None:
-        """A device is gone: requests with which it goes every time are not tried again."""
+        """Process a lost device: requests that repeatedly kill it are not retried."""
         self._log.lost(device)
         for call in self._dispatcher.running_on(device):
             found = self._open.get(call.request)
@@ -193,7 +193,7 @@ class OpenRequests:
         self._devices.lose(device, kind, error, values_too=values_too)
 
     def expired(self, event: Expired) -> None:
-        """Judge a request, or a call, that has had its time."""
+        """Process the timeout of a request or a call."""
         call = event.call
         if call is not None:
             current = event.incarnation == self._devices.incarnation(call.device)
@@ -262,7 +262,7 @@ def _lost(
     """Return the error of a request that is given up: a TimedOut where the device hung."""
     times = "once" if losses == 1 else f"{losses} times"
     what = f"request {request} is lost: its devices failed {times} while running it: {error.what}"
-    hint = f"{error.hint or 'see why the device fails'}, or allow more by max_losses"
+    hint = f"{error.hint or 'find out why the device fails'}, or allow more losses by max_losses"
     if isinstance(error, TimedOut):
         return replace(error, what=what, hint=hint)
     return DeviceLost(what, where=error.where, hint=hint, device=device, kind=kind)
@@ -309,11 +309,11 @@ class SessionLoop:
 
     @property
     def recoveries(self) -> tuple[Recovery, ...]:
-        """Failures that were got over, in order."""
+        """Recovered failures, in order."""
         return tuple(self._devices.recoveries)
 
     def processes(self) -> dict[str, int]:
-        """By device that is up: the process that it lives in."""
+        """By running device: the id of its process."""
         return self._devices.processes()
 
     def start(self) -> None:
@@ -329,11 +329,11 @@ class SessionLoop:
         self.start_s = time.perf_counter() - began
 
     def submit(self, request: Request, inputs: Mapping[str, Any], timeout_s: float) -> None:
-        """Have a request run."""
+        """Submit a request."""
         self._events.put(Submit(request, inputs, timeout_s))
 
     def cancel(self, request: int) -> None:
-        """Give a request up."""
+        """Cancel a request."""
         error = Cancelled(f"request {request} was cancelled")
         self._events.put(partial(self._requests.fail, request, error))
 
@@ -348,7 +348,7 @@ class SessionLoop:
         self._events.put(note)
 
     def close(self) -> None:
-        """End all devices; requests under way fail."""
+        """Stop all devices; requests in flight fail."""
         if self._thread.is_alive():
             self._events.put(Close())
             self._thread.join()

@@ -1,4 +1,4 @@
-"""Requests of a session, events that its loop waits for, and those that time brings."""
+"""Requests of a session, events of its loop, and timers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def next_of(events: queue.SimpleQueue[Item], wait_s: float) -> Item:
 
 
 class Request:
-    """What ``run_async`` gives: the outputs to come.
+    """Future of ``run_async``: the outputs of a request.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Request:
         return self._future.done()
 
     def cancel(self) -> None:
-        """Give it up, where it is not done; ``result`` then raises Cancelled."""
+        """Cancel it unless done; ``result`` then raises Cancelled."""
         if not self.done():
             refuse_child(self._owner, "the session of this request")
             self._cancel(self.request_id)
@@ -116,7 +116,7 @@ class Request:
         self._future.add_done_callback(lambda _: call())
 
     def succeed(self, outputs: Mapping[str, Any], wall_s: float) -> None:
-        """Note its outputs."""
+        """Record its outputs."""
         self.wall_s = wall_s
         known = self._finish(dict(outputs))
         # It holds the inputs, which nobody needs any more.
@@ -124,7 +124,7 @@ class Request:
         self._future.set_result(known)
 
     def fail(self, error: HetsimError) -> None:
-        """Note that there will be none."""
+        """Record its error."""
         self._future.set_exception(error)
 
 
@@ -133,7 +133,7 @@ _FEW = 256
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """A caller has a request."""
+    """Request from a caller."""
 
     request: Request
     inputs: Mapping[str, Any]
@@ -142,7 +142,7 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """A request or, with its incarnation, a call has had its time."""
+    """Timeout of a request or, with its incarnation, of a call."""
 
     request: int
     call: Call | None = None
@@ -151,11 +151,11 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Nothing more is to come."""
+    """End of requests."""
 
 
 class Alarms:
-    """Events that come by themselves when their time has come."""
+    """Timer events."""
 
     def __init__(self, awaited: Callable[[object], bool]) -> None:
         self._awaited = awaited

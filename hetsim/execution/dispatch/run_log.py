@@ -1,4 +1,4 @@
-"""What a session did for real, and when: the events of its devices and of the values it moved."""
+"""Log of a session: events of its devices and transfers, with real times."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Given:
 
 
 class RunLog:
-    """Takes down what happens, on the one thread of a session's loop."""
+    """Log of events, on the one thread of a session's loop."""
 
     def __init__(self, keep: bool) -> None:
         self._keep = keep
@@ -61,7 +61,7 @@ class RunLog:
             self._open[call] = _Given(call, step, sources, time.monotonic())
 
     def ended(self, call: Call, timing: Timing | None) -> None:
-        """A call came back; without a timing it gave nothing."""
+        """End of a call; failed without a timing."""
         if timing is not None:
             for begin_s, end_s in timing.parts:
                 self.busy_s[call.device] += end_s - begin_s
@@ -88,7 +88,7 @@ class RunLog:
             self._fetched.append((request, began_s, time.monotonic(), made_on))
 
     def events(self, about: Callable[[int, str], tuple[int, int]]) -> tuple[Event, ...]:
-        """Return what happened, in seconds since the first request came."""
+        """Return the events, in seconds since the first request."""
         zero_s = self._zero_s or 0.0
         found: list[Event] = []
 

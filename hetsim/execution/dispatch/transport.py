@@ -1,4 +1,4 @@
-"""What the loop of a session asks of threads or of Ray, and what these answer."""
+"""Interface between a session's loop and threads or Ray."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def unanswered(devices: Sequence[str], doing: str, timeout_s: float) -> TimedOut
     noun = "device" if len(devices) == 1 else "devices"
     return TimedOut(
         f"{noun} {named} did not answer within {timeout_s:g} s while {doing}",
-        hint="allow a longer timeout",
+        hint="use a longer timeout",
         devices=tuple(devices),
         timeout_s=timeout_s,
     )
@@ -33,7 +33,7 @@ _MEMORY = re.compile(r"failed to allocate memory|bad_alloc|out of memory|cannot 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a call gave nothing."""
+    """Fault of a call."""
 
     kind: FaultKind
     error: ExecutionError
@@ -43,7 +43,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A device has compiled a version of the program, or could not."""
+    """Result of compiling a version of the program on a device."""
 
     device: str
     incarnation: int
@@ -53,7 +53,7 @@ class Loaded:
 
 
 class Ended(NamedTuple):
-    """A call came back: with when it ran and the handles of what it sent, or with a fault."""
+    """Result of a call: its timing and the handles of its values, or a fault."""
 
     call: Call
     incarnation: int
@@ -64,7 +64,7 @@ class Ended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The outputs of a request are here; or values that are nowhere any more, by name."""
+    """Outputs of a request, or the names of lost values."""
 
     request: int
     outputs: Mapping[str, Any]
@@ -72,7 +72,7 @@ class Fetched:
 
 
 def sent_by(event: Ended) -> Mapping[str, Any]:
-    """Return what a call sent. Raises its error where it failed."""
+    """Return the values sent by a call. Raises its error where it failed."""
     if event.fault is not None:
         raise event.fault.error
     return event.sent
@@ -81,13 +81,13 @@ def sent_by(event: Ended) -> Mapping[str, Any]:
 def outputs_of(event: Fetched) -> Mapping[str, Any]:
     """Return outputs that are here. Raises ExecutionError where one is lost."""
     if event.lost:
-        raise ExecutionError(f"output '{event.lost[0]}' got lost")
+        raise ExecutionError(f"output '{event.lost[0]}' was lost")
     return event.outputs
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """All devices are gone at once, with what reaches them; none can be started again."""
+    """Loss of all devices with their transport; none can be restarted."""
 
     error: ExecutionError
 
@@ -97,7 +97,7 @@ Post = Callable[[object], None]
 
 
 class Transport(Protocol):
-    """Devices somewhere else. No method waits for a device; answers are posted as events."""
+    """Transport to devices. No method waits for a device; answers are posted as events."""
 
     def load(self, device: str, incarnation: int, version: int, program: Program) -> None:
         """Start the device where it is not there, and compile; posts ``Loaded``."""
@@ -125,7 +125,7 @@ class Transport(Protocol):
 
 
 def kernel_fault(error: ExecutionError) -> Fault:
-    """Return the fault of a kernel's exception, told apart from memory that ran out."""
+    """Return the fault of a kernel's exception, with out-of-memory as its own kind."""
     if isinstance(error, OutOfRoom):
         ended = error.short_of == "memory"
     else:
@@ -144,7 +144,7 @@ Raises TimedOut, naming them, where none comes.
 def load_all(
     transport: Transport, version: int, program: Program, next_event: Next, timeout_s: float
 ) -> None:
-    """Have every device of a program compile its subgraphs, within so many real seconds."""
+    """Compile the subgraphs of every device of a program, within a real timeout."""
     waiting = dict.fromkeys(program.code)
     deadline = time.monotonic() + timeout_s
     for device in waiting:

@@ -1,1 +1,1 @@
-"""A workload for real: requests by the wall clock, on devices that run or are emulated."""
+"""Real workloads: requests by the wall clock, on real or emulated devices."""

@@ -1,4 +1,4 @@
-"""A load test: requests, batches, whether answers are right, and how late this machine was."""
+"""Load test: requests, batches, correctness of answers, and lateness of this machine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SETS = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
-    """What a template runs: `size` at a time of the requests of the model `alone`.
+    """Batches of a template: `size` requests of the model `alone` at a time.
 
     Requests have the inputs of `sets` in turn. `inputs` and `outputs`: the dimension along which
     those of requests stand side by side in a batch; None: shared, or of the batch as a whole.
@@ -76,10 +76,9 @@ def _axis(alone: Model, batch: Model, name: str, size: int, what: str) -> int | 
     fixed = is_static(one) and is_static(many)
     if not fixed or len(one.shape or ()) != len(many.shape or ()):
         raise WorkloadError(
-            f"{what} '{name}' has no fixed shape, so that batches of it cannot be put together "
-            "or taken apart",
+            f"{what} '{name}' has no fixed shape, so its batches cannot be joined or split",
             where=batch.source,
-            hint="leave dynamic_batching and batch_sizes out",
+            hint="remove dynamic_batching and batch_sizes",
         )
     a, b = one.static_shape, many.static_shape
     different = [axis for axis in range(len(a)) if a[axis] != b[axis]]
@@ -87,10 +86,10 @@ def _axis(alone: Model, batch: Model, name: str, size: int, what: str) -> int | 
         return None
     if len(different) > 1 or b[different[0]] != size * a[different[0]]:
         raise WorkloadError(
-            f"{what} '{name}' is {list(a)} of one request and {list(b)} of {size}, which is not "
-            "that many side by side",
+            f"{what} '{name}' has shape {list(a)} for one request and {list(b)} for {size}, which "
+            "is not that many side by side",
             where=batch.source,
-            hint="leave dynamic_batching and batch_sizes out, or name another batch_dim",
+            hint="remove dynamic_batching and batch_sizes, or use another batch_dim",
         )
     return different[0]
 
@@ -108,8 +107,7 @@ def runs_of(
         sizes, about = one.served.sizes, one.served.model
         if sizes[0] != 1:
             raise WorkloadError(
-                f"batch_sizes begin at {sizes[0]}: what a request alone has as inputs, and should "
-                "give, is known of a size of 1 only",
+                f"batch_sizes begin at {sizes[0]}: reference inputs and outputs need size 1",
                 where=about,
                 hint="add 1 to batch_sizes",
             )
@@ -158,7 +156,7 @@ ROOM_BYTES = 1 << 28
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """A batch that is over."""
+    """Finished batch."""
 
     number: int
     template: int
@@ -195,7 +193,7 @@ def _bytes(batch: Batch) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """How late something was, in real seconds."""
+    """Lateness in real seconds."""
 
     mean_s: float
     p99_s: float
@@ -204,7 +202,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """How this machine kept up, in real seconds.
+    """Lateness of this machine, in real seconds.
 
     Requests were `sent`, and answers noted (`answered`), so late after they were due. Of `calls`,
     so many `overran` their modelled time, by `overrun_s` in all and `longest_overrun_s` at most,
@@ -230,22 +228,22 @@ class Host:
         """
         if self.overrun_s > allowed * self.modelled_s:
             return (
-                f"calls of devices took {self.overrun_s / self.modelled_s:.0%} longer than "
-                f"modelled, {format_seconds(self.longest_overrun_s)} at most"
+                f"device calls took {self.overrun_s / self.modelled_s:.0%} longer than modelled, "
+                f"up to {format_seconds(self.longest_overrun_s)}"
             )
         # What is emulated goes on from when it was due, however late it was sent.
         late_s = self.answered.mean_s + (0.0 if self.modelled_s else self.sent.mean_s)
         if late_s > allowed * latency_s:
             return (
-                f"requests were sent {format_seconds(self.sent.mean_s)} late on average and "
-                f"answers noted {format_seconds(self.answered.mean_s)} late, of a latency of "
-                f"{format_seconds(latency_s)}"
+                f"requests were sent {format_seconds(self.sent.mean_s)} late on average, and "
+                f"answers were noted {format_seconds(self.answered.mean_s)} late, with a latency "
+                f"of {format_seconds(latency_s)}"
             )
         return None
 
 
 def late(seconds: np.ndarray[Any, np.dtype[np.float64]]) -> Late:
-    """Return how late things were, each by so many real seconds."""
+    """Return the statistics of these latenesses in real seconds."""
     if not len(seconds):
         return Late(0.0, 0.0, 0.0)
     p99_s = float(np.percentile(seconds, 99, method="inverted_cdf"))
@@ -258,7 +256,7 @@ WHOLE_BATCHES = 32
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """How many of the `answered` requests were compared, and with what.
+    """Compared requests among those `answered`, and the reference.
 
     `compared` had their outputs kept and held against the whole model's on the request alone, to
     which `alone` are equal, bit for bit. Of `batches` that are not, the outputs were compared with
@@ -334,7 +332,7 @@ LATE_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LoadTest(Result):
-    """What became of a workload for real, beside what was simulated of the same arrivals.
+    """Result of a real workload beside the simulation of the same arrivals.
 
     `measured` and `simulated` are in seconds of the workload, of which each lasted `time_scale`
     real ones. A measured latency is from when a request was due until its outputs were here; of

@@ -1,4 +1,4 @@
-"""A workload for real on a session that is open: its plan serves as it stands.
+"""Real workload on an open session with its unchanged plan.
 
 The session deals requests out and runs them; here they are sent when they are due, and waited
 for.
@@ -75,8 +75,8 @@ def serve_on(
     """Serve a workload on an open session; see ``serve`` and ``load_test``."""
     if workload.failures is not None:
         raise UsageError(
-            "failures of a workload are simulated, and not made for real",
-            hint="leave failures: out of the workload, and let devices fail by session.inject",
+            "failures of a workload are only simulated",
+            hint="remove failures: from the workload, or let devices fail by session.inject",
         )
     resolved = _resolved(session, workload)
     platform = resolved.problem.platform
@@ -114,8 +114,8 @@ def serve_on(
     behind = host.behind(float(seen.outcomes.latency_s.mean()), late_share)
     if behind is not None:
         raise ExecutionError(
-            f"this machine does not keep up: {behind}",
-            hint="give a lower rate, or close what else is running",
+            f"this machine is too slow: {behind}",
+            hint="use a lower rate, or close other programs",
         )
     outputs = None
     if verify:
@@ -132,19 +132,19 @@ def _resolved(session: Session, workload: Workload) -> Resolved:
     plan, source = session.plan, session.model.source
     if plan.problem.platform is None:
         raise UsageError(
-            "the plan's problem has no platform", hint="make it by Problem.of(model, platform)"
+            "the plan's problem has no platform", hint="build it with Problem.of(model, platform)"
         )
     for stream in workload.streams:
         if Path(stream.model) != Path(source) and Path(stream.model).resolve() != Path(source):
             raise WorkloadError(
-                f"stream '{stream.name}' asks for '{stream.model}', and the session has a plan of "
+                f"stream '{stream.name}' needs '{stream.model}', but the session has a plan of "
                 f"'{source}'",
                 hint="open a session of that model, or serve a deployment of both",
             )
         shapes = [dims for dims in stream.variants if dims not in ({}, session.model.dims)]
         if shapes:
             raise WorkloadError(
-                f"stream '{stream.name}' has requests of dimensions {dict(shapes[0])}, and the "
+                f"stream '{stream.name}' has requests with dimensions {dict(shapes[0])}, but the "
                 f"session has a plan of {dict(session.model.dims)}",
                 hint="serve a deployment, which plans for every shape",
             )

@@ -1,4 +1,4 @@
-"""A workload played on real devices by the wall clock, after a rehearsal of each plan."""
+"""Player of a workload on real devices by the wall clock, after a rehearsal of each plan."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ Next = Callable[[float, Sequence[str], str], tuple[float, object]]
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """What a full batch of one template takes here by itself, in real seconds."""
+    """Time of a full batch of one template on this machine alone, in real seconds."""
 
     steps_s: tuple[float, ...]
     seconds: float
@@ -92,7 +92,7 @@ def alone(
     plan: Loadable,
     runs: Runs,
 ) -> Alone:
-    """Run a full batch of a plan by itself, several times; return the least of what it took."""
+    """Run a full batch of a plan alone, several times; return the least time."""
     found = []
     for at in range(TIMES):
         deadline = time.monotonic() + timeout_s
@@ -174,7 +174,7 @@ class WallClock:
         self._zero = time.monotonic()
 
     def now_s(self) -> float:
-        """Return what time it is."""
+        """Return the current time."""
         return (time.monotonic() - self._zero) / self._scale
 
     def post(self, event: object) -> None:
@@ -277,7 +277,7 @@ class Player:
             self.working_s = time.thread_time() - began_s
 
     def really(self, due: Outcomes) -> Outcomes:
-        """Return what became of requests, by the times at which it really did."""
+        """Return the outcomes of requests with their real times."""
         return due._replace(
             sent_s=self.really_s(due.sent_s),
             begun_s=self.really_s(due.begun_s),
@@ -296,9 +296,9 @@ class Player:
         now_s = self._clock.now_s()
         if (now_s - due_s) * self._scale > HOPELESS_S:
             raise ExecutionError(
-                f"this machine does not keep up: {now_s:.3g} s into the workload it is "
+                f"this machine is too slow: {now_s:.3g} s into the workload it is "
                 f"{(now_s - due_s) * self._scale:.3g} s behind",
-                hint="give a lower rate, or with --emulate a larger --time-scale",
+                hint="use a lower rate, or with --emulate a larger --time-scale",
             )
         if self._due and self._due[-1] == due_s:
             self._done[-1] = now_s

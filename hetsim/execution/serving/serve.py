@@ -134,8 +134,8 @@ def serve(
         return serve_on(deployment, workload, inputs=inputs, verify=verify, seed=seed)
     if platform is None:
         raise UsageError(
-            "a deployment is served on a platform",
-            hint="write serve(deployment, workload, platform)",
+            "serving a deployment needs a platform",
+            hint="call serve(deployment, workload, platform)",
         )
     return load_test(
         deployment,
@@ -177,24 +177,27 @@ def load_test(
     """
     check_how(executor, address, timeout_s)
     if time_scale is not None and not emulate:
-        raise UsageError("time_scale needs emulate", hint="kernels of this machine have one pace")
+        raise UsageError(
+            "time_scale needs emulate",
+            hint=("without emulation, kernels run at this machine's speed"),
+        )
     scale = 1.0 if time_scale is None else time_scale
     if not (scale > 0 and math.isfinite(scale)):
-        raise UsageError(f"time_scale is {scale:g}", hint="give a positive number")
+        raise UsageError(f"time_scale is {scale:g}", hint="use a positive number")
     if inputs is not None and len(deployment.models) > 1:
-        raise UsageError("inputs of several models", hint="leave inputs out")
+        raise UsageError("inputs are given for several models", hint="omit inputs")
     if workload.failures is not None:
         raise UsageError(
-            "failures of a workload are simulated, and not made for real",
-            hint="leave failures: out of the workload, or let devices fail in a run of one plan",
+            "failures of a workload are only simulated",
+            hint="remove failures: from the workload, or let devices fail in a run of one plan",
         )
     deployment.check_steady("not served for real")
     for served in deployment.models:
         if served.loading == "on_demand":
             raise UsageError(
-                "models that take turns in memory are simulated, and not served for real",
+                "loading on_demand is only simulated",
                 where=served.model,
-                hint="leave loading: out of the deployment",
+                hint="remove loading: from the deployment",
             )
     resolved = resolve(deployment, workload, platform, asked)
     setup = set_up(resolved, workload, check_together(resolved, platform))
@@ -252,7 +255,7 @@ def load_test(
         behind = host.behind(mean_s * scale, late_share)
         if behind is not None:
             raise ExecutionError(
-                f"this machine does not keep up: {behind}", hint=_slower(emulate, scale)
+                f"this machine is too slow: {behind}", hint=_slower(emulate, scale)
             )
         outputs = None
         if verify:
@@ -300,17 +303,17 @@ def _check_pace(
             short.append((took_s - scale * float(held_s) / HEADROOM, index, took_s, held_s, plan))
     _, index, took_s, held_s, plan = max(short, key=lambda found: found[0])
     raise ExecutionError(
-        f"this machine does not keep up: subgraph g{index} of '{plan.plan.strategy}' on "
-        f"{plan.program.steps[index].device} takes {format_seconds(took_s)} here with nothing "
-        f"beside it, and {format_seconds(scale * float(held_s))} as modelled",
-        hint=f"give --time-scale {significant(needed * 1.05, 2):g}, or a slower platform",
+        f"this machine is too slow: subgraph g{index} of '{plan.plan.strategy}' on "
+        f"{plan.program.steps[index].device} takes {format_seconds(took_s)} here alone, but "
+        f"{format_seconds(scale * float(held_s))} as modelled",
+        hint=f"use --time-scale {significant(needed * 1.05, 2):g}, or a slower platform",
     )
 
 
 def _slower(emulate: bool, scale: float) -> str:
     if emulate:
-        return f"give --time-scale {significant(2 * scale, 2):g}, or close what else is running"
-    return "give a lower rate, or close what else is running"
+        return f"use --time-scale {significant(2 * scale, 2):g}, or close other programs"
+    return "use a lower rate, or close other programs"
 
 
 def _host(player: Player, due: Outcomes, real: Outcomes, scale: float, wall_s: float) -> Host:

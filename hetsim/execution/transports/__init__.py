@@ -1,1 +1,1 @@
-"""Where devices live: threads of this process, or Ray actors."""
+"""Transports: devices as threads of this process, or as Ray actors."""

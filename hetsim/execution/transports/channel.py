@@ -54,7 +54,7 @@ _MEET_MS = 10_000
 
 
 class ChannelEnded(Exception):
-    """The other end is gone, or this one was closed."""
+    """Channel closed at the other end or at this one."""
 
 
 class SharedFile:
@@ -141,8 +141,8 @@ def _starts(sizes: Sequence[int]) -> list[int]:
 
 def _no_memory(error: OSError) -> ExecutionError:
     return out_of_room(error, None) or ExecutionError(
-        f"there is no shared memory for values: {error.strerror or error}",
-        hint="let fewer requests be in flight, or allow more memory and open files",
+        f"no shared memory is available for values: {error.strerror or error}",
+        hint="allow fewer requests in flight, or more memory and open files",
     )
 
 
@@ -202,7 +202,7 @@ class Channel:
         except OSError as error:
             raise ChannelEnded(str(error)) from error
         if not said:
-            raise ChannelEnded("the other end is gone")
+            raise ChannelEnded("the other end is closed")
         files: list[SharedFile] = []
         for level, kind, data in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
@@ -212,12 +212,12 @@ class Channel:
         if not said.startswith(_ELSEWHERE):
             return Packet(pickle.loads(said), files)
         if not files:
-            raise ChannelEnded("this process may open no more files")
+            raise ChannelEnded("this process cannot open more files")
         [content] = files.pop(0).mapped(struct.unpack("=Q", said[len(_ELSEWHERE) :]))
         return Packet(pickle.loads(content), files)
 
     def close(self) -> None:
-        """End it for both ends; a thread that receives is told."""
+        """Close both ends; a receiving thread gets ChannelEnded."""
         with self._lock:
             self._closed = True
             self._unsent.clear()
@@ -262,7 +262,7 @@ class Channel:
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """A value as it goes over channels: pickled, its large arrays in shared memory."""
+    """Value in transit: pickled, its large arrays in shared memory."""
 
     told: bytes
     sizes: tuple[int, ...] = ()
@@ -338,7 +338,7 @@ def meet(memory: Memory, ask: Callable[[str], bool]) -> Channel | None:
                     return Channel(end, memory)
                 end.close()
     except OSError as error:
-        said = f"processes cannot meet: {error.strerror or error}"
+        said = f"processes cannot connect: {error.strerror or error}"
         raise out_of_room(error) or ExecutionError(said) from error
     return None
 

@@ -1,4 +1,4 @@
-"""A live Ray cluster: its nodes, what each offers and has installed, transfers between them."""
+"""Live Ray cluster: nodes, their offers and versions, and transfers between them."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def _homes(
     if all(seat.state == "anywhere" for seat in seats):
         if len(living) > 1:
             raise NotOffered(
-                "no node stands for a device, so no link stands between known nodes",
+                "no node offers a device, so no link has known nodes",
                 where=where,
                 hint="offer 'hetsim_DEVICE' on the nodes",
                 devices=tuple(devices),
@@ -292,7 +292,7 @@ def _transfer(writer: Any, reader: Any, nbytes: int) -> float:
     except RayError as error:
         raise ClusterError(
             f"a transfer of {nbytes} bytes was not timed: {_line(error, -1)}",
-            hint="see whether the object stores of its nodes have room, with `ray status`",
+            hint="check with `ray status` whether the object stores of its nodes have room",
         ) from error
     return seconds
 

@@ -114,8 +114,8 @@ def _protected() -> Iterator[None]:
     mode = getattr(raylet, "get_authentication_mode", None)
     if mode is None or mode() != raylet.AuthenticationMode.TOKEN:
         raise ClusterError(
-            "no Ray for this process alone: the installed one cannot ask for a token",
-            hint="install ray 2.52 or newer, or run with the executor 'threads'",
+            "cannot start a private Ray: the installed version does not support tokens",
+            hint="install ray 2.52 or newer, or use --executor threads",
         )
     # The switch by which Ray keeps to the loopback device on a Mac; its processes read the
     # variable, and this one has read it already.
@@ -260,8 +260,8 @@ def job_apart() -> Iterator[Any]:
     path = worker.global_worker.core_worker.get_job_config().py_driver_sys_path
     if path:
         raise ClusterError(
-            f"the installed Ray has workers import from {', '.join(path)}",
-            hint="run with the executor 'threads' instead",
+            f"workers of the installed Ray import from {', '.join(path)}",
+            hint="use --executor threads",
         )
 
 
@@ -272,7 +272,7 @@ _SOCKET_BELOW_TEMP = len("/session_2000-01-01_00-00-00_000000_4194304/sockets/pl
 _EXIT_GRACE_S = 5.0
 _FILES_BYTES = 2**22
 """Of logs and sockets of a Ray that runs for a while."""
-_ELSEWHERE = "make room there, or run with the executor 'threads' instead"
+_ELSEWHERE = "free space there, or use --executor threads"
 
 
 @contextlib.contextmanager
@@ -333,7 +333,7 @@ def _started(
             except Exception as error:
                 said = str(error).strip().partition("\n")[0] or type(error).__name__
                 raise ClusterError(
-                    f"Ray does not start: {said}", hint="run with the executor 'threads' instead"
+                    f"Ray does not start: {said}", hint="use --executor threads"
                 ) from error
             with vital_processes_watched(_started_below(temp), losing):
                 yield temp, losing
@@ -396,9 +396,9 @@ def temp_base(candidates: Sequence[str]) -> str:
         if len(os.fsencode(base)) + below <= _SOCKET_PATH_LIMIT and os.access(base, os.W_OK):
             return base
     raise ClusterError(
-        "no folder for Ray's sockets that is writable and has a short path",
+        "no writable folder with a short path for Ray's sockets",
         where=", ".join(dict.fromkeys(candidates)),
-        hint=f"set TMPDIR to one of at most {_SOCKET_PATH_LIMIT - below} characters",
+        hint=f"set TMPDIR to a path of at most {_SOCKET_PATH_LIMIT - below} characters",
     )
 
 

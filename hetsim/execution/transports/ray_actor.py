@@ -1,4 +1,4 @@
-"""The Ray actor of a device: placed, given weights, compiled; and what Ray's errors mean."""
+"""Ray actor of a device: placement, weights, compilation, and translation of Ray's errors."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from hetsim.execution.worker import DeviceWorker, error_of_device
 
 
 def out_of_store(error: BaseException, what: str, nbytes: int = 0) -> OutOfRoom | None:
-    """Return what to say where `error` of Ray's means that its store is full; None of any other."""
+    """Return the message where Ray's `error` means that its store is full, else None."""
     from ray.exceptions import ObjectStoreFullError, OutOfDiskError
 
     if isinstance(error, OutOfDiskError):
         full, short_of = (
-            "Ray's object store, and the disk that it moves values to, are full",
+            "Ray's object store, and the disk that it spills to, are full",
             "disk",
         )
     elif isinstance(error, ObjectStoreFullError):
@@ -48,7 +48,7 @@ def out_of_store(error: BaseException, what: str, nbytes: int = 0) -> OutOfRoom 
     size = f"{what} of {nbytes} bytes" if nbytes else what
     return OutOfRoom(
         f"{size} cannot be stored: {full}",
-        hint="let fewer requests be in flight, give Ray a larger object store, or make room there",
+        hint="allow fewer requests in flight, give Ray a larger object store, or free space there",
         short_of=short_of,
         needed_bytes=nbytes,
     )
@@ -66,7 +66,7 @@ _BECAUSE = re.compile(
 
 
 def fault_of(error: BaseException, device: str, received: Sequence[str]) -> Fault:
-    """Return what a failed call says of `device`."""
+    """Return the fault of `device` behind a failed call."""
     said = translated(error, device)
     if isinstance(error, OutOfMemoryError):
         return Fault("out of memory", said, values_lost=False)
@@ -126,7 +126,7 @@ def _death(lines: Sequence[str], device: str) -> DeviceLost:
     return DeviceLost(
         f"its Ray actor died: {reason}",
         where=where,
-        hint="see whether its machine ran out of memory",
+        hint="check whether its machine ran out of memory",
         device=device,
     )
 
@@ -149,7 +149,7 @@ def file_facts(folder: str, locations: Sequence[str]) -> dict[str, FileFacts | N
 
 
 class DeviceActor(DeviceWorker):
-    """A worker on whatever machine Ray put it."""
+    """Worker on a machine that Ray chose."""
 
     def hello(self) -> tuple[str, Versions]:
         """Return the id of its node, and what is installed there."""

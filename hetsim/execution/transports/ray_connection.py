@@ -57,7 +57,7 @@ class _Shared:
         if self.lost:
             raise UsageError(
                 "this process was forked from one that is connected to a Ray, and cannot use it",
-                hint="start it by multiprocessing's 'spawn', or run with another executor",
+                hint="start it with multiprocessing's 'spawn' method, or use another executor",
             )
         with self.lock:
             if self.connection is None:
@@ -162,7 +162,7 @@ def _connected() -> str:
 def _check_same(connected: str, address: str) -> None:
     if not same_address(connected, address):
         raise UsageError(
-            f"this process is connected to the Ray at {connected}, not to that at {address}",
+            f"this process is connected to the Ray at {connected}, not to the one at {address}",
             hint="give no address, or call ray.shutdown() first",
         )
 
@@ -186,9 +186,7 @@ def _joined(address: str) -> Iterator[RayConnection]:
             except Exception as error:
                 # All of them: those after the first name the versions that do not match.
                 said = " ".join(str(error).split()) or type(error).__name__
-                raise ClusterError(
-                    f"cannot be joined: {said}", where=f"Ray at {address}"
-                ) from error
+                raise ClusterError(f"cannot connect: {said}", where=f"Ray at {address}") from error
             losing = Losing()
             with watched(_connected(), losing):
                 yield RayConnection(private=False, losing=losing)

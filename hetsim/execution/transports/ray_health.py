@@ -19,7 +19,7 @@ from hetsim.execution.transports.processes import Process, command_line, ending_
 _VITAL = ("gcs_server", "raylet")
 """Processes without which no Ray goes on."""
 
-_LOST_HINT = "see whether the machine has run out of memory, and run it again"
+_LOST_HINT = "check whether the machine ran out of memory, and run it again"
 _LOOK_S = 1.0
 PATIENCE_S = 20.0
 """A head that is started again has answered by then; Ray itself ends the process after 60 s."""
@@ -61,18 +61,18 @@ def check_address(address: str) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise refused(
-            f"what answers there is no Ray: no sign of health within {_PROBE_S:g} s"
+            f"the server there is not Ray: it did not report its health within {_PROBE_S:g} s"
         ) from error
     if probe.returncode == 0:
         return
     if "InvalidAuthToken" in probe.stdout:
         raise refused(
-            "it asks for a token, and has not been given the right one",
+            "it requires a token, and the given one is missing or wrong",
             "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH",
         )
     said = probe.stdout.split("\n")
     said = [line.strip() for line in said if line.strip()] or ["it is not healthy"]
-    raise refused(f"no Ray that can be joined: {said[-1]}")
+    raise refused(f"not a Ray to connect to: {said[-1]}")
 
 
 def same_address(one: str, other: str) -> bool:
@@ -185,9 +185,9 @@ def watched(address: str, losing: Losing) -> Iterator[None]:
                     said = error.strerror or error
                     losing.lose(
                         ClusterError(
-                            f"the Ray that was joined is lost: {said}",
+                            f"the connected Ray is lost: {said}",
                             where=f"Ray at {address}",
-                            hint="see whether its head is up, and run it again",
+                            hint="check whether its head is up, and run it again",
                         )
                     )
                     return

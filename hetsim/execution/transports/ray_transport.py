@@ -29,7 +29,7 @@ _INLINE_BELOW_BYTES = 100_000
 
 
 def for_ray(handle: Any) -> Any:
-    """Return what Ray takes for a value that is held here: stored once, however many read it."""
+    """Return Ray's argument for a local value: stored once for all readers."""
     if not isinstance(handle, Held):
         return handle
     if handle.elsewhere is None:
@@ -48,7 +48,7 @@ def stored(value: Any) -> Any:
     except RayError as error:
         raise out_of_store(error, "an input", value.nbytes) or ExecutionError(
             f"an input of {value.nbytes} bytes cannot be stored: {type(error).__name__}",
-            hint="let fewer requests be in flight, or give Ray a larger object store",
+            hint="allow fewer requests in flight, or give Ray a larger object store",
         ) from error
 
 

@@ -123,9 +123,8 @@ class _Crew:
             self.stop()
             raise replace(
                 error,
-                what=f"a thread for each of its {self._streams} streams cannot be had: "
-                f"{error.what}",
-                hint=f"{error.hint}, or let its description have fewer streams",
+                what=f"cannot start a thread for each of its {self._streams} streams: {error.what}",
+                hint=f"{error.hint}, or describe the device with fewer streams",
             ) from error
 
     def start(self, work: Callable[[], None], what: str) -> None:

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core.files import open_regular
+from hetsim.core.files import no_such_file, open_regular
 from hetsim.core.room import memory_bytes, out_of_room
 from hetsim.core.units import format_bytes
 from hetsim.errors import HetsimError, RequestError, nearest
@@ -156,7 +156,7 @@ def read_npz(path: Path, stated: Mapping[str, Tensor | None]) -> dict[str, Array
     except RequestError:
         raise
     except (OSError, MemoryError) as error:
-        raise _unread(error, where) from error
+        raise _unread(error, where, path) from error
     except Exception as error:  # what a broken file makes of zipfile and numpy differs by version
         raise RequestError(
             "not a .npz file of plain arrays", where=where, hint="write it with numpy.savez"
@@ -169,7 +169,7 @@ def read_npy(path: Path, where: str) -> Array:
         with open_regular(path) as stream:
             return _array(stream, os.fstat(stream.fileno()).st_size)
     except (OSError, MemoryError) as error:
-        raise _unread(error, where) from error
+        raise _unread(error, where, path) from error
     except Exception as error:  # what a broken file makes of numpy differs by version
         raise RequestError(
             "not a .npy file of a plain array", where=where, hint="write it with numpy.save"
@@ -207,7 +207,9 @@ def _check_header(content: IO[bytes], nbytes: int, stated: Tensor | None, where:
         check_array(stated, np.broadcast_to(np.empty((), dtype), shape), {}, where)
 
 
-def _unread(error: OSError | MemoryError, where: str) -> HetsimError:
+def _unread(error: OSError | MemoryError, where: str, path: Path) -> HetsimError:
+    if isinstance(error, FileNotFoundError):
+        return no_such_file(RequestError, path, where)
     said = error.strerror if isinstance(error, OSError) else None
     return out_of_room(error, where) or RequestError(f"cannot read: {said or error}", where=where)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetsim.core import checks
-from hetsim.core.files import read_regular
+from hetsim.core.files import no_such_file, read_regular
 from hetsim.errors import ModelError
 from hetsim.graph.reading.onnx_types import OWN_DOMAINS
 from hetsim.graph.reading.structure import FunctionKey, calls, check_unfolding, key_of
@@ -98,6 +98,8 @@ def load_extension(source: str | os.PathLike[str] | Extension) -> Extension:
 def _content(path: Path, where: str) -> bytes:
     try:
         return read_regular(path, _LIBRARY_LIMIT_BYTES)
+    except FileNotFoundError:
+        raise no_such_file(ModelError, path, where) from None
     except (OSError, ValueError) as error:
         raise ModelError(
             f"cannot be read: {getattr(error, 'strerror', None) or error}",

@@ -14,7 +14,7 @@ from typing import Any
 
 import onnx
 
-from hetsim.core.files import open_regular, read_most, siblings
+from hetsim.core.files import no_such_file, open_regular, read_most, siblings
 from hetsim.core.room import check_memory, out_of_room
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS
@@ -198,7 +198,7 @@ def _read(path: Path) -> bytes:
             hint="save it with its weights as external data",
         )
     except FileNotFoundError as error:
-        raise ModelError("no such file", where=str(path), hint=siblings(path, ".onnx")) from error
+        raise no_such_file(ModelError, path) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise out_of_room(error, path) or ModelError(

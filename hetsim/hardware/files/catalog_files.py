@@ -69,11 +69,13 @@ def find(sort: Sort, given: str, base: Path | None = None) -> tuple[Path, str]:
         devices = names("device") if sort == "platform" else ()
         close = difflib.get_close_matches(given, devices, n=1)
         hint = f"{nearest(given, (*known, *close))} (a path ends in .yaml)"
-        raise PlatformError(f"no {sort} '{given}' in the catalog", hint=hint)
+        what = f"no {sort} '{given}' in the catalog"
+        raise PlatformError(what, hint=hint, missing=base is None)
     path = Path(given) if base is None else base / given
     if not path.exists():
-        hint = nearest(Path(given).stem, names(sort))
-        raise PlatformError("no such file", where=str(path), hint=f"in the catalog, {hint}")
+        hint = f"in the catalog, {nearest(Path(given).stem, names(sort))}"
+        what = "no such file"
+        raise PlatformError(what, where=str(path), hint=hint, missing=base is None)
     return path, str(path)
 
 

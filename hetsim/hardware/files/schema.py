@@ -99,7 +99,7 @@ class Matching:
     def check(self, text: str) -> str:
         """Return `text`, or raise the error that states the expected form."""
         if not re.fullmatch(self.pattern, text):
-            raise refusal(f"'{text}' is not a valid {self.noun}", self.hint)
+            raise refusal(f"'{text}' cannot be {self.noun}", self.hint)
         return text
 
 
@@ -412,7 +412,7 @@ _WANTED: Mapping[str, tuple[str, str]] = {
     "float_type": ("be a number", "the key states the unit"),
     "int_type": ("be a whole number", ""),
     "string_type": ("be text", ""),
-    "string_too_short": ("be text that is not empty", ""),
+    "string_too_short": ("be non-empty text", ""),
     "bool_type": ("be true or false", ""),
     "dict_type": _MAPPING,
     "model_type": _MAPPING,

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from hetsim.core.files import read_regular
+from hetsim.core.files import no_such_file, read_regular
 from hetsim.errors import InvalidInput, PlatformError
 
 YamlPath = tuple[str | int, ...]
@@ -158,7 +158,7 @@ def _text(path: Path, shown: str, holds: str, kind: type[InvalidInput]) -> str:
         # Lines end in one way, as in every file that is opened as text.
         return io.TextIOWrapper(io.BytesIO(read_regular(path)), encoding="utf-8").read()
     except FileNotFoundError:
-        raise kind("no such file", where=shown) from None
+        raise no_such_file(kind, path, shown) from None
     except UnicodeDecodeError:
         raise kind(
             "not UTF-8 text", where=shown, hint=f"name a YAML description of {holds}"

@@ -184,7 +184,7 @@ class Recommendation(Result):
             )
         if self.undecided:
             raise Undecided(
-                f"{len(self.undecided)} platforms may meet every objective, and none is seen to",
+                f"{len(self.undecided)} platforms may meet every objective: runs were too short",
                 where=self.found.question.told(self.found.undecided[0]),
                 hint="give more --requests",
             )
@@ -197,7 +197,7 @@ class Recommendation(Result):
                 hint=hint,
             )
         raise ObjectiveMissed(
-            f"every platform that was tried misses an objective; nearest comes {near}", hint=hint
+            f"every platform simulated misses an objective; the closest is {near}", hint=hint
         )
 
 
@@ -218,7 +218,7 @@ def nearest(found: Found) -> str:
     if not ran:
         return ""
     _, one, _ = min(ran, key=lambda row: row[0])
-    return f"{question.told(one.counts)}, by {missed(found, one)}"
+    return f"{question.told(one.counts)}: {missed(found, one)}"
 
 
 def missed(found: Found, one: Tried) -> str:
@@ -229,13 +229,13 @@ def missed(found: Found, one: Tried) -> str:
         bounds = [run.bound for run in one.runs if run.bound is not None]
         if not bounds:
             return str(one.runs[0].placed)
-        return f"as each policy uses them, {says(question, found.bounds[bounds[-1]])}"
+        return f"with each policy, {says(question, found.bounds[bounds[-1]])}"
     said = best.played.worst(question)
     stream = question.streams[said.stream]
     slo = stream.slos[said.slo]
     return (
-        f"{stream.name}: p{slo.percentile:g} of {said.latency_s * 1e3:.4g} ms, "
-        f"{slo.latency_s * 1e3:.4g} ms is asked{without_these(question, best)}"
+        f"{stream.name}: p{slo.percentile:g} is {format_seconds(said.latency_s)}, the limit "
+        f"{format_seconds(slo.latency_s)}{without_these(question, best)}"
     )
 
 
@@ -271,8 +271,8 @@ def says(question: Question, bound: Bound) -> str:
     text = _says(question, bound)
     if not question.losses:
         return text
-    lost = "one device is" if question.losses == 1 else f"{question.losses} devices are"
-    return f"{text}, where {lost} lost"
+    lost = "one device" if question.losses == 1 else f"{question.losses} devices"
+    return f"{text}, with {lost} lost"
 
 
 def _says(question: Question, bound: Bound) -> str:
@@ -286,19 +286,19 @@ def _says(question: Question, bound: Bound) -> str:
         alone = ", alone or with others," if split else ""
         shape = "".join(f" {name} {size}" for name, size in of.variant.items())
         model = question.models[of.model]
-        return f"no device of them{alone} answers {model}{shape} in {limit}"
+        return f"no device{alone} answers {model}{shape} within {limit}"
     counted = zip(question.streams, bound.slo, strict=True)
     names = [stream.name for stream, which in counted if which is not None]
     of_streams = f" of {' and '.join(names)}" if len(question.streams) > 1 else ""
     rate = f"{bound.least:.4g} {unit_of(bound)}"
     if bound.by == "pooled":
-        text = f"any policy answers too few{of_streams} in time, were all devices one: below"
-        return f"{text} {rate}"
+        text = f"even one device as fast as all together answers too few{of_streams} in time"
+        return f"{text}: {rate} needed"
     links = bound.capacity[len(question.types) :].any()
-    what = f"the devices that are quick enough{', with their links,' if links else ''}"
-    brings = "comes" if bound.by == "rate" else "a window brings"
-    mixed = ", in their mixture" if not _alike(bound) else f": {rate}"
-    return f"{what} carry less{of_streams} than {brings}{mixed}"
+    what = f"the devices that are fast enough{', with their links,' if links else ''}"
+    than = "the arrival rate" if bound.by == "rate" else "one window of the trace takes"
+    mixed = ", for this mix of requests" if not _alike(bound) else f": {rate} needed"
+    return f"{what} sustain less{of_streams} than {than}{mixed}"
 
 
 def unit_of(bound: Bound) -> str:
@@ -336,7 +336,7 @@ def binding_of(found: Found, most: Counts | None) -> Binding | None:
         name = question.told(one.counts)
         limit = Lever(
             "limit",
-            f"{stream.name} within {format_seconds(said.latency_s)} in the place of "
+            f"a limit of {format_seconds(said.latency_s)} for {stream.name} instead of "
             f"{format_seconds(slo.latency_s)}: {name}",
             said.latency_s,
             enough=len(played.said) == 1,
@@ -380,7 +380,7 @@ def _of_bounds(found: Found, most: Counts | None, levers: list[Lever]) -> Bindin
         by = test.least / has
         levers = [
             Lever("speed", f"devices {by:.3g} times as fast: {name}", by, enough=False),
-            Lever("demand", f"{1 / by:.3g} of what comes: {name}", 1 / by, enough=False),
+            Lever("demand", f"{1 / by:.3g} of the arrival rate: {name}", 1 / by, enough=False),
             *levers,
         ]
     return Binding(
@@ -405,7 +405,7 @@ def _sooner(question: Question, bound: Bound) -> list[Lever]:
     if not least:
         return []
     least_s, name = min(least, key=lambda row: row[0])
-    text = f"a limit of {format_seconds(least_s)}: {name} is quick enough"
+    text = f"a limit of {format_seconds(least_s)}: {name} is fast enough"
     return [Lever("limit", text, least_s, enough=False)]
 
 
@@ -451,7 +451,7 @@ def impossible(question: Question) -> str | None:
             return f"{model}: {free.lacking}"
         if free.quickest_s * (1 - SLACK) > limit_s:
             least, asked = format_seconds(free.quickest_s), format_seconds(limit_s)
-            return f"no plan of {model} takes less than {least}, and {asked} is asked"
+            return f"no plan of {model} takes less than {least}, and the limit is {asked}"
     most = 0
     for hosts, many in ((True, 1), (False, question.max_devices)):
         each = [len(kind.devices) for kind in question.kinds if bool(kind.slots) == hosts]
@@ -463,7 +463,7 @@ def impossible(question: Question) -> str | None:
         busy = bound_of(question, slo, (prices, work_s))
         if busy is not None and most < busy.least * (1 - SLACK):
             return (
-                f"what comes keeps {busy.least:.4g} devices busy, cut however one likes, and no "
+                f"the arrival rate keeps {busy.least:.4g} devices busy with any partition, and no "
                 f"platform has more than {most}"
             )
     return None

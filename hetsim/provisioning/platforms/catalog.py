@@ -40,6 +40,7 @@ from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
 from hetsim.hardware.price import Price
 
 MOST_KINDS = 64
+"""Kinds and hosts that a catalog file may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +97,6 @@ class Catalog:
 
     def __post_init__(self) -> None:
         names = [*(one.name for one in self.kinds), *(one.name for one in self.hosts)]
-        if len(names) > MOST_KINDS:
-            raise PlatformError(f"{len(names)} kinds, above {MOST_KINDS}", hint="write fewer")
         for name in names:
             if names.count(name) > 1:
                 raise PlatformError(f"two kinds are called '{name}'", hint="rename one")
@@ -246,7 +245,13 @@ def load_catalog(source: str | os.PathLike[str]) -> Catalog:
     kinds = tuple(Entry(Path(one).stem if is_path(one) else one, one) for one in each)
     for one in kinds:
         find("device" if one.source in names("device") else "platform", one.source)
+    _check_few(len(kinds))
     return Catalog(kinds, source=given)
+
+
+def _check_few(kinds: int) -> None:
+    if kinds > MOST_KINDS:
+        raise PlatformError(f"{kinds} kinds, above {MOST_KINDS}", hint="write fewer")
 
 
 def _of_file(source: Source, given: str) -> Catalog:
@@ -272,6 +277,7 @@ def _of_file(source: Source, given: str) -> Catalog:
     links = {name: entry.get("link", {}) for name, entry in _entries(source, "kinds").items()}
     links |= {name: {"link": one} for name, one in links.items() if isinstance(one, str)}
     try:
+        _check_few(len(model.kinds) + len(model.hosts))
         return Catalog(
             tuple(
                 one.to_record(name, dict(links[name] or {})) for name, one in model.kinds.items()

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from hetsim.provisioning.platforms.policies import Placed, Policy, up_to
 from hetsim.provisioning.platforms.question import Arrivals, Question, Way, drawn
@@ -31,6 +32,9 @@ RUNS = 8
 
 WINDOW_S = 1e9
 """Queue lengths are not asked for: one window has all of them."""
+
+MEANS = 20
+"""Batches of one run whose means are compared."""
 
 SEEN = 3
 """Looks after which a run is long enough to say that a model falls behind for good."""
@@ -155,11 +159,14 @@ def play_drawn(
     *,
     error: float,
     budget: int,
+    by_batches: bool = False,
 ) -> Played:
     """Play drawn requests until every objective is answered, or the budget is spent.
 
     It is looked at after 16,384 requests, and whenever there are twice as many; over all looks no
     answer is wrong but by `error`. A model that is overloaded misses, as ``simulate`` says it.
+    With `by_batches` what is undecided at the end, as many devices are never all idle at once, is
+    answered by ``batch_means``, which are right for long runs.
     """
     engine = engine_for(question, where, policy, min(budget, 2 * FIRST_LOOK) * RUNS)
     parts: list[Outcomes] = []
@@ -180,8 +187,40 @@ def play_drawn(
             due *= 2
     parts.extend(engine.rest())
     last = 1 - confidence_of_look(looks + 1, 1 - error)
-    _look(question, workload, Outcomes.joined(parts), said, last, long=True)
+    outcomes = Outcomes.joined(parts)
+    _look(question, workload, outcomes, said, last, long=True)
+    if by_batches:
+        for (at, place), one in said.items():
+            if one.answer == "undecided":
+                mine = judged_of(question, outcomes, [at], one.requests)
+                arrival_s, finish_s, why = (
+                    column[mine] for column in (outcomes.arrival_s, outcomes.finish_s, outcomes.why)
+                )
+                slo = question.streams[at].slos[place]
+                late = latencies_of(arrival_s, finish_s, why) > slo.latency_s
+                said[at, place] = one._replace(answer=batch_means(late, slo.share, last))
     return Played(fed, tuple(said.values()))
+
+
+def batch_means(late: NDArray[np.bool_], share: float, error: float) -> Answer:
+    """Verdict on the share of late requests by means of ``MEANS`` batches of one run.
+
+    Batches are of as many requests, one after another; the first is left out, as a run begins with
+    nothing to do. Means of long batches are about normal and independent, so a t interval holds
+    for their mean (Law, Simulation Modeling and Analysis, 5th ed., section 9.5.3). Requests that
+    come later must not be late more often than may be, or it is undecided.
+    """
+    length = len(late) // (MEANS + 1)
+    if not length:
+        return "undecided"
+    means = late[length : length * (MEANS + 1)].reshape(MEANS, length).mean(axis=1)
+    reach = float(special.stdtrit(MEANS - 1, 1 - error / 2))
+    half = reach * float(means.std(ddof=1)) / math.sqrt(MEANS)
+    allowed, mean = 1 - share, float(means.mean())
+    if mean - half > allowed:
+        return "misses"
+    later = float(means[MEANS // 2 :].mean())
+    return "meets" if mean + half <= allowed and later <= allowed else "undecided"
 
 
 def _look(

@@ -98,6 +98,23 @@ class Single:
     figure: float | None = None
 
 
+class Choice(NamedTuple):
+    """A mix that meets in simulation.
+
+    `usd` is the purchase price, None where all is rented; `latency_s` that of the objective nearest
+    to its limit, at its `percentile`; `utilization` the rate over the most that all of it sustains
+    within the limit, by the bound.
+    """
+
+    label: str
+    counts: Mapping[str, int]
+    usd: float | None
+    hourly_usd: float
+    percentile: float
+    latency_s: float
+    utilization: float
+
+
 @dataclass(frozen=True, slots=True)
 class Purchase:
     """What a recommendation for one model at a rate adds to the platform.
@@ -121,8 +138,10 @@ class Purchase:
         Of these, the first that were neither excluded nor played when the time was over.
     left_open : int
         How many these are, and mixes that no run decided.
-    bought, rented : Single or None
-        Cheapest kind of either sort that meets alone, as far as was looked.
+    choices : tuple of Choice
+        The best, the next best, and the cheapest bought and rented, the cheapest first.
+    complete : bool
+        Whether every mix that costs less was excluded or missed.
     seconds : float
         By the wall.
     """
@@ -137,8 +156,8 @@ class Purchase:
     missed: int
     unplayed: tuple[Mapping[str, int], ...]
     left_open: int
-    bought: Single | None
-    rented: Single | None
+    choices: tuple[Choice, ...]
+    complete: bool
     seconds: float
 
     @property
@@ -208,7 +227,11 @@ def _every() -> PricedCatalog:
     host = _host(listed)
     cheapest: dict[tuple[str, bool], Offer] = {}
     parts = [one for name in platforms for one in offers(name) if one.kind == "parts"]
+    # A rented machine that the catalog has as a platform is that platform.
+    whole = {one.machine for one in listed if one.name in platforms}
     for one in (*listed, *parts):
+        if one.machine is not None and one.machine in whole and one.name not in platforms:
+            continue
         key = (one.name, one.usd is None)
         if key not in cheapest or _amount(one) < _amount(cheapest[key]):
             cheapest[key] = one
@@ -217,6 +240,8 @@ def _every() -> PricedCatalog:
     for one in cheapest.values():
         entry, way = _entry(one, platforms, host)
         if entry is not None:
+            if entry.name in had:
+                entry = replace(entry, name=f"{entry.name}-{one.name}")
             kinds.append(entry)
             had[entry.name] = way
     there = {way.offer.name for way in had.values()}

@@ -28,6 +28,7 @@ from hetsim.provisioning.platforms.policies import Policy, policies_for_one
 from hetsim.provisioning.platforms.priced import (
     LIFETIME_YEARS,
     TARIFF_USD_PER_KWH,
+    Choice,
     Had,
     Purchase,
     Single,
@@ -53,8 +54,8 @@ MAX_DEVICES = 64
 REQUESTS = 2**16
 """Requests after which a run ends undecided."""
 
-OF_ALONE, OF_OTHERS, OF_MIXES, OF_NEXT = 0.5, 0.55, 0.75, 0.8
-"""Parts of the time after which kinds alone, the other sort, mixes, and the next end.
+OF_ALONE, OF_OTHERS, OF_GUESSES, OF_MIXES, OF_NEXT = 0.5, 0.55, 0.65, 0.75, 0.8
+"""Parts of the time after which kinds alone, the other sort, guesses, mixes, and the next end.
 
 The answer is made in the rest.
 """
@@ -67,6 +68,9 @@ BEFORE = 1000
 
 AT_ONCE = 2**18
 """Mixes that are listed at a time."""
+
+MANY, MISSES = 64, 16
+"""Mixes above which some are guessed at first, until so many in a row miss."""
 
 MOST_NAMED = 8
 """Mixes that are named where they are undecided."""
@@ -86,7 +90,7 @@ def purchased(
     asked: Asked | None = None,
     max_devices: int = MAX_DEVICES,
     budget: int = REQUESTS,
-    draws: int | None = None,
+    samples: int | None = None,
     seed: int = 0,
     time_limit_s: float = TIME_LIMIT_S,
 ) -> Recommendation:
@@ -129,7 +133,7 @@ def purchased(
         Boards and machines at most.
     budget : int
         Requests after which a run ends undecided.
-    draws : int, optional
+    samples : int, optional
         Monte Carlo samples of cost-model error for the answer; 0: none. Absent: as many as the
         time allows, up to 30.
     seed : int
@@ -172,13 +176,13 @@ def purchased(
             batches=SIZES,
             apart=True,
         )
-    market = _Market(draft, workload, budget, began_s, time_limit_s)
+    market = Market(draft, workload, budget, began_s, time_limit_s)
     with part(0.05, 0.5):
         market.alone()
     with part(0.5, 0.8):
         found, complete, rest = market.mixes()
     with part(0.8, 1.0):
-        return _told(market, found, complete, rest, asked, draws, had, unpriced, terms)
+        return _told(market, found, complete, rest, asked, samples, had, unpriced, terms)
 
 
 def _catalog(
@@ -203,7 +207,7 @@ def _label(model: str) -> str:
     return model.removeprefix("zoo:") if model.startswith("zoo:") else Path(model).stem
 
 
-class _Market:
+class Market:
     """Kinds priced so far, what each does alone, and the cheapest answer known."""
 
     def __init__(
@@ -240,6 +244,13 @@ class _Market:
         """What it costs, in ``UNIT``; infinite where nothing is known."""
         return inf if self.best is None else self.question.cost(self.best)
 
+    @property
+    def second(self) -> Counts | None:
+        """The cheapest known to meet that is not the best with something more."""
+        best = self.best
+        mine = (counts for counts in self.met if best is not None and _other(counts, best))
+        return min(mine, key=self.question.key, default=None)
+
     def say(self, share: float, what: str) -> None:
         """Say what is worked on, and the best answer so far."""
         best = self.best
@@ -262,21 +273,26 @@ class _Market:
             else:
                 self.say(place / len(order), kinds[k].name)
                 self._look_at(k, self.best_cost)
+        # Beside the answer: the next best, and the cheapest of the other sort.
+        second = self.second
+        self._beside(order, inf if second is None else self.question.cost(second))
         for rents in (False, True):
-            # The cheapest of the other sort, beside the answer.
-            least = inf
             mine = [k for k in order if self._rents(k) == rents]
-            if any(self.singles[k].standing == "meets" for k in mine):
+            if all(self.singles[k].standing != "meets" for k in mine):
+                self._beside(mine, inf)
+
+    def _beside(self, order: Sequence[int], least: float) -> None:
+        """Look at kinds that are dearer than the answer, for one that costs less than `least`."""
+        kinds = self.question.kinds
+        for k in order:
+            if self.singles[k].standing != "dearer" or kinds[k].cost >= least:
                 continue
-            for k in mine:
-                if self.singles[k].standing != "dearer" or kinds[k].cost >= least:
-                    continue
-                if self.over(OF_OTHERS):
-                    break
-                self.say(1.0, kinds[k].name)
-                self._look_at(k, least)
-                if (copies := self.singles[k].copies) is not None:
-                    least = min(least, copies * kinds[k].cost)
+            if self.over(OF_OTHERS):
+                break
+            self.say(1.0, kinds[k].name)
+            self._look_at(k, least)
+            if (copies := self.singles[k].copies) is not None:
+                least = min(least, copies * kinds[k].cost)
 
     def _rents(self, k: int) -> bool:
         price = self.question.kinds[k].price
@@ -367,6 +383,7 @@ class _Market:
             cut=False,
             before=self.runs,
             policies=policies_for_one(self.question),
+            by_batches=True,
         )
         cost = self.question.kinds[k].cost
         misses, step = least - 1, max(1, least // 16)
@@ -430,6 +447,7 @@ class _Market:
                 cut=False,
                 before=self.runs + place * BEFORE,
                 policies=policies,
+                by_batches=True,
             )
             for place, (budget, sampled) in enumerate(
                 ((self.budget, True), (self.budget * LONGER, False))
@@ -446,18 +464,45 @@ class _Market:
         except UsageError:
             # Too many to be listed: as many as the time allows, the cheapest first.
             listed, complete = [], False
-        for at, counts in enumerate(listed):
-            if self.over(OF_MIXES):
-                rest = listed[at:]
-                break
-            self.say(at / len(listed), f"mix {at + 1} of {len(listed)}")
+
+        def plays(counts: Counts) -> bool:
             one = search.play(counts)
             if one.answer == "undecided" and not self.over(OF_MIXES):
                 one = longer.play(counts)
             if one.answer == "meets":
                 self.met[counts] = (one, policies)
+            else:
+                tried.append(one)
+            return one.answer == "meets"
+
+        if len(listed) > MANY:
+            # More than can be played: first those that sustain most, for a cheaper answer soon.
+            each = np.array(self.sustained()[0])
+            misses = 0
+            for counts in sorted(listed, key=lambda counts: -float(each @ np.array(counts))):
+                if self.over(OF_GUESSES) or misses == MISSES:
+                    break
+                if limited.cost(counts) < self.best_cost:
+                    self.say(0.0, f"one of {len(listed)} mixes")
+                    misses = 0 if plays(counts) else misses + 1
+        played = {one.counts for one in tried}
+        listed = [
+            counts
+            for counts in listed
+            if counts not in played and limited.cost(counts) < self.best_cost
+        ]
+        for at, counts in enumerate(listed):
+            if self.over(OF_MIXES):
+                rest = listed[at:]
                 break
-            tried.append(one)
+            self.say(at / len(listed), f"mix {at + 1} of {len(listed)}")
+            if plays(counts):
+                break
+        cost = self.best_cost
+        tried = sorted(
+            (one for one in tried if limited.cost(one.counts) < cost),
+            key=lambda one: limited.key(one.counts),
+        )
         best = self.best
         answer, policies = (None, policies) if best is None else self.met[best]
         found = Found(
@@ -465,7 +510,7 @@ class _Market:
             policies,
             tuple(search.bounds),
             tuple(search.tests),
-            tuple(one for one in tried if one.counts != best),
+            tuple(tried),
             answer,
             self._next(search),
         )
@@ -480,15 +525,8 @@ class _Market:
         if best is None:
             return None
 
-        def other(counts: Counts) -> bool:
-            return any(n < mine for n, mine in zip(counts, best, strict=True))
-
-        def known() -> Counts | None:
-            mine = (counts for counts in self.met if other(counts))
-            return min(mine, key=self.question.key, default=None)
-
         most = int(self.best_cost * NEXT)
-        second = known()
+        second = self.second
         if second is not None:
             most = min(most, self.question.cost(second) - 1)
         kinds = tuple(
@@ -505,15 +543,62 @@ class _Market:
             counts = tuple(row)
             if self.over(OF_NEXT):
                 break
-            if self.question.key(counts) <= after or not other(counts):
+            if self.question.key(counts) <= after or not _other(counts, best):
                 continue
             self.say(1.0, f"next best: {self.question.told(counts)}")
             one = search.play(counts)
             if one.answer == "meets":
                 self.met[counts] = (one, search.policies)
                 break
-        second = known()
+        second = self.second
         return None if second is None else self.met[second][0]
+
+    def choice(self, label: str, counts: Counts) -> Choice:
+        """A known answer with its purchase price, its latency and its utilization."""
+        question = self.question
+        best = self.met[counts][0].best(question)
+        assert best is not None
+        assert best.played is not None
+        said = best.played.worst(question)
+        sustained, _ = self.sustained()
+        most = sum(n * mine for n, mine in zip(counts, sustained, strict=True))
+        rate = sum(ask.rate_per_s or 0.0 for ask in question.asks)
+        bought = [
+            n * kind.price.usd
+            for n, kind in zip(counts, question.kinds, strict=True)
+            if n and kind.price is not None and kind.price.usd is not None
+        ]
+        return Choice(
+            label,
+            question.named(counts),
+            sum(bought) if bought else None,
+            question.amount(counts),
+            question.streams[said.stream].slos[said.slo].percentile,
+            said.latency_s,
+            rate / most,
+        )
+
+    def choices(self) -> tuple[Choice, ...]:
+        """The best, the next best, and the cheapest bought and rented that are known to meet."""
+        question, best = self.question, self.best
+        if best is None:
+            return ()
+
+        def rents(counts: Counts) -> set[bool]:
+            return {self._rents(k) for k, n in enumerate(counts) if n}
+
+        rows = {best: "best"}
+        for label, wanted in (("best bought", {False}), ("best rented", {True})):
+            mine = [counts for counts in self.met if rents(counts) == wanted]
+            if mine:
+                rows.setdefault(min(mine, key=question.key), label)
+        second = self.second
+        if second is not None:
+            rows[second] = "next best" if second not in rows else f"next best, {rows[second]}"
+        return tuple(
+            self.choice(label, counts)
+            for counts, label in sorted(rows.items(), key=lambda row: question.key(row[0]))
+        )
 
     def cheaper(self) -> int | None:
         """Mixes of priced kinds that cost less than the best; None: too many to count."""
@@ -534,13 +619,18 @@ class _Market:
         return len(rest) - 1
 
 
+def _other(counts: Counts, best: Counts) -> bool:
+    """Whether a mix has less of something than the best."""
+    return any(n < mine for n, mine in zip(counts, best, strict=True))
+
+
 def _told(
-    market: _Market,
+    market: Market,
     found: Found,
     complete: bool,
     rest: Sequence[Counts],
     asked: Asked | None,
-    draws: int | None,
+    samples: int | None,
     had: Mapping[str, Had],
     unpriced: tuple[str, ...],
     terms: Prices,
@@ -554,8 +644,8 @@ def _told(
         market.say(0.0, "the answer")
         best = chosen_of(found, market.draft.pieces, answer, workload, asked, budget, made)
     doubt = None
-    if draws != 0 and answer is not None:
-        doubt = chance_of(found, workload, samples=draws, over=lambda: market.over(1.0))
+    if samples != 0 and answer is not None:
+        doubt = chance_of(found, workload, samples=samples, over=lambda: market.over(1.0))
     left = [*found.undecided, *rest]
     cheaper = market.cheaper()
     wrong = sum(one.answer == "misses" for one in found.tried)
@@ -567,14 +657,16 @@ def _told(
             for kind, mine in zip(question.kinds, sustained, strict=True)
             if mine > 0
         ]
+        # A mix with a kind that was not priced costs at least what one of it does.
+        unit += [
+            kind.cost
+            for k, kind in enumerate(question.kinds)
+            if market.singles[k].standing == "open"
+        ]
         least = min([least, *unit], default=0.0) if answer is None or not complete else least
     singles = tuple(
         market.singles[k] for k in sorted(market.singles, key=lambda k: (question.kinds[k].cost, k))
     )
-
-    def cheapest(*, rents: bool) -> Single | None:
-        mine = [single for single in singles if single.copies and (single.usd is None) == rents]
-        return min(mine, key=lambda one: one.hourly_usd * (one.copies or 0), default=None)
 
     proved = None if cheaper is None else cheaper - wrong - len(left)
     excuses = [Excuse(_BOUND, proved or 0, True)] if proved is None or proved else []
@@ -608,8 +700,8 @@ def _told(
             wrong,
             tuple(question.named(counts) for counts in rest[:MOST_NAMED]),
             len(left),
-            cheapest(rents=False),
-            cheapest(rents=True),
+            market.choices(),
+            complete and not left,
             market.spent_s(),
         ),
     )

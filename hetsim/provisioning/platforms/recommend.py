@@ -1,18 +1,14 @@
-"""The verb ``recommend``: the cheapest platform that meets every objective of a workload."""
+"""Cheapest platform of a catalog that meets every objective of a workload."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
-from hetsim.analysis.sureness import MOST_DRAWS
-from hetsim.core import checks
 from hetsim.core.progress import each, part, stage
 from hetsim.errors import UsageError
-from hetsim.hardware.price import Price, parse_price
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
 from hetsim.provisioning.platforms.answer import (
@@ -22,8 +18,8 @@ from hetsim.provisioning.platforms.answer import (
     excuses_of,
     impossible,
 )
-from hetsim.provisioning.platforms.catalog import MOST, Catalog, Entry, HostEntry, load_catalog
-from hetsim.provisioning.platforms.doubt import AS_SAID, Demand, chance_of, demand_of_text, doubt_of
+from hetsim.provisioning.platforms.catalog import Catalog, Entry, HostEntry
+from hetsim.provisioning.platforms.doubt import AS_SAID, Demand, chance_of, doubt_of
 from hetsim.provisioning.platforms.pieces import (
     FRONT,
     Pieces,
@@ -35,7 +31,6 @@ from hetsim.provisioning.platforms.pieces import (
 )
 from hetsim.provisioning.platforms.policies import Placed
 from hetsim.provisioning.platforms.question import (
-    AIMS,
     BATCHES,
     Aim,
     Ask,
@@ -62,108 +57,8 @@ from hetsim.workload.workload import Workload
 
 MAX_DEVICES = 8
 
-MOST_LOSSES = 4
-"""Devices that may be lost at once: each such set of a platform is played."""
-
 MOST_GIVEN = 2**24
 """Given requests that are played at most."""
-
-
-@checks.takes(
-    workload=checks.instance("hetsim.workload.workload:Workload"),
-    catalog=checks.either(
-        checks.instance("hetsim.provisioning.platforms.catalog:Catalog"), checks.path
-    ),
-    objective=checks.one_of(*AIMS),
-    max_devices=checks.whole(1, MOST),
-    most_requests=checks.whole(1),
-    samples=checks.whole(0, MOST_DRAWS),
-    prices=checks.mapping(
-        checks.text, checks.either(checks.instance("hetsim.hardware.price:Price"), checks.text)
-    ),
-    tariff_usd_per_kwh=checks.number(least=0),
-    depreciation_years=checks.number(above=0),
-    demand=checks.text,
-    losses=checks.whole(0, MOST_LOSSES),
-)
-def recommend(
-    workload: Workload,
-    catalog: Catalog | str | os.PathLike[str],
-    *,
-    objective: Aim = "cost",
-    max_devices: int = MAX_DEVICES,
-    prices: Mapping[str, Price | str] | None = None,
-    tariff_usd_per_kwh: float | None = None,
-    depreciation_years: float | None = None,
-    most_requests: int = BUDGET,
-    samples: int | None = None,
-    demand: str | None = None,
-    losses: int = 0,
-) -> Recommendation:
-    """Return the cheapest platform that meets every objective, and what excludes the rest.
-
-    Platforms are *vectors*: so many of each kind of the catalog, in order of what they cost, then
-    of fewer devices. What comes before the answer is excluded by a bound that holds for every
-    policy over the plans that are looked at: each model whole on one device, and split over sets
-    of devices that carry more than these do alone, in every batch size. Or it was tried: each of a
-    few stated policies was played on the same requests, and misses; or it is named as undecided.
-    Requests of traces and even streams are given, and counted; of drawn ones the verdicts are of
-    the long run, all together right in 95 of 100 cases.
-
-    Parameters
-    ----------
-    workload : Workload
-        With objectives. Its requests come at rates or by a trace; no clients, no failures.
-    catalog : Catalog, or path or names
-        What can be had, as ``load_catalog`` takes it.
-    objective : "cost", "energy" or "devices"
-        US dollars an hour; watts where all devices are busy; how many devices.
-    max_devices : int
-        How many there are at most, hosts not counted.
-    prices : mapping of str to Price or str, optional
-        By kind or a pattern of kinds, e.g. ``{"rock-5b": "150/3y"}``; before what files say.
-    tariff_usd_per_kwh, depreciation_years : float, optional
-        For what is bought.
-    most_requests : int
-        Drawn requests after which a run ends undecided.
-    samples : int, optional
-        Monte Carlo samples of what figures may be off by, in which the answer and what is near it
-        are asked again, see ``doubt``; 0: none. Absent: the answer alone, in SAMPLES of them.
-    demand : str, optional
-        Factors on what comes, ``0.8,1,1.3`` or ``0.8:0.2,1:0.5,1.3:0.3``, for the same.
-    losses : int
-        Objectives are to be met without any so many devices, too, as ``survive`` has it; what loses
-        the last instance of a model is not looked at with other plans, and misses.
-
-    Raises
-    ------
-    UsageError
-        Where a price is not known; or what is asked cannot be answered: closed loops, failures,
-        priorities.
-    WorkloadError, PlatformError
-        Where what is read cannot be used.
-
-    Complexity: the plans of each model on each kind, and some runs of the workload.
-    """
-    terms = Prices(
-        {
-            name: parse_price(price) if isinstance(price, str) else price
-            for name, price in (prices or {}).items()
-        },
-        tariff_usd_per_kwh,
-        depreciation_years,
-    )
-    return recommended(
-        workload,
-        catalog if isinstance(catalog, Catalog) else load_catalog(catalog),
-        aim=objective,
-        max_devices=max_devices,
-        terms=terms,
-        budget=most_requests,
-        samples=samples,
-        demand=AS_SAID if demand is None else demand_of_text(demand),
-        losses=losses,
-    )
 
 
 def recommended(
@@ -466,7 +361,7 @@ def _check(workload: Workload) -> None:
         raise UsageError("no stream has an objective", hint="write slos: [p99=50ms], say")
     if workload.failures is not None:
         raise UsageError(
-            "a platform is not looked for where devices fail", hint="leave failures out"
+            "no platform is searched for where devices fail", hint="leave failures out"
         )
     if workload.closed:
         raise UsageError(

@@ -157,7 +157,7 @@ class Search:
     Runs on drawn requests of `workload` end undecided after `budget` of them. With `sampled` drawn
     requests are asked for bounds, too; with `cut` prices are made for each vector that these leave.
     The error of verdicts is spent over the runs, of which so many were `before`. `policies` are
-    tried; absent: those of ``policies_of``.
+    tried; absent: those of ``policies_of``; `by_batches` as of ``play_drawn``.
     """
 
     def __init__(
@@ -170,7 +170,9 @@ class Search:
         cut: bool = True,
         before: int = 0,
         policies: tuple[Policy, ...] | None = None,
+        by_batches: bool = False,
     ) -> None:
+        self._by_batches = by_batches
         self.question, self._workload, self._budget = question, workload, budget
         self.policies = policies_of(question) if policies is None else policies
         self.bounds = list(bounds_of(question))
@@ -365,4 +367,5 @@ class Search:
             policy,
             error=(ERROR - OF_BOUNDS) / (self.runs * (self.runs + 1)),
             budget=self._budget,
+            by_batches=self._by_batches,
         )

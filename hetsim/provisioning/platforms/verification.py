@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hetsim.core.files import no_such_file
 from hetsim.errors import CertificateRefuted, InvalidInput, UsageError
 from hetsim.provisioning.platforms.bounds.bound import (
     Bound,
@@ -131,6 +132,8 @@ def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
     where = os.fspath(path)
     try:
         return _Check(Claim.read(where), budget).held()
+    except FileNotFoundError:
+        raise no_such_file(InvalidInput, where) from None
     except OSError as wrong:
         raise InvalidInput(f"cannot be read: {wrong.strerror}", where=where) from None
     except Broken as wrong:

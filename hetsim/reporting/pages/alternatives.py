@@ -98,7 +98,7 @@ def rates_picture(
     replicas are autoscaled, or clients wait for answers. `command` is the reader's own; `verb`
     stands for its verb, `options` are added, `gone` left out. `from_file`: arrivals are in a file,
     so that commands have factors on its rate, else rates. `own` is the factor at which the slider
-    starts, `answer` what the command itself found there; `name` is that of the deployment.
+    starts, `answer` the reader's own answer there; `name` is that of the deployment.
     """
     if any(one.served.autoscaling for one in resolved) or workload.failures is not None:
         return {"name": name, "curve": None, "why_not": "devices fail or replicas are autoscaled"}
@@ -129,8 +129,10 @@ def rates_picture(
         )
     # A file of more requests than are simulated here has no command that simulates as many.
     told = not from_file or first is workload
+    mine = answer is not None and [verb] == [w for w in command[1:] if w[:1] != "-"][:1]
+    known = answer if mine or not told else None
     try:
-        curve = _curve(first, resolved, setup, factors, {own: answer}, tell)
+        curve = _curve(first, resolved, setup, factors, {own: known}, tell)
     except HetsimError as error:
         return {**found, "why_not": str(error)}
     curve["start"] = min(range(len(factors)), key=lambda k: abs(factors[k] - own))
@@ -138,7 +140,7 @@ def rates_picture(
         _line([*base, *_asked(first, factor, rate_per_s, from_file=from_file)]) if told else None
         for factor in factors
     ]
-    if answer is not None:
+    if mine:
         curve["command"][curve["start"]] = _line(without(command, verb, gone))
     return {**found, "curve": curve}
 

@@ -150,11 +150,12 @@ def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Sect
     """The terminal's tables of the answer, or else tables of the record."""
     kind = KINDS[record["schema"]]
     notes, tables = [], []
+    said = tuple(filter(None, told))
     if "printed" in pictures:
         for part in pictures["printed"]:
             if "rows" in part:
                 tables.append(table(part["title"], part["headings"], part["rows"], part["marked"]))
-            elif part["text"].removeprefix("How sure: ") not in told:
+            elif not part["text"].removeprefix("How sure: ").startswith(said):
                 notes.append(part["text"])
     else:
         left_out = ("schema", "verdict", "groups", "served", *ASKED_TOO)

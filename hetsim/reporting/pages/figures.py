@@ -12,7 +12,7 @@ from hetsim.core.text import Record, to_compact_json
 from hetsim.core.units import format_seconds, significant
 from hetsim.reporting.pages.page import packed, told
 
-BARS_MOST = 30
+BARS_MOST, DOTS_MOST = 30, 100
 """Bars of a figure; the table under it has all."""
 
 STACKED_MOST = 16
@@ -100,7 +100,7 @@ def remark(text: str, shade: str, **place: Any) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: its value, and the value as text; None is not drawn.
+    """One bar: its value, and the value as text; None is left out.
 
     ``low`` and ``high`` are the ends of its interval; ``more`` is said where it is pointed at, in
     the place of its name.
@@ -130,7 +130,7 @@ def bars(
     `axis`: the name of the value, without its unit; `line`: a limit, with its name.
     `dots`: dots on a logarithmic axis of seconds, for figures over several powers of ten.
     """
-    rows = [row for row in given if row.value is not None][:BARS_MOST]
+    rows = [row for row in given if row.value is not None][: DOTS_MOST if dots else BARS_MOST]
     if not rows:
         return []
     alt = f"{axis}: {', '.join(f'{row.name} {row.text}' for row in rows)}"
@@ -201,7 +201,7 @@ def bars(
             remark(line_text, "--bad", x=line, y=1, yref="paper", yanchor="bottom",
                    xanchor="right" if line > most / 2 else "left")
         ]  # fmt: skip
-    height = max(160, 96 + 34 * len(rows))
+    height = max(160, 96 + (24 if dots else 34) * len(rows))
     return [figure([trace], layout, alt=alt, height=height)]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hetsim.core.files import read_regular
+from hetsim.core.files import no_such_file, read_regular
 from hetsim.core.text import Record
 from hetsim.errors import InvalidInput, nearest
 from hetsim.reporting.pages.page import SCHEMA, check_packed, unpacked
@@ -84,7 +84,7 @@ class Left:
     trace: Path | None = None
 
     def timelines(self) -> Record:
-        """Return the pictures that its trace draws, ``timeline`` among them.
+        """Return the pictures of its trace, with ``timeline``.
 
         Nothing without a trace, or where that is too large. Raises InvalidInput where it cannot be
         read, or is none of hetsim's.
@@ -328,6 +328,8 @@ def _whole(digits: str) -> int:
 def _text(path: Path) -> str:
     try:
         return read_regular(path, LIMIT_BYTES).decode("utf-8")
+    except FileNotFoundError:
+        raise no_such_file(InvalidInput, path) from None
     except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else "not a text file"
         raise InvalidInput(f"cannot read: {what}", where=str(path), hint=_WHAT) from None

@@ -62,7 +62,7 @@ class Change:
         return leaf_text(key, self.was), leaf_text(key, self.now), self.difference()
 
     def difference(self) -> str:
-        """Return ``+1.20 ms (+18 %)``; ``changed`` for what is no number."""
+        """Return ``+1.20 ms (+18 %)``; ``changed`` for texts."""
         if self.was is None or self.now is None:
             return "is new" if self.was is None else "is gone"
         if isinstance(self.was, (bool, str)) or isinstance(self.now, (bool, str)):
@@ -184,7 +184,7 @@ HEADLINES: Mapping[str, Sequence[str]] = {
         "rows.*.cost_s",
     ),
     "hetsim-platforms/1": (
-        "verdict.fastest", f"{_FIRST}cost_s", "verdict.cheapest.to_buy", "verdict.cheapest.to_rent",
+        "verdict.fastest", "verdict.takes_s", "verdict.cheapest_to_buy", "verdict.cheapest_to_rent",
     ),
     "hetsim-simulation/1": _PLAYED,
     "hetsim-run/1": _PLAYED,

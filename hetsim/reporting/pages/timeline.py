@@ -65,7 +65,7 @@ class Task:
 
 
 def whole_requests(requests: Sequence[int], most: int) -> tuple[list[int], str]:
-    """Return which tasks of these requests are drawn, and a note on the others.
+    """Return the indices of the tasks that a page shows, and a note on the others.
 
     Those of the first requests, whole, as far as they are at most `most` tasks.
     """

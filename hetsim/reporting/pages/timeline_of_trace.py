@@ -130,7 +130,7 @@ def played_of(comparison: Comparison) -> list[Played]:
 def pictures_of(
     played: Sequence[Played], real: Sequence[PlayedEvent] = (), most: int = TASKS_MOST
 ) -> Record:
-    """Return the pictures of plans that were played, the first first, as their traces draw them.
+    """Return the pictures of simulated plans, in their order, as in their traces.
 
     All plans together get `most` tasks; the first gets as many as it has, up to that. `real` is
     what a run of the first did on the wall clock.

@@ -1,4 +1,4 @@
-"""What-if answers beside the present one, and sensitivities: as tables and as records."""
+"""Tables and records of what-if answers beside the present one, and of sensitivities."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hetsim.reporting.words.text import (
     number_text,
     percent,
     relative_change,
-    seconds_text,
+    time_text,
 )
 from hetsim.simulation.service.service import Service
 
@@ -127,7 +127,7 @@ def side_record(side: Side) -> Record:
 
 
 def difference(was: float, now: float) -> str:
-    """Return ``-25 %``; ``same`` where there is none, a dash where it is no number."""
+    """Return a difference such as ``-25 %``; ``same`` where equal, a dash where undefined."""
     share = relative_change(was, now)
     if share is None:
         return "same" if was == now else ABSENT
@@ -135,7 +135,7 @@ def difference(was: float, now: float) -> str:
 
 
 def change_text(share: float) -> str:
-    """Return a relative change; ``same`` where there is none, a dash where it is no number."""
+    """Return a relative change; ``same`` where there is none, a dash where undefined."""
     if math.isnan(share):
         return ABSENT
     return "same" if abs(share) < SAME else percent(share, sign=True)
@@ -271,7 +271,7 @@ def sensitivities_report(found: Sensitivities) -> RenderableType:
         ((one.change, change_text(one.kept), change_text(one.anew)) for one in moving),
     )
     still = len(found.changes) - len(moving)
-    value = seconds_text(found.value_s)
+    value = time_text(found.value_s)
     told = f"The {plain(found.figure)} is {value}. "
     told += f"{count(still, 'other change')} {'has' if still == 1 else 'have'} no effect."
     return Stack(made, Text(told)) if moving else Text(told)

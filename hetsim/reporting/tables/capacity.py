@@ -18,7 +18,7 @@ from hetsim.reporting.tables.redundancy import choices_record, choices_text
 from hetsim.reporting.tables.service_record import served_text, service_record
 from hetsim.reporting.tables.workload import objectives_record
 from hetsim.reporting.words.console import pairs, stack, table
-from hetsim.reporting.words.text import ABSENT, big, count, percent
+from hetsim.reporting.words.text import ABSENT, between, big, count, percent
 from hetsim.simulation.service.service import Service
 
 SHOWN = 12
@@ -155,7 +155,7 @@ def _there(at: Service | None) -> list[str]:
     if nearest is None:
         return [ABSENT]
     slo, one = nearest
-    interval = f"{format_seconds(one.low_s)} to {format_seconds(one.high_s)}"
+    interval = between(format_seconds(one.low_s), format_seconds(one.high_s))
     return [
         f"p{slo.percentile:g} {format_seconds(one.estimate_s)}",
         interval if one.enough else "too few requests",

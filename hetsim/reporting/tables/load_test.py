@@ -24,7 +24,7 @@ from hetsim.reporting.words.text import (
     percent,
     percentile_lines,
     relative_change,
-    seconds_text,
+    time_text,
 )
 from hetsim.simulation.service.service import StreamService
 
@@ -95,15 +95,15 @@ def _figures(told: StreamService, real: StreamService) -> list[tuple[str, Cell, 
     ) -> tuple[str, Cell, Cell, Cell]:
         return (what, text(a), text(b), _off(a, b))
 
-    rows = [both("mean", seconds_text, told.mean_s, real.mean_s)]
+    rows = [both("mean", time_text, told.mean_s, real.mean_s)]
     sides = [{one.percentile: one for one in side.percentiles} for side in (told, real)]
     for percentile in SHOWN:
         here, there = (side.get(percentile) for side in sides)
         ends = [math.nan if one is None else one.estimate_s for one in (here, there)]
         lines = percentile_lines(here), percentile_lines(there)
         rows.append((f"p{percentile:g}", *lines, _off(*ends)))
-    rows.append(both("waited, mean", seconds_text, told.queue.mean_s, real.queue.mean_s))
-    rows.append(both("served, mean", seconds_text, told.service.mean_s, real.service.mean_s))
+    rows.append(both("waited, mean", time_text, told.queue.mean_s, real.queue.mean_s))
+    rows.append(both("served, mean", time_text, told.service.mean_s, real.service.mean_s))
     rates = told.throughput_per_s, real.throughput_per_s
     rows.append(both("answers a second", number_text, *rates))
     if told.batch > 1 or real.batch > 1:
@@ -115,7 +115,7 @@ def _figures(told: StreamService, real: StreamService) -> list[tuple[str, Cell, 
         told_of, real_of = (
             (on_time_text(side.on_time), side.verdict.answer) for side in (one, other)
         )
-        points = f"{100 * (other.on_time - one.on_time):+.2g} points"
+        points = f"{100 * (other.on_time - one.on_time):+.3g} points"
         rows.append((f"within {format_seconds(one.slo.latency_s)}", told_of, real_of, points))
     return rows
 

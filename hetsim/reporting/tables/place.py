@@ -16,7 +16,7 @@ from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.reporting.tables.workload import objectives_record
 from hetsim.reporting.words.console import pairs, stack, table
-from hetsim.reporting.words.text import ABSENT, big, bytes_text, latency_text, percent, seconds_text
+from hetsim.reporting.words.text import ABSENT, big, bytes_text, latency_text, percent, time_text
 from hetsim.simulation.service.service import StreamService
 from hetsim.workload.deployment import DynamicBatching
 
@@ -131,7 +131,7 @@ def _instances(best: Placed) -> Table:
                 one.model,
                 ", ".join(one.devices),
                 one.strategy,
-                seconds_text(one.resolved.seconds[0][0][0]),
+                time_text(one.resolved.seconds[0][0][0]),
             )
             for one in best.instances
         ),
@@ -162,7 +162,7 @@ def _apart(rows: tuple[Apart, ...]) -> Table:
         share = row.others_s / row.together.mean_s if row.together.mean_s else math.nan
         others = ABSENT
         if row.together.percentiles and math.isfinite(row.others_s):
-            others = f"{seconds_text(max(row.others_s, 0.0))}, {percent(max(share, 0.0))}"
+            others = f"{time_text(max(row.others_s, 0.0))}, {percent(max(share, 0.0))}"
         both = row.alone, row.together
         lines.append((row.stream, *map(_p99, both), *map(_mean, both), others))
     figures = "#p99\nalone", "#p99\nshared", "#mean\nalone", "#mean\nshared", "#waiting\nfor others"
@@ -176,7 +176,7 @@ def _p99(stream: StreamService) -> str:
 
 
 def _mean(stream: StreamService) -> str:
-    return seconds_text(stream.mean_s) if stream.percentiles else ABSENT
+    return time_text(stream.mean_s) if stream.percentiles else ABSENT
 
 
 def place_record(found: Placement) -> dict[str, Any]:

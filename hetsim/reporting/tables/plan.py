@@ -244,7 +244,7 @@ def devices_table(plan: Plan, timeline: Timeline) -> Table:
 
 
 def links_table(timeline: Timeline) -> Table:
-    """Return one row a link direction or bus that carried something."""
+    """Return one row a link direction or bus in use."""
     return table(
         ("link", "#busy", "#utilization"),
         (

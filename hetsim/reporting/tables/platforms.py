@@ -19,8 +19,8 @@ from hetsim.reporting.words.console import Cell, Heading, bold, pairs, stack, ta
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import (
     ABSENT,
+    between,
     count,
-    ends,
     joules,
     more_text,
     percent,
@@ -40,6 +40,9 @@ LEAST = 0.1
 NAMED = 3
 """Platforms that a sentence names."""
 
+SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+"""Precisions as a narrow column names them."""
+
 
 def platforms_report(found: PlatformComparison, *, wide: bool = False) -> RenderableType:
     """Return the verdict, platforms and devices alone best first, what fails, and what was asked.
@@ -55,7 +58,10 @@ def platforms_report(found: PlatformComparison, *, wide: bool = False) -> Render
         slowest = time_text(left[-1].cost_s)
         more = f"{count(len(left), 'slower device')} up to {slowest}: add --wide to list all."
     return stack(
-        bold(platforms_verdict(found)),
+        [
+            bold(platforms_verdict(found)),
+            *map(Text, filter(None, (platforms_sure(found), platforms_beside(found)))),
+        ],
         _table(found, "board or machine", whole, wide=wide) if whole else None,
         _table(found, "device alone", shown, wide=wide) if shown else None,
         [Text(more)] if more else None,
@@ -68,7 +74,7 @@ def platforms_report(found: PlatformComparison, *, wide: bool = False) -> Render
 
 
 def platforms_verdict(found: PlatformComparison) -> str:
-    """Return which platform is fastest, how sure that is, and which is cheapest."""
+    """Return which platform is fastest."""
     best = found.best
     if best is None:
         return f"None of {count(len(found.rows), 'platform')} runs the model."
@@ -80,40 +86,52 @@ def platforms_verdict(found: PlatformComparison) -> str:
     first = f"Of {len(among)} {which}, {best.name} is fastest: "
     if len(among) == 1:
         first = f"{best.name}: "
-    told = [f"{first}{_cost(found, best)}{_within(best)} on {_used(best)}."]
-    if len(found.peers) > 1 and best.fastest is not None:
-        told.append(
-            f"Allowing for cost-model error ({found.samples} samples), it is fastest in "
-            f"{percent(best.fastest)}."
-        )
-    told += _cheapest(found)
+    return plain(f"{first}{_cost(found, best)}{_within(best)} on {_used(best)}.")
+
+
+def platforms_sure(found: PlatformComparison) -> str:
+    """Return in which share of the samples the best is the fastest; empty where nothing is."""
+    best = found.best
+    if best is None or best.fastest is None or len(found.peers) == 1:
+        return ""
+    share = percent(best.fastest)
+    return f"Allowing for cost-model error ({found.samples} samples), it is fastest in {share}."
+
+
+def platforms_beside(found: PlatformComparison) -> str:
+    """Return what is cheapest, and what the verdict leaves out of devices alone."""
+    best, peers = found.best, {id(row) for row in found.peers}
+    if best is None:
+        return ""
+    told = _cheapest(found)
     if best.alone:
         told.append("Hosts and links of devices alone are not counted.")
-    faster = [row for row in found.feasible if row.alone not in kinds
+    faster = [row for row in found.feasible if id(row) not in peers
               and (row.cost_s or 0.0) < (best.cost_s or 0.0)]  # fmt: skip
     if faster:
-        first = f"{faster[0].name} ({_cost(found, faster[0])})"
-        told.append(
-            f"Faster as a device alone, host and links not counted: "
-            f"{more_text(first, len(faster) - 1)}."
-        )
+        first = more_text(f"{faster[0].name} ({_cost(found, faster[0])})", len(faster) - 1)
+        told.append(f"Faster as a device alone, host and links not counted: {first}.")
     return plain(" ".join(told))
 
 
 def _cheapest(found: PlatformComparison) -> list[str]:
     """A sentence on the cheapest peers, near the best and of all, to buy and to rent."""
-    parts: list[str] = []
-    known = ""
+    near: list[str] = []
+    of_all: list[str] = []
     for rented, do in ((False, "buy"), (True, "rent")):
         least = found.cheapest(rented=rented)
-        near = found.cheapest(rented=rented, within=NEAR)
-        for row, how in ((near, f" within {percent(NEAR)} of it"), (least, "")):
-            if row is not None and (row is least) == (not how):
+        for row, told in ((found.cheapest(rented=rented, within=NEAR), near), (least, of_all)):
+            if row is not None and (told is of_all or row is not least):
                 price = price_text(row.offer(rented=rented))
-                parts.append(f"to {do}{how}, {row.name} ({price}, {_cost(found, row)})")
+                told.append(f"{row.name} ({price}, {_cost(found, row)}) to {do}")
+    parts = [f"cheapest within {percent(NEAR)}: {', '.join(near)}"] if near else []
+    parts += [f"cheapest{' of all' if near else ''}: {', '.join(of_all)}"] if of_all else []
+    if not parts:
+        return []
+    text = "; ".join(parts)
     if any(not row.offers for row in found.peers):
-        known = " with a known price"
-    return [f"Cheapest{known}: {'; '.join(parts)}."] if parts else []
+        return [f"By known prices, {text}."]
+    return [f"{text[0].upper()}{text[1:]}."]
 
 
 def _cost(found: PlatformComparison, row: PlatformRow) -> str:
@@ -133,7 +151,7 @@ def _interval(row: PlatformRow) -> str:
     number, _, unit = high.partition(" ")
     if row.interval.high and row.interval.low / row.interval.high * float(number) >= LEAST:
         low = f"{three_digits(row.interval.low / row.interval.high * float(number))} {unit}"
-    return ends(low, high)
+    return between(low, high)
 
 
 def _used(row: PlatformRow) -> str:
@@ -162,13 +180,14 @@ def price_text(offer: Offer | None) -> str:
     if offer is None:
         return ABSENT
     if offer.usd_per_hour is not None:
-        return f"${offer.usd_per_hour:.3g}/h"
+        digits = 3 if offer.usd_per_hour >= 1 else 2
+        return f"${offer.usd_per_hour:.{digits}g}/h"
     return f"${offer.usd or 0.0:,.0f}{'+' * (offer.kind == 'parts')}"
 
 
 def watts_text(watts: float) -> str:
     """Return watts with three significant digits."""
-    return f"{significant(watts, 3):,.6g}"
+    return f"{significant(watts, 3):.6g}"
 
 
 def _table(
@@ -177,14 +196,14 @@ def _table(
     sampled = any(row.interval is not None for row in rows)
     peers = {id(row) for row in found.peers}
     ranked = sampled and len(peers) > 1 and any(id(row) in peers for row in rows)
-    several = any(len(row.platform.devices) > 1 for row in rows)
+    several = wide and any(len(row.platform.devices) > 1 for row in rows)
     throughput = found.objective == "throughput"
     headings = (
         f"|{what}",
         "#time a\nrequest" if throughput else "#latency",
         *(["#80 % of\nsamples"] if sampled else []),
-        *(["#wins,\n%"] if ranked else []),
-        Heading("runs on", 11),
+        *(["#wins\n%"] if ranked else []),
+        Heading("runs on", 10),
         *([Heading("best\nsingle", 7)] if several else []),
         "#price",
         "#busy\nW",
@@ -196,10 +215,11 @@ def _table(
         yield row.name
         yield time_text(row.cost_s)
         if sampled:
-            yield _interval(row)
+            yield _interval(row).replace(" to ", "-")
         if ranked:
             yield percent(row.fastest).removesuffix(" %")
-        yield [f"{names} {kind}" for kind, names in _by_precision(row)]
+        yield [*(f"{names} {SHORT.get(kind, kind)}" for kind, names in _by_precision(row)),
+               *([] if several else _gain(row))]  # fmt: skip
         if several:
             yield _single(row)
         yield [price_text(one) for one in row.offers] or ABSENT
@@ -222,6 +242,13 @@ def _single(row: PlatformRow) -> list[str]:
     return [single, format_seconds(row.comparison.single_s[single]), ratio(row.speedup)]
 
 
+def _gain(row: PlatformRow) -> list[str]:
+    """The speed-up of a split plan over the best single device."""
+    single = row.comparison.best_single
+    split = single is not None and len(row.devices) > 1
+    return [f"{ratio(row.speedup)} {single} alone"] if split else []
+
+
 def _refused(found: PlatformComparison) -> dict[str, list[str]]:
     """Platforms without a plan by the reason for it."""
     refused: dict[str, list[str]] = {}
@@ -239,10 +266,12 @@ def _header(found: PlatformComparison) -> list[tuple[str, str]]:
     searched = "" if "auto" in found.strategies else "; --strategy auto searches longer"
     lines.append(("tried", f"{', '.join(found.strategies)}{searched}"))
     if any(row.alone for row in rows):
-        lines.append(("alone", "a device by itself: host and links are not counted"))
+        lines.append(("alone", "a single device; its host and its links are not counted"))
     if len(found.peers) > 1 and any(row.fastest is not None for row in rows):
         lines.append(("wins", f"share of {found.samples} Monte Carlo samples in which none of "
                       f"the {len(found.peers)} is faster"))  # fmt: skip
+    lines.append(("precision", "that each device computes most of the model in; --execute int8 or "
+                  "float16: all devices that have it"))  # fmt: skip
     as_if = _named(
         f"{row.name} ({', '.join(dict.fromkeys(executed.values()))})"
         for row in rows
@@ -291,15 +320,15 @@ def platforms_record(found: PlatformComparison) -> Record:
         **fields(found, "objective strategies samples seed"),
         "verdict": {
             "say": platforms_verdict(found),
+            "sure": platforms_sure(found) or None,
+            "beside": platforms_beside(found) or None,
             "fastest": None if best is None else best.name,
-            "cheapest": {
-                key: None if row is None else row.name
-                for key, row in (
-                    ("to_buy", found.cheapest(rented=False)),
-                    ("to_rent", found.cheapest(rented=True)),
-                    ("to_buy_near", found.cheapest(rented=False, within=NEAR)),
-                    ("to_rent_near", found.cheapest(rented=True, within=NEAR)),
-                )
+            "takes_s": None if best is None else best.cost_s,
+            **{
+                f"cheapest_to_{do}{near}": None if row is None else row.name
+                for rented, do in ((False, "buy"), (True, "rent"))
+                for near, within in (("", None), ("_near", NEAR))
+                for row in [found.cheapest(rented=rented, within=within)]
             },
         },
         "rows": [_row_record(row) for row in found.rows],

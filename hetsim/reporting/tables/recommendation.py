@@ -1,4 +1,4 @@
-"""The cheapest platform as tables and as a record: what it is, and what excludes the rest."""
+"""Tables and record of the cheapest platform, and of the reasons against cheaper ones."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ from hetsim.provisioning.platforms.answer import Binding, Recommendation, device
 from hetsim.provisioning.platforms.doubt import Doubt
 from hetsim.provisioning.platforms.pieces import deployment_file, platform_file
 from hetsim.provisioning.platforms.policies import Policy
+from hetsim.provisioning.platforms.priced import (
+    HOST_PARTS_USD,
+    TARIFF_OF,
+    TARIFF_USD_PER_KWH,
+    Had,
+    Purchase,
+)
 from hetsim.provisioning.platforms.question import UNITS, Question
 from hetsim.reporting.tables.question import figures_text
 from hetsim.reporting.tables.redundancy import surviving_record, surviving_report
@@ -29,30 +36,45 @@ from hetsim.reporting.words.text import ABSENT, big, latency_text, percent
 from hetsim.simulation.service.resolution import Resolved
 
 MOST_EXCUSES = 12
-"""Vectors that are told of one by one."""
+"""Platforms whose reasons are shown one by one."""
+
+MOST_KINDS, MOST_MISSES = 6, 4
+"""The same of kinds with one reason, and of mixes of one model at a rate that missed."""
 
 
-def _tried(policies: Sequence[Policy]) -> list[str]:
-    """Policies in words; those of every placement together."""
+def _tried(policies: Sequence[Policy], *, wide: bool) -> str:
+    """Policies in a line: how many, or with `wide` each in words, those of every placement once."""
+    if not wide:
+        batches = sorted({policy.max_batch for policy in policies})
+        return (
+            f"{len(policies)} policies of routing, placement and batches of up to "
+            f"{', '.join(map(str, batches))} (all in --json)"
+        )
     each = [policy for policy in policies if policy.placement == "each"]
     said = [str(policy) for policy in policies if policy.placement != "each"]
-    return [*said, "in each of these batches every placement, where few are left"] if each else said
+    every = ["every placement in each of these batch sizes, where few remain"] if each else []
+    return "; ".join([*said, *every])
 
 
-def recommendation_report(found: Recommendation) -> RenderableType:
-    """Return what was asked, the answer with its latencies, and an excuse for all others."""
+def recommendation_report(found: Recommendation, *, wide: bool = False) -> RenderableType:
+    """Return the answer with its latencies, what comes next, and why nothing cheaper meets.
+
+    With `wide` each policy that was simulated.
+    """
+    if found.purchase is not None:
+        return _purchase_report(found, found.purchase, wide=wide)
     question = found.found.question
     rows = [
-        ("asked", _asked(found)),
+        ("objective", _asked(found)),
         (
             "catalog",
             f"{', '.join(kind.name for kind in question.kinds)}; up to {question.max_devices} "
-            f"devices: {big(found.vectors)} platforms, by {_aim(found)}",
+            f"devices: {big(found.vectors)} platforms, ordered by {_aim(found)}",
         ),
     ]
     if question.splits:
         rows.append(("plans", f"{found.plans}: {_sets(question)}"))
-    rows.append(("tried", "; ".join(_tried(found.policies))))
+    rows.append(("simulated", _tried(found.policies, wide=wide)))
     best = found.best
     if best is not None:
         rows.append(("best", f"{counts_text(best.counts)}: {money(found, best.cost)}"))
@@ -62,13 +84,13 @@ def recommendation_report(found: Recommendation) -> RenderableType:
         more = found.runner_up_cost / best.cost - 1 if best.cost else 0.0
         rows.append(
             (
-                "next",
+                "next best",
                 f"{counts_text(found.runner_up)}: {money(found, found.runner_up_cost)}, "
                 f"{percent(more, sign=True)}",
             )
         )
     elif best is not None:
-        rows.append(("next", "nothing else meets it"))
+        rows.append(("next best", "no other platform meets every objective"))
     rows += priced_rows(question)
     if best is not None:
         rows += [("figures", text) for text in _figures(best.service.resolved)]
@@ -84,6 +106,254 @@ def recommendation_report(found: Recommendation) -> RenderableType:
         None if survived is None else surviving_report(survived),
         [Text(sentence(found), style="bold"), *sure],
     )
+
+
+# One model at a rate
+
+
+def _purchase_report(found: Recommendation, bought: Purchase, *, wide: bool) -> RenderableType:
+    """The answer first, then choices, why nothing cheaper meets, how it is served, how sure."""
+    best = found.best
+    rows: list[tuple[str, str]] = []
+    if best is not None:
+        told = served_text if wide else _served
+        rows += [("served", told(one)) for one in best.service.resolved]
+    doubt = found.doubt
+    if doubt is not None:
+        rows.append(
+            (
+                "how sure",
+                f"Allowing for cost-model error ({doubt.draws} Monte Carlo samples), it meets "
+                f"every objective in {percent(doubt.meets)}.",
+            )
+        )
+    if best is not None and wide:
+        rows += [("figures", text) for text in _figures(best.service.resolved)]
+    rows.append(("simulated", _tried(found.policies, wide=wide)))
+    rows += [("prices", text) for text in price_texts(bought)]
+    return stack(
+        [Text(plain(sentence(found)), style="bold")],
+        _choices(bought) if bought.choices else None,
+        _reasons(found, bought),
+        pairs(rows),
+    )
+
+
+def _served(one: Resolved) -> str:
+    """A deployment in short: instances by their sorts of devices, batches and routing."""
+    each: dict[str, int] = {}
+    for entry, plans in zip(one.served.instances, one.plans, strict=True):
+        names = [name.rpartition(".")[0] or name for name in plans[0][0].devices_used]
+        split = "" if len(names) == 1 else f", split by {plans[0][0].strategy}"
+        sort = f"{' + '.join(map(plain, names))}{split}"
+        each[sort] = each.get(sort, 0) + entry.count
+    text = "; ".join(f"{many} x {sort}" for sort, many in each.items())
+    batching = one.served.dynamic_batching
+    if batching is not None:
+        text += f"; batch size up to {batching.max_batch_size}"
+    if sum(each.values()) > 1:
+        text += f"; requests routed by {one.served.routing.replace('_', ' ')}"
+    return text
+
+
+def _choices(bought: Purchase) -> Table:
+    percentile = f"{bought.choices[0].percentile:g}"
+    return table(
+        ("choice", "what", "#purchase", "#$/h", f"#p{percentile}", "#utilization"),
+        (
+            (
+                one.label,
+                plain(counts_text(one.counts)),
+                ABSENT if one.usd is None else f"${one.usd:,.0f}",
+                f"{one.hourly_usd:.3g}",
+                format_seconds(one.latency_s),
+                percent(one.utilization),
+            )
+            for one in bought.choices
+        ),
+    )
+
+
+_STANDINGS: Mapping[str, str] = {
+    "refused": "no plan runs the model on it",
+    "slow": "one request alone takes longer than the limit: at least {figure}",
+    "many": "it takes at least {least} of them, more than --max-devices",
+    "weak": "the {least} or more that the rate takes cost no less than the answer",
+    "misses": "it misses in simulation with each count that was played",
+    "dearer": "one costs no less than the answer",
+    "open": "the time limit ended before it was priced",
+}
+"""Why a kind alone is not the answer, with the figures of the closest one."""
+
+_HOW = {"misses": "simulated", "open": "open"}
+"""How that is known, where it is not proved."""
+
+
+def _reasons(found: Recommendation, bought: Purchase) -> Table:
+    """Why kinds alone, and mixes that cost less, are not the answer; kinds of one reason together.
+
+    Mixes that missed by their own.
+    """
+    chosen = {} if found.best is None else found.best.counts
+    rows = []
+    for standing, text in _STANDINGS.items():
+        mine = [
+            one for one in bought.singles if one.standing == standing and one.kind not in chosen
+        ]
+        if mine:
+            figures = [one.figure for one in mine if one.figure is not None]
+            why = text.format(
+                figure=format_seconds(min(figures, default=0.0)),
+                least=min((one.least for one in mine if one.least is not None), default=0),
+            )
+            names = ", ".join(one.kind for one in mine[:MOST_KINDS])
+            if len(mine) > MOST_KINDS:
+                names += f" and {len(mine) - MOST_KINDS} more"
+            rows.append((plain(names), why, _HOW.get(standing, "proved")))
+    if bought.proved:
+        what = f"{big(bought.proved)} cheaper {_mixes(bought.proved)}"
+        rows.append((what, "the devices sustain less than the rate within the limit", "proved"))
+    tried = [one for one in found.excuses if not one.proved]
+    tried.sort(key=lambda one: not one.undecided)
+    rows += [
+        (
+            plain(counts_text(one.counts or {})),
+            plain(one.what),
+            "undecided" if one.undecided else "simulated",
+        )
+        for one in tried[:MOST_MISSES]
+    ]
+    if len(tried) > MOST_MISSES:
+        more = len(tried) - MOST_MISSES
+        rows.append((f"{more} more {_mixes(more)}", "each misses an objective", "simulated"))
+    unplayed = bought.left_open - sum(one.undecided for one in tried)
+    if unplayed > 0:
+        named = "; ".join(counts_text(one) for one in bought.unplayed[:3])
+        rows.append((f"{big(unplayed)} {_mixes(unplayed)}", f"not simulated yet: {named}", "open"))
+    return table(("not", "because", "|"), rows)
+
+
+def _mixes(number: int) -> str:
+    return "mix" if number == 1 else "mixes"
+
+
+def price_texts(bought: Purchase) -> Iterator[str]:
+    """Yield what prices rest on: their months, depreciation, electricity, hosts and links."""
+    months = sorted(one.month for one in bought.had.values())
+    dated = f"Prices of {months[0]} to {months[-1]} in US dollars without tax. " if months else ""
+    tariff = f"${bought.tariff_usd_per_kwh:g}/kWh"
+    if bought.tariff_usd_per_kwh == TARIFF_USD_PER_KWH:
+        tariff += f" ({TARIFF_OF})"
+    yield (
+        f"{dated}Purchased hardware depreciates over {bought.lifetime_years:g} years "
+        f"(--depreciation) and draws its full power all the time at {tariff} (--tariff); rent "
+        "includes electricity."
+    )
+    if any(one.host is not None for one in bought.had.values()):
+        host = next(one.host for one in bought.had.values() if one.host is not None)
+        yield (
+            f"A card stands in a host with {host.what} and ${HOST_PARTS_USD:,.0f} for the rest of "
+            "the machine (assumed)."
+        )
+    if bought.had:
+        yield "Boards are behind 1 Gbit/s Ethernet, machines behind 10 Gbit/s."
+    if bought.unpriced:
+        few = ", ".join(bought.unpriced[:MOST_KINDS])
+        more = len(bought.unpriced) - MOST_KINDS
+        yield f"Without a price: {few}{f' and {more} more' if more > 0 else ''}."
+
+
+def _purchase_sentence(found: Recommendation, bought: Purchase) -> str:
+    stream = found.workload.streams[0]
+    asked = f"{_rate(found)} with {' and '.join(map(str, stream.slos))}"
+    if found.best is None:
+        open_ = [one.kind for one in bought.singles if one.standing == "open"]
+        if open_:
+            return (
+                f"Undecided: nothing is known to sustain {asked}, and the time limit was over "
+                f"before {len(open_)} kinds were priced; name fewer by --catalog."
+            )
+        if bought.left_open:
+            return (
+                f"Undecided: nothing is known to sustain {asked}, and {bought.left_open} mixes "
+                "were not decided in the time limit."
+            )
+        return f"Nothing in the catalog is known to sustain {asked}."
+    best = bought.choices[0]
+    rents = {one.kind for one in bought.singles if one.usd is None}
+    buys = {name: n for name, n in best.counts.items() if name not in rents}
+    rent = {name: n for name, n in best.counts.items() if name in rents}
+    hourly = f"${best.hourly_usd:.3g}/h"
+    if not rent:
+        text = f"Buy {counts_text(buys)} (${best.usd or 0:,.0f}, {hourly} with power)."
+    elif not buys:
+        text = f"Rent {counts_text(rent)} ({hourly})."
+    else:
+        text = (
+            f"Buy {counts_text(buys)} (${best.usd or 0:,.0f}) and rent {counts_text(rent)}: "
+            f"{hourly} in all, with power."
+        )
+    return f"{text} {_cheaper(bought, best.hourly_usd)}"
+
+
+def _cheaper(bought: Purchase, hourly_usd: float) -> str:
+    """What became of cheaper mixes, in a sentence or two."""
+    parts = []
+    if bought.proved:
+        parts.append(f"{big(bought.proved)} {_mixes(bought.proved)} ruled out by proof")
+    elif bought.proved is None:
+        parts.append("mixes whose devices sustain too little ruled out by proof")
+    if bought.missed:
+        parts.append(f"{big(bought.missed)} missed in simulation")
+    if bought.left_open:
+        parts.append(f"{big(bought.left_open)} undecided")
+    text = f"Cheaper: {', '.join(parts) or 'nothing in the catalog'}."
+    if not bought.complete:
+        gap = 1 - bought.least_hourly_usd / hourly_usd
+        text += (
+            f" The search is incomplete: nothing costs less than "
+            f"${bought.least_hourly_usd:.3g}/h (gap {percent(gap)})."
+        )
+    return text
+
+
+def _rate(found: Recommendation) -> str:
+    rate = sum(ask.rate_per_s or 0.0 for ask in found.found.question.asks)
+    return f"{rate:g}/s"
+
+
+def purchase_record(bought: Purchase) -> dict[str, Any]:
+    """Return the record of a purchase for ``to_json``."""
+    return {
+        **fields(bought, "lifetime_years tariff_usd_per_kwh"),
+        "choices": [
+            fields(one, "label counts usd hourly_usd percentile latency_s utilization")
+            for one in bought.choices
+        ],
+        **fields(
+            bought, "least_hourly_usd cheaper proved missed left_open complete unplayed seconds"
+        ),
+        "kinds": [
+            {
+                **fields(one, "kind hourly_usd usd standing least copies figure"),
+                **_offer_record(bought.had.get(one.kind)),
+            }
+            for one in bought.singles
+        ],
+        "unpriced": list(bought.unpriced),
+    }
+
+
+def _offer_record(had: Had | None) -> dict[str, Any]:
+    if had is None:
+        return {}
+    return {
+        "what": had.what,
+        "hardware": had.offer.name,
+        "month": had.month,
+        "source": had.offer.source,
+        "host": None if had.host is None else had.host.name,
+    }
 
 
 def priced_rows(question: Question) -> list[tuple[str, str]]:
@@ -117,20 +387,20 @@ def _figures(resolved: Sequence[Resolved]) -> Iterator[str]:
 def sure_sentence(found: Recommendation, doubt: Doubt) -> str:
     """Return how likely the answer is right, and what is regretted least."""
     answer, least = doubt.candidates[doubt.answer], doubt.least_regret
-    of = f"{doubt.draws} samples" if doubt.draws > 1 else "what comes"
+    of = f"{doubt.draws} Monte Carlo samples" if doubt.draws > 1 else "demands"
     if len(doubt.demand) > 1 and doubt.draws > 1:
-        of += f" by {len(doubt.demand)} demands"
+        of += f" and {len(doubt.demand)} demands"
     text = (
-        f"How sure: over {of} it meets in {percent(answer.meets)}, and is the cheapest near it "
-        f"that does in {percent(doubt.right)}"
+        f"How sure: over {of} it meets every objective in {percent(answer.meets)}, and is the "
+        f"cheapest of its neighbours that does in {percent(doubt.right)}"
     )
     if doubt.none:
-        text += f"; in {percent(doubt.none)} nothing near it does"
+        text += f"; in {percent(doubt.none)} none of them does"
     if least is answer:
-        return f"{text}. Nothing near it is regretted less."
+        return f"{text}. It has the least regret of them."
     return (
-        f"{text}. Least regret: {counts_text(least.counts)}, {money(found, least.cost)}, which "
-        f"meets in {percent(least.meets)}."
+        f"{text}. {counts_text(least.counts)}, {money(found, least.cost)}, has the least regret: "
+        f"it meets them in {percent(least.meets)}."
     )
 
 
@@ -168,30 +438,37 @@ def amount(cost: float, unit: str) -> str:
 
 def sentence(found: Recommendation) -> str:
     """Return the answer in one sentence."""
+    if found.purchase is not None:
+        return _purchase_sentence(found, found.purchase)
     if found.best is None:
         if found.impossible is not None:
-            return f"No platform of the {big(found.vectors)} meets it: {found.impossible}: proved."
+            return (
+                f"No platform of the {big(found.vectors)} meets every objective, proved: "
+                f"{found.impossible}."
+            )
         if found.undecided:
-            return f"Undecided: {_each(found.undecided)} may meet it."
+            return f"Undecided: {_each(found.undecided)} may meet every objective."
         near = nearest(found.found)
         if not near:
-            return f"None meets it with {found.plans}: proved of such plans alone."
-        return f"None that was tried meets it. Nearest: {near}."
+            return (
+                f"No platform meets every objective with {found.plans}; other plans are not "
+                "excluded."
+            )
+        return f"No platform that was simulated meets every objective. The closest is {near}."
     doubt = found.doubt
-    head = "Best"
+    head = "Cheapest"
     if doubt is None or doubt.meets < LIKELY:
-        head = "Best by the point estimates" if found.found.question.sources else head
-    text = f"{head}: {plain(counts_text(found.best.counts))}, {money(found, found.best.cost)}"
+        head = "Cheapest by the point estimates" if found.found.question.sources else head
+    text = f"{head}: {plain(counts_text(found.best.counts))}, {money(found, found.best.cost)}."
+    missed = sum(not one.proved and not one.undecided for one in found.excuses)
+    others = f", or missed in simulation ({missed})" if missed else ""
+    text += f" Cheaper platforms were ruled out by proof{others}."
     if found.undecided:
-        text += f", but for what is undecided: {_each(found.undecided)}."
-    elif not found.found.tried:
-        text += ": all that costs less is excluded by proof."
-    else:
-        text += ": what costs less is excluded by proof, or misses by each policy that was tried."
+        text += f" Undecided: {_each(found.undecided)}."
     if doubt is None or doubt.draws == 1:
         return text
     share = f"{100 * doubt.meets:.3g} % of {doubt.draws} Monte Carlo samples"
-    return f"{text} It meets every objective in {share} of what the figures may be off by."
+    return f"{text} It meets every objective in {share} of cost-model error."
 
 
 def _each(vectors: tuple[Mapping[str, int], ...]) -> str:
@@ -202,8 +479,8 @@ def _each(vectors: tuple[Mapping[str, int], ...]) -> str:
 def _aim(found: Recommendation) -> str:
     words = {
         "cost": "US dollars an hour",
-        "energy": "watts where all are busy",
-        "devices": "how many they are",
+        "energy": "watts at full load",
+        "devices": "number of devices",
     }
     return words[found.found.question.aim]
 
@@ -223,9 +500,9 @@ def _asked(found: Recommendation) -> str:
     question = found.found.question
     came = "in the long run"
     if question.arrivals is not None:
-        came = f"of {big(len(question.arrivals))} requests"
+        came = f"counted over {big(len(question.arrivals))} requests"
     losses = question.losses
-    lost = f"; without any {'one device' if losses == 1 else f'{losses} devices'}, too"
+    lost = f"; also with any {'one device' if losses == 1 else f'{losses} devices'} lost"
     return f"{'; '.join(parts)}{lost if losses else ''}; {came}, seed {found.workload.seed}"
 
 
@@ -239,20 +516,20 @@ def _latencies(found: Recommendation) -> Table:
             there = ABSENT if estimate_s is None else latency_text(estimate_s)
             named = ("", "") if at else (stream.name, big(stream.requests))
             rows.append((*named, str(one.slo), percent(one.on_time), there))
-    return table(("stream", "#requests", "#asked", "#on time", "#there"), rows)
+    return table(("stream", "#requests", "#objective", "#on time", "#latency"), rows)
 
 
 def _excuses(found: Recommendation) -> Table:
     tried = [one for one in found.excuses if not one.proved]
     rows = [(_platforms(one.vectors), one.what, "proved") for one in found.excuses if one.proved]
     rows += [
-        (counts_text(one.counts or {}), one.what, "undecided" if one.undecided else "tried")
+        (counts_text(one.counts or {}), one.what, "undecided" if one.undecided else "simulated")
         for one in tried[:MOST_EXCUSES]
     ]
     if len(tried) > MOST_EXCUSES:
-        rows.append((f"{len(tried) - MOST_EXCUSES} more", "each misses an objective", "tried"))
+        rows.append((f"{len(tried) - MOST_EXCUSES} more", "each misses an objective", "simulated"))
     if found.dearer:
-        dearer = "cost more" if found.best is not None else "not looked at"
+        dearer = "cost more" if found.best is not None else "not searched"
         rows.append((_platforms(found.dearer), dearer, ""))
     return table(("not", "because", "|"), rows)
 
@@ -263,16 +540,18 @@ def _platforms(number: int) -> str:
 
 def _binding(binding: Binding) -> list[RenderableType]:
     if binding.unit == "s":
-        amounts = f"{format_seconds(binding.has)}, {format_seconds(binding.needs)} is asked"
-    else:
-        amounts = (
-            f"it has {binding.has:.4g}, {binding.needs:.4g} is needed, {binding.gap:.4g} "
-            f"{binding.unit} short"
+        what = (
+            f"{binding.what} is {format_seconds(binding.has)}; the limit is "
+            f"{format_seconds(binding.needs)}"
         )
-    text = f"Nearest that costs less: {counts_text(binding.counts)}: {binding.what}; {amounts}."
+    elif binding.unit == "devices":
+        what = f"{binding.what}; at least one such device is needed"
+    else:
+        what = f"{binding.what}; it has {binding.has:.4g} of {binding.needs:.4g} {binding.unit}"
+    text = f"Closest cheaper platform: {counts_text(binding.counts)}. There {what}."
     found: list[RenderableType] = [Text(plain(text))]
     for lever in binding.levers:
-        how = "lets in" if lever.enough else "at least"
+        how = "enough" if lever.enough else "needed at least"
         found.append(Text(plain(f"  {how}: {lever.what}")))
     return found
 
@@ -331,6 +610,7 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
         "excuses": [fields(one, "because=what vectors proved counts") for one in found.excuses],
         **fields(found, "dearer impossible"),
         "doubt": None if found.doubt is None else _doubt_record(found.doubt),
+        **({} if found.purchase is None else {"purchase": purchase_record(found.purchase)}),
         "binding": None
         if binding is None
         else {

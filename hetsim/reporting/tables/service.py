@@ -17,16 +17,16 @@ from hetsim.reporting.tables.verdicts import verdict_of
 from hetsim.reporting.words.console import Cell, bold, pairs, stack, table
 from hetsim.reporting.words.text import (
     ABSENT,
+    between,
     big,
     count,
-    ends,
     joules,
     latency_text,
     number_text,
     on_time_text,
     percent,
     percentile_lines,
-    seconds_text,
+    time_text,
 )
 from hetsim.simulation.service.cost import Charge, Cost
 from hetsim.simulation.service.figures import ends_of
@@ -190,7 +190,7 @@ def _latencies(service: Service, worse: Service | None) -> Table:
         found, beside = _by_percentile(one), _by_percentile(other)
         mean, *between = [ABSENT]
         if not _overloaded(service, one):
-            mean, *between = [seconds_text(one.mean_s), *_between(one.mean, format_seconds)]
+            mean, *between = [time_text(one.mean_s), *_between(one.mean, format_seconds)]
         lines = [("mean", mean, *(between or [""]))]
         for percentile in shown:
             value, *between = percentile_lines(found.get(percentile))
@@ -224,7 +224,7 @@ def loading_text(service: Service, one: Loading) -> str:
 
 def _between(one: Mean | None, told: Callable[[float], str]) -> list[str]:
     """Both ends of an interval as a line; none where the run is too short."""
-    return [ends(told(end[0]), told(end[1]))] if (end := ends_of(one)) else []
+    return [between(told(end[0]), told(end[1]))] if (end := ends_of(one)) else []
 
 
 def _number(value: float, interval: Mean | None) -> str:
@@ -263,7 +263,7 @@ def _parts(service: Service, *, loading: bool) -> Table:
 
 
 def _mean_and_p99(part: Part) -> list[str]:
-    return [seconds_text(part.mean_s), seconds_text(part.p99_s)]
+    return [time_text(part.mean_s), time_text(part.p99_s)]
 
 
 def _objectives(streams: Sequence[StreamService], worse: Service | None) -> Table:
@@ -295,7 +295,7 @@ def _verdict(objective: Objective) -> str:
 def _uses(service: Service) -> Table:
     def row(name: str, use: Use, *more: str) -> tuple[Cell, ...]:
         share = [percent(use.utilization), *_between(use.interval, percent)]
-        return (name, seconds_text(use.busy_s), share, *more)
+        return (name, time_text(use.busy_s), share, *more)
 
     rows = [
         row(name, use, joules(use.energy_j), format_bytes(service.memory_bytes[name]))
@@ -370,7 +370,7 @@ def _period(period: Period) -> list[Cell]:
     found = {each.percentile: each for each in period.percentiles}
     return [
         [str(period.requests), str(period.rejected)],
-        seconds_text(period.mean_s),
+        time_text(period.mean_s),
         *(percentile_lines(found.get(percentile)) for percentile in (50.0, 99.0)),
     ]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hetsim.core.text import tally
 from hetsim.reporting.tables.plan import outputs_line
-from hetsim.reporting.words.text import big, count, listed, more_text, percent, time_text
+from hetsim.reporting.words.text import between, big, count, listed, more_text, percent, time_text
 from hetsim.workload.workload import percentile_of
 
 Found = Mapping[str, Any]
@@ -63,7 +63,7 @@ def interval_text(one: Found) -> str:
     """Return both ends of a percentile's interval; empty where a run is too short for one."""
     if not one["enough"] or one["high_s"] is None:
         return ""
-    return f"{time_text(one['low_s'])} to {time_text(one['high_s'])}"
+    return between(time_text(one["low_s"]), time_text(one["high_s"]))
 
 
 def _simulation(record: Found) -> str:
@@ -104,7 +104,8 @@ def _service(record: Found) -> str:
         answered = sum(one["answered"] for one in record["streams"])
         came = f"{big(answered)} of {big(record['requests'])} requests"
         return f"{came} were answered; the service is {record['state']}."
-    answers = {each["verdict"] for row in record["streams"] for each in row["objectives"]}
+    objectives = [each for row in record["streams"] for each in row["objectives"]]
+    answers = {each["verdict"] for each in objectives}
     head = "It is undecided whether every objective is met"
     if answers == {"meets"}:
         head = "Every objective is met"
@@ -115,7 +116,11 @@ def _service(record: Found) -> str:
         return f"{head}: more requests arrive than are answered, and latency grows without limit."
     of = f"p{percentile_of(float(objective['share_on_time'])):g} of {name}"
     limit = f"with a limit of {time_text(objective['latency_s'])}"
-    return f"{head}: {of} is {'unknown' if one is None else latency_text(one)}, {limit}."
+    text = f"{head}: {of} is {'unknown' if one is None else latency_text(one)}, {limit}."
+    more = [each["more_requests"] for each in objectives if each["verdict"] == "undecided"]
+    if head.startswith("It is undecided") and more:
+        text += f" Simulate about {big(max(more))} more requests to decide it."
+    return text
 
 
 def _load_test(record: Found) -> str:
@@ -130,7 +135,7 @@ def _load_test(record: Found) -> str:
             beyond = "" if share is None else f", {difference_text(share)} against the simulation"
             found.append(f"the measured p99{of} is {latency_text(known[99])}{beyond}")
         else:
-            found.append(f"{stream['name']} has no p99, as the service is {real['state']}")
+            found.append(f"stream {stream['name']} has no p99: the service is {real['state']}")
     text = "; ".join([*found, outputs_text(record["outputs"])])
     return f"{text[:1].upper()}{text[1:]}."
 

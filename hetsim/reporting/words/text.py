@@ -69,9 +69,9 @@ def relative_change(was: float, now: float) -> float | None:
     return now / was - 1
 
 
-def seconds_text(seconds: float) -> str:
-    """Return seconds with a fitting unit; a dash where they are no number."""
-    return ABSENT if math.isnan(seconds) else format_seconds(seconds)
+def time_text(seconds: float | None) -> str:
+    """Return seconds with a fitting unit; a dash where they are unknown or undefined."""
+    return ABSENT if seconds is None or math.isnan(seconds) else format_seconds(seconds)
 
 
 def difference_text(seconds: float | None) -> str:
@@ -83,7 +83,7 @@ def difference_text(seconds: float | None) -> str:
 
 def latency_text(seconds: float) -> str:
     """Return a latency, or ``rejected`` where it is infinite."""
-    return "rejected" if math.isinf(seconds) else seconds_text(seconds)
+    return "rejected" if math.isinf(seconds) else time_text(seconds)
 
 
 def number_text(value: float) -> str:
@@ -138,14 +138,15 @@ def percentile_lines(one: Percentile | None) -> list[str]:
         return [latency_text(one.estimate_s)]
     if not one.enough:
         return [format_seconds(one.estimate_s), "too few"]
-    both = ends(format_seconds(one.low_s), format_seconds(one.high_s))
+    both = between(format_seconds(one.low_s), format_seconds(one.high_s))
     return [format_seconds(one.estimate_s), both]
 
 
-def ends(low: str, high: str) -> str:
-    """Return both ends of an interval, a unit that they share once: ``1.2 to 1.4 ms``."""
+def between(low: str, high: str) -> str:
+    """Return ``1.2 to 1.4 ms``, a shared unit once; one end where both are equal."""
     number, _, unit = low.partition(" ")
-    return f"{number if unit and high.endswith(f' {unit}') else low} to {high}"
+    shared = unit and high.endswith(f" {unit}")
+    return low if low == high else f"{number if shared else low} to {high}"
 
 
 def name_lines(strategy: str, most: int = 13) -> list[str]:
@@ -154,19 +155,9 @@ def name_lines(strategy: str, most: int = 13) -> list[str]:
     return [name + colon, argument] if colon and len(strategy) > most else [strategy]
 
 
-def between(low: str, high: str) -> str:
-    """Return ``1.2 ms to 1.4 ms``; one of them where they are equal."""
-    return low if low == high else f"{low} to {high}"
-
-
 def bytes_text(nbytes: int | None) -> str:
     """Return a size; a dash where it is not known."""
     return ABSENT if nbytes is None else format_bytes(nbytes)
-
-
-def time_text(seconds: float | None) -> str:
-    """Return seconds with a fitting unit; a dash where they are not known."""
-    return ABSENT if seconds is None else format_seconds(seconds)
 
 
 def on_time_text(share: float) -> str:

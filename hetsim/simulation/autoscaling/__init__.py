@@ -1,1 +1,1 @@
-"""Replicas that start and stop while requests come: who decides, and what becomes of requests."""
+"""Autoscaling: decisions on replicas, and serving while they start and stop."""

@@ -1,4 +1,4 @@
-"""How many replicas there are to be, and when that is decided: Ray Serve's policy and controller.
+"""Autoscaling decisions: Ray Serve's policy and controller.
 
 What Ray Serve 2.60 decides by its default policy, bounds and delays included
 (https://docs.ray.io/en/latest/serve/advanced-guides/advanced-autoscaling.html): so many replicas
@@ -68,7 +68,7 @@ class Ongoing(NamedTuple):
 
 
 def ongoing(series: Sequence[Series]) -> Ongoing:
-    """Return what was counted as one. O(n log n) for n counts."""
+    """Return the counts merged into one. O(n log n) for n counts."""
     series = [one for one in series if one]
     if not series:
         return Ongoing()
@@ -112,7 +112,7 @@ ROUNDING_S = 1e-6
 
 
 class Leaning(NamedTuple):
-    """Since when, and whether, more or fewer replicas have been wanted without a break.
+    """Direction and start of an uninterrupted wish for more or fewer replicas.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ NOWHERE = Leaning()
 
 
 def wanted(config: Autoscaling, total: float, running: int, target: int) -> int:
-    """Return how many replicas are wanted, regardless of bounds and delays.
+    """Return the wanted number of replicas, ignoring bounds and delays.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def bounded(config: Autoscaling, replicas: int) -> int:
 
 
 def goal_of(config: Autoscaling, replicas: int, target: int) -> int:
-    """Return the target that `replicas` wanted lead to: the last one goes only by itself."""
+    """Return the target for `replicas` wanted: the last replica stops only alone."""
     return bounded(config, max(1, replicas) if target > 1 else replicas)
 
 
@@ -202,7 +202,7 @@ QUEUE = -1
 
 
 class Controller:
-    """What is decided of one model.
+    """Controller of one model.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ class Controller:
 
     @property
     def tell_s(self) -> float:
-        """When the controller is told of that next."""
+        """Time of the next report to the controller."""
         return self._tells * self.config.metrics_interval_s
 
     def record(self, queued: int, under_way: Mapping[int, int]) -> None:
@@ -298,7 +298,7 @@ class Controller:
         return goal_of(self.config, many, self.target) == self.target
 
     def rest_until(self, time_s: float, under_way: Mapping[int, int]) -> None:
-        """Have nothing counted, and told, as often as it is before `time_s`."""
+        """Record the idle counts and reports before `time_s`."""
         config, every_s = self.config, self.config.record_interval_s
         records = _turns_before(every_s, time_s)
         if records <= self._records:
@@ -316,7 +316,7 @@ class Controller:
         self._tells = max(self._tells, _turns_before(config.metrics_interval_s, time_s))
 
     def next_s(self) -> float:
-        """Return when something happens next: it is counted, told, or the target changes."""
+        """Return the time of the next count, report or change of target."""
         soon_s = min(self.record_s, self.tell_s)
         turn, target, _ = self._ahead(soon_s)
         if target == self.target:

@@ -95,12 +95,12 @@ class Replicas:
 
     @property
     def running(self) -> tuple[int, ...]:
-        """Those that get requests, numbered as in `ever`."""
+        """Replicas that get requests, numbered as in `ever`."""
         return tuple(k for k in self._alive if self.ever[k].runs)
 
     @property
     def alive(self) -> Sequence[int]:
-        """Those that are not gone."""
+        """Replicas that still exist."""
         return tuple(self._alive)
 
     @property
@@ -181,7 +181,7 @@ start or go: nobody who comes then finds everything as it begins anew."""
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """How one model is scaled.
+    """Scaling of one model.
 
     Attributes
     ----------

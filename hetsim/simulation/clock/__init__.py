@@ -1,1 +1,1 @@
-"""The virtual clock without failures: what strategies are judged by."""
+"""Virtual clock without failures, which strategies are compared on."""

@@ -111,7 +111,7 @@ def take(events: Events) -> int:
 
 
 def with_room(events: Events | None, room: int) -> Events:
-    """Return the heap, empty at first, with room for so many."""
+    """Return an empty heap of this capacity."""
     times, codes, size = np.zeros(room), np.zeros(room, np.int64), np.zeros(1, np.int64)
     if events is not None:
         many = size[0] = events.size[0]

@@ -218,8 +218,8 @@ def memory_profile(
             end[entry_at[event.request] + task] = event.end_s
     if np.isnan(start).any():
         raise InvalidInput(
-            f"the timeline's {len(timeline.events)} events do not cover the "
-            f"{len(start)} tasks that the plan has for {requests} requests",
+            f"the timeline's {len(timeline.events)} events do not match the {len(start)} tasks of "
+            f"the plan for {requests} requests",
             hint="simulate the same plan with trace=True",
         )
     finish = np.zeros(requests)
@@ -244,9 +244,9 @@ def check_capacity(problem: Problem, peaks: Sequence[int], weights: Sequence[int
                 f"needs {format_bytes(peak)} ({peak} bytes; weights {format_bytes(weight)}) "
                 f"and has {format_bytes(capacity)} ({capacity} bytes)",
                 where=f"device '{name}'",
-                hint="place fewer nodes there"
+                hint="assign fewer nodes to it"
                 if weight > capacity
-                else "place fewer nodes there or let fewer requests be in flight",
+                else "assign fewer nodes to it, or allow fewer requests in flight",
                 device=name,
                 needed_bytes=peak,
                 held_bytes=capacity,

@@ -1,4 +1,4 @@
-"""What the clock saw: when each request came and ended, and each of its tasks if traced."""
+"""Recording of a simulation: times of requests, and of their tasks if traced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hetsim.simulation.clock.templates import PlanTasks, Template
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """What the clock saw.
+    """Recording of a simulation.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ _ready: WeakKeyDictionary[Problem, OneRequest] = WeakKeyDictionary()
 
 
 def one_request(problem: Problem) -> OneRequest:
-    """Return what plays plans of `problem`; it is made once for each."""
+    """Return the simulator of plans of `problem`, cached per problem."""
     found = _ready.get(problem)
     if found is None:
         found = _ready[problem] = OneRequest(problem)

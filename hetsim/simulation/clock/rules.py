@@ -1,4 +1,4 @@
-"""The rules of the clock, stated once: who waits for whom, and what may start.
+"""Rules of the clock, stated once: dependencies of tasks, and their starts.
 
 Requests run templates: tasks, each a subgraph on a stream of a device or a transfer over links,
 that wait for each other. The rules know no times. Whoever has them, be it a heap of events, the
@@ -46,7 +46,7 @@ COUNTS = 5
 
 
 class Structure(NamedTuple):
-    """What requests may have to do, template after template; lists, or int arrays.
+    """Tasks of requests, template after template; lists, or int arrays.
 
     Attributes
     ----------

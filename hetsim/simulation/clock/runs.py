@@ -25,7 +25,7 @@ def timeline_of(
     contention: Contention | None = None,
     trace: bool,
 ) -> Timeline:
-    """Return what happens on the virtual clock where nothing fails, and what it costs.
+    """Return the timeline of a simulation without failures.
 
     What ``hetsim.simulate`` gives, for those who stand below it.
 
@@ -272,7 +272,7 @@ Task = tuple[int, int]
 
 
 class Turns:
-    """Who holds streams and links, by ``clock.rules``.
+    """Owners of streams and links, by ``clock.rules``.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ class Turns:
         return over
 
     def starts(self) -> list[Task]:
-        """Return what starts now: transfers, then subgraphs; each is told once."""
+        """Return the tasks that start now: transfers, then subgraphs; each once."""
         if self._state.counts[rules.ABLE]:
             rules.starts(self._structure, self._state)
         self._take()

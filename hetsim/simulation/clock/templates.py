@@ -91,7 +91,7 @@ class Template:
 
 @dataclass(frozen=True, eq=False)
 class PlanTasks:
-    """What requests run: a template a replica, and which one a request has.
+    """Templates of requests: one per replica, and the replica of each request.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ def _refuse(problem: Problem, device: int, nodes: Sequence[int]) -> None:
             f"device '{problem.devices[device]}' does not support it: "
             f"{reasons.get(node, 'no reason given')}",
             where=f"node '{name}'",
-            hint=f"place it on {', '.join(able)}" if able else "no device supports it",
+            hint=f"assign it to {', '.join(able)}" if able else "no device supports it",
             nodes=(name,),
             ops=(problem.op_types[node],) if problem.op_types else (),
             devices=(problem.devices[device],),
@@ -222,7 +222,7 @@ def _transfers(
                     f"no route takes it from '{problem.devices[source]}' "
                     f"to '{problem.devices[target]}'",
                     where=f"value '{value.name}'",
-                    hint="join the devices by a link or place its subgraphs together",
+                    hint="add a link between the devices, or assign its subgraphs to one device",
                     source=problem.devices[source],
                     target=problem.devices[target],
                 )
@@ -345,7 +345,7 @@ class Layout:
 
     @property
     def first(self) -> Sequence[int]:
-        """Where each template's tasks begin among those of all, and their end."""
+        """First task of each template among those of all, and their end."""
         return self.structure.first
 
 

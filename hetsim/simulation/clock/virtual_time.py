@@ -46,7 +46,7 @@ OVER, MOMENT, CROWDED, LOGGED = 0, 1, 2, 3
 
 
 class Requests(NamedTuple):
-    """Those that come.
+    """Arriving requests.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Requests(NamedTuple):
 
 
 class Log(NamedTuple):
-    """What started, in that order: its code, when, and on which stream.
+    """Log of starts, in order: code, time, and stream.
 
     `size` [1] lines are written; where there are none, nothing is logged.
     """
@@ -245,7 +245,7 @@ def compiled(function: Callable[..., Any] = advance) -> Compiled:
 
 
 def pays(events: float) -> bool:
-    """Whether so many task events are for machine code; see ``left_to_python.pays``."""
+    """Whether this number of task events justifies machine code; see ``left_to_python.pays``."""
     return left_to_python.pays(compiled(), events, LEAST, COMPILE_FROM)
 
 
@@ -352,11 +352,11 @@ class VirtualTime:
 
     @property
     def over(self) -> int:
-        """How many requests have ended, before the first that has not."""
+        """Number of ended requests before the first open one."""
         return int(self._state.counts[OLDEST])
 
     def log(self) -> Lines:
-        """Return what has started."""
+        """Return the log of starts."""
         log, size = self._log, self._log.size[0]
         return (
             np.asarray(log.code[:size], np.int64),
@@ -411,7 +411,7 @@ def _slotted(record: Any) -> Any:
 
 
 def empty_log(lines: int, arrays: bool) -> Any:
-    """Return a log with room for so many lines."""
+    """Return a log with room for this number of lines."""
     if not arrays:
         return in_slots(Log([0] * lines, [0.0] * lines, [0] * lines, [0]))
     made: Any = (

@@ -1,4 +1,4 @@
-"""The virtual clock with failures: its rules, and requests that get templates of what is left.
+"""Virtual clock with failures: requests continue with templates of their remaining tasks.
 
 What happens at one instant is in the order of ``hetsim.simulation.clock.rules``; devices fail, and
 come back, after the ends and arrivals of that instant and before anything starts on a device.
@@ -80,7 +80,7 @@ class Changing(ABC):
 
     @property
     def admitted(self) -> int:
-        """How many requests have come."""
+        """Number of requests so far."""
         return int(self._state.counts[ADMITTED])
 
     @property
@@ -232,7 +232,7 @@ class Changing(ABC):
 
 
 class Running(NamedTuple):
-    """What runs: by row of those in flight, and place in its template; and its code."""
+    """Running tasks: by row of those in flight, and position in its template; with codes."""
 
     row: Ints
     place: Ints
@@ -244,7 +244,7 @@ class Running(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """What became of what ran.
+    """Outcomes of running tasks.
 
     Attributes
     ----------
@@ -259,7 +259,7 @@ class Moved(NamedTuple):
 
 
 def running_of(flight: InFlight, rests: Rests) -> Running:
-    """Return what runs of requests in flight. O(their tasks)."""
+    """Return the running tasks of requests in flight. O(their tasks)."""
     row, place = np.nonzero(flight.progress == IS_RUNNING)
     task = rests.first[flight.template[row]] + place
     return Running(row, place, (flight.request[row] << SHIFT) + task)
@@ -309,7 +309,7 @@ class ChangingTime(VirtualTime, Changing):
     """Requests on the clock whose templates, and whose devices, may be others from a moment on."""
 
     def take_log(self) -> Lines:
-        """Return what has started since this was called last."""
+        """Return the starts since the last call."""
         codes, starts, streams = self.log()
         self._log.size[0] = 0
         return codes.copy(), starts.copy(), streams.copy()
@@ -321,7 +321,7 @@ class ChangingTime(VirtualTime, Changing):
 
 @dataclass(frozen=True, eq=False)
 class Started:
-    """What started, in that order.
+    """Log of starts, in order.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What requests still have to do on the virtual clock: all of a plan, or what a failure left."""
+"""Remaining tasks of requests on the virtual clock: all of a plan, or those after a failure."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rest:
-    """What a request has to do from some moment on: a template for the clock.
+    """Remaining tasks of a request from some moment on: a template for the clock.
 
     Attributes
     ----------
@@ -314,7 +314,7 @@ class Layout:
         )
 
     def rest(self, held: Held, computed: frozenset[int], running: Sequence[Task]) -> Rest:
-        """Lay out anew what a request still has to do while `running` are under way.
+        """Return the layout of a request's remaining tasks while `running` are in progress.
 
         A value is taken from where it is, or will be when a task under way ends; what is
         nowhere is computed again, with all that this needs. Where nothing counts, the request
@@ -475,7 +475,7 @@ LayoutFor = Callable[[Rest, int], Layout]
 
 
 class Onward(NamedTuple):
-    """How a request goes on.
+    """Continuation of a request.
 
     Attributes
     ----------

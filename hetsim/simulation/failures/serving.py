@@ -354,7 +354,7 @@ then finds everything as it begins anew."""
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a device that is back loads before it starts anything.
+    """Weights that a returned device loads before it starts a task.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""How is a workload served? A deployment resolved to plans, played, and what is said of it."""
+"""Service of a workload: a deployment resolved to plans, simulated, and summarised."""

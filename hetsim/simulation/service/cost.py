@@ -1,4 +1,4 @@
-"""What a workload's requests cost: rent, or purchase over years and electricity."""
+"""Cost of a workload's requests: rent, or purchase over years and electricity."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS_AN_HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What a user says of prices.
+    """Prices given by the user.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one device, or the whole platform, costs over a run.
+    """Cost of one device, or of the whole platform, over a run.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a run costs, and what is not known of that.
+    """Cost of a run, and its unknown parts.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Cost:
         return self.hardware_usd + self.electricity_usd
 
     def per_1000(self, usd: float | None) -> float | None:
-        """Return so many dollars of the run for a thousand requests on time; None without any."""
+        """Return these dollars per thousand requests on time; None without any."""
         return None if usd is None or not self.on_time else 1000 * usd / self.on_time
 
 
@@ -111,7 +111,7 @@ def priced(platform: Platform, prices: Prices) -> Platform:
         fits = [name for name in devices if fnmatchcase(name, pattern)]
         if not fits:
             raise UsageError(
-                f"a price of '{pattern}', which the platform does not have",
+                f"a price for '{pattern}', which the platform does not have",
                 hint=nearest(pattern, [WHOLE, *devices]),
             )
         # A device's own price would not count beside that of all.
@@ -122,7 +122,7 @@ def priced(platform: Platform, prices: Prices) -> Platform:
 
 
 def cost_of(service: Service, platform: Platform, prices: Prices | None = None) -> Cost:
-    """Return what the requests of a run cost on `platform`, for the time that they took.
+    """Return the cost of a run's requests on `platform`, for the time that they took.
 
     A platform's own price is that of all its devices; without one theirs add up, whether they are
     used or not. What is bought costs the same every hour of its years, and its electricity, idle

@@ -1,4 +1,4 @@
-"""Workload on devices that fail: its engine, and what failures did."""
+"""Workload on failing devices: its engine, and the effects of failures."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def failing_engine(
     assert workload.failures is not None
     if setup.turns is not None:
         raise UsageError(
-            "models that take turns in memory, and devices that fail",
-            hint="leave the failures out, or let all models stay in memory",
+            "loading on_demand cannot be combined with device failures",
+            hint="remove the failures, or keep all models in memory",
         )
     problem = setup.plan_tasks.plan.problem
     return FailingServing(
@@ -193,7 +193,7 @@ def failed(
     outcomes: Outcomes,
     names: Sequence[str],
 ) -> Failed:
-    """Return what failures did."""
+    """Return the effects of failures."""
     assert workload.failures is not None
     duration_s = max(engine.now_s, 0.0)
     of_model = np.array([source.model for source in setup.sources])[outcomes.stream]

@@ -1,4 +1,4 @@
-"""Figures of streams, models, devices and links, from what became of each request."""
+"""Figures of streams, models, devices and links, from the outcomes of requests."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def stream_service(
     end_s: float,
     innovation: Array | None = None,
 ) -> StreamService:
-    """Return what is said of one stream."""
+    """Return the figures of one stream."""
     served = outcomes.why == SERVED
     seconds = end_s - begin_s
     overloaded = stability is not None and stability.state == "overloaded"

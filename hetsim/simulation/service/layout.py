@@ -60,12 +60,12 @@ class Memory:
 
 
 def held(resolved: Sequence[Resolved]) -> tuple[Held, ...]:
-    """Return what each model holds of each device; see ``check_together``."""
+    """Return each model's memory on each device; see ``check_together``."""
     return tuple(_held(one) for one in resolved)
 
 
 def check_together(resolved: Sequence[Resolved], platform: Platform) -> Memory:
-    """Return what is held, where it fits.
+    """Return the memory of all models, if it fits.
 
     Weights are there once a model, for all its instances, batch sizes and bindings; of a model that
     is autoscaled once an instance, for each replica is a process of its own. Beside them each
@@ -108,11 +108,11 @@ def _refused(
     name: str, has: int, needed: int, how: str, parts: dict[str, int], *, turns: bool
 ) -> OutOfMemory:
     each = ", ".join(f"{model} {format_bytes(size)}" for model, size in parts.items() if size)
-    hint = "give models devices: of their own, fewer instances, or smaller batches"
+    hint = "give models separate devices:, fewer instances, or smaller batches"
     if turns:
         hint += "; with loading: on_demand (--loading) they take turns"
     return OutOfMemory(
-        f"what is served needs {format_bytes(needed)} ({needed} bytes) {how} and it has "
+        f"the served models need {format_bytes(needed)} ({needed} bytes) {how}, but it has "
         f"{format_bytes(has)} ({has} bytes): {each}",
         where=f"device '{name}'",
         hint=hint,
@@ -135,7 +135,7 @@ class InstanceHeld:
 
 
 def weights_of(rows: Sequence[Sequence[Plan]]) -> tuple[dict[str, int], ...]:
-    """Return what plans [variants][sizes] read: by device, constants by name, and their bytes."""
+    """Return the weights of plans [variants][sizes]: by device, constants by name, and bytes."""
     found: tuple[dict[str, int], ...] = tuple({} for _ in rows[0][0].problem.devices)
     for plan in _each(rows):
         _merge(found, _constants(plan))
@@ -145,7 +145,7 @@ def weights_of(rows: Sequence[Sequence[Plan]]) -> tuple[dict[str, int], ...]:
 def held_by_instance(
     one: Resolved, entry: Instances, rows: Sequence[Sequence[Plan]]
 ) -> InstanceHeld:
-    """Return what an instance of `entry` holds, whose plans are `rows` [variants][sizes]."""
+    """Return the memory of an instance of `entry` with the plans `rows` [variants][sizes]."""
     most = [0] * len(one.problem.devices)
     for plan in _each(rows):
         _, peaks = peak_memory(plan)
@@ -242,13 +242,13 @@ def turns_of(
 
 
 def load_s(problem: Problem, device: int, nbytes: int) -> float:
-    """Return how long so many bytes take from the host to a device, where links are free."""
+    """Return the seconds of this number of bytes from the host to a device on idle links."""
     assert problem.host is not None
     return problem.routes[problem.host][device].seconds(nbytes)
 
 
 def load_template(one: Resolved, device: int, nbytes: int) -> Template:
-    """Return what brings so many bytes of weights from the host to a device: one transfer."""
+    """Return the template of one transfer of weights from the host to a device."""
     problem = one.problem
     assert problem.host is not None
     route = problem.routes[problem.host][device]
@@ -258,7 +258,7 @@ def load_template(one: Resolved, device: int, nbytes: int) -> Template:
             f"no route takes its weights from '{problem.devices[problem.host]}' "
             f"to '{problem.devices[device]}'",
             where=f"model '{one.served.model}'",
-            hint="join the devices by a link, or leave loading: and autoscaling: out",
+            hint="add a link between the devices, or remove loading: and autoscaling:",
             source=problem.devices[problem.host],
             target=problem.devices[device],
         )
@@ -305,7 +305,7 @@ US = 1e6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setup:
-    """What the engine takes.
+    """Arguments of the engine.
 
     Attributes
     ----------
@@ -337,7 +337,7 @@ class Setup:
 
     @property
     def mean_tasks(self) -> float:
-        """Of a template: about so many task events a request takes."""
+        """Approximate task events per request of a template."""
         return float(np.diff(self.layout.first).mean())
 
 

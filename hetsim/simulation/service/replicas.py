@@ -89,7 +89,7 @@ class Demand:
 def fewest(
     asked: Sequence[Demand], config: Autoscaling, start_s: float, *, rejects: bool
 ) -> ReplicaBound:
-    """Return what no scaling goes below.
+    """Lower bound on replica-seconds over all scaling policies.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def _largest(values: Array, count: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLife:
-    """One replica in the place of an instance, within the run.
+    """One replica instead of an instance, within the run.
 
     When it was started, got its first request at the soonest, got no more, and was gone; of what
     came later the end of the run, and of one that never got any `up_s` is `gone_s`.
@@ -179,7 +179,7 @@ class ReplicaLife:
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """What became of the replicas of one model.
+    """Replicas of one model over a run.
 
     Attributes
     ----------
@@ -209,7 +209,7 @@ class Scaled:
 
     @property
     def replica_hours(self) -> float:
-        """What a cloud bills."""
+        """Replica-hours that a cloud bills."""
         return self.replica_s / 3600.0
 
     @property
@@ -283,7 +283,7 @@ def scaled_of(
     outcomes: Outcomes,
     duration_s: float,
 ) -> tuple[Scaled, ...]:
-    """Return what became of the replicas of each model that is scaled."""
+    """Return the replicas over a run of each autoscaled model."""
     found = []
     for at, replicas in engine.replicas.items():
         one = resolved[at]
@@ -311,7 +311,7 @@ def scaled_of(
 
 
 def instances_s(there: Sequence[ReplicaLife], instances: int) -> list[float]:
-    """Return for how long a replica was alive in the place of each instance."""
+    """Return the seconds for which each instance had a living replica."""
     found = [0.0] * instances
     for one in there:
         found[one.instance] += one.gone_s - one.start_s

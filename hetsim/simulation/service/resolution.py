@@ -98,10 +98,10 @@ def batch_dims(
         return [{}]
     if shaped:
         raise WorkloadError(
-            f"cannot take batches of {', '.join(map(str, served.sizes))}: its whole shapes are "
-            "given, the batch among them",
+            f"cannot run batches of {', '.join(map(str, served.sizes))}: its full shapes are "
+            "given, batch dimension included",
             where=served.model,
-            hint="bind its other dimensions by --dim, in the place of --shape or --input",
+            hint="bind its other dimensions by --dim instead of --shape or --input",
         )
     read = {} if read is None else read
     if served.model not in read:
@@ -120,10 +120,10 @@ def batch_dims(
         first = f"of input '{inputs[0].name}' " if inputs else ""
         sizes = ", ".join(map(str, served.sizes))
         raise WorkloadError(
-            f"cannot take batches of {sizes}: the first dimension {first}{has}",
+            f"cannot run batches of {sizes}: the first dimension {first}{has}",
             where=served.model,
-            hint="export the model with an open batch dimension, or leave dynamic_batching and "
-            "batch_sizes out",
+            hint="export the model with an open batch dimension, or remove dynamic_batching and "
+            "batch_sizes",
         )
     if name in dims:
         if alone:
@@ -131,7 +131,7 @@ def batch_dims(
         raise WorkloadError(
             f"a stream binds '{name}' to {dims[name]}, and it is the batch dimension",
             where=served.model,
-            hint="leave it out of dims: or --dim, or name another one by batch_dim:",
+            hint="remove it from dims: or --dim, or name another one by batch_dim:",
         )
     return [{name: size} for size in served.sizes]
 
@@ -168,7 +168,7 @@ def _batch_of(served: Served, inputs: Inputs) -> tuple[str | None, int | None]:
                 known.setdefault(dim.dim_param, None)
     if served.batch_dim not in known:
         raise WorkloadError(
-            f"no input has a dimension '{served.batch_dim}', which batch_dim: names",
+            f"no input has a dimension '{served.batch_dim}', the batch_dim:",
             where=served.model,
             hint=nearest(served.batch_dim, known),
         )
@@ -220,7 +220,7 @@ class Resolved:
         return self.served.loading == "on_demand"
 
     def each(self, of_entries: Sequence[T]) -> list[T]:
-        """Return what is said of entries, of each instance."""
+        """Return the entries' values, repeated for each instance."""
         return [
             one
             for entry, one in zip(self.served.instances, of_entries, strict=True)
@@ -229,7 +229,7 @@ class Resolved:
 
     @property
     def problem(self) -> Problem:
-        """That of its first variant and batch size: what reports name it by."""
+        """Problem of its first variant and batch size, which names it in reports."""
         return self.plans[0][0][0].problem
 
 
@@ -284,8 +284,8 @@ def resolve(
     deployment.check(workload)
     if asked.profiles and len(deployment.models) > 1:
         raise UsageError(
-            f"profiles of {len(deployment.models)} models",
-            hint="a profile is of one model: price the others by it in workloads of their own",
+            f"profiles were given for {len(deployment.models)} models",
+            hint="a profile belongs to one model: use separate workloads",
         )
     return tuple(resolve_model(one, workload, platform, asked, made) for one in deployment.models)
 
@@ -293,7 +293,7 @@ def resolve(
 def resolve_model(
     served: Served, workload: Workload, platform: Platform, asked: Asked, made: Made
 ) -> Resolved:
-    """Return what ``resolve`` does of one model, whatever else is served."""
+    """Return the result of ``resolve`` for one model alone."""
     # A model that nothing asks for holds its memory all the same.
     found: list[Dims] = []
     of_stream = {}
@@ -307,9 +307,9 @@ def resolve_model(
     variants = tuple(found) or ({},)
     if asked.profiles and (len(variants) > 1 or len(served.sizes) > 1):
         raise UsageError(
-            f"profiles, and {len(variants) * len(served.sizes)} shapes to be priced",
+            f"a profile was given for {len(variants) * len(served.sizes)} shapes",
             where=served.model,
-            hint="a profile is of one shape: serve one batch size, and bind every dimension",
+            hint="a profile belongs to one shape: serve one batch size, and bind every dimension",
         )
     _check_many(served, len(variants))
     problems = [_problems(served, dims, platform, asked, made) for dims in variants]
@@ -331,11 +331,11 @@ def _check_many(served: Served, variants: int) -> None:
     entries, sizes = len(served.instances), len(served.sizes)
     if entries * variants * sizes > MAX_PLANS:
         raise WorkloadError(
-            f"{sizes} batch sizes, {variants} bindings of dimensions and {entries} sorts of "
-            f"instances want {entries * variants * sizes} plans, above {MAX_PLANS}",
+            f"{sizes} batch sizes, {variants} bindings of dimensions and {entries} kinds of "
+            f"instances need {entries * variants * sizes} plans, above {MAX_PLANS}",
             where=served.model,
-            hint="write fewer under batch_sizes:, e.g. [1, 8, 64]: a batch runs as the least that "
-            "holds it",
+            hint="use fewer batch_sizes:, e.g. [1, 8, 64]: a batch runs as the least size that "
+            "fits it",
         )
     batching = served.dynamic_batching
     largest = 1 if batching is None else batching.max_batch_size
@@ -344,7 +344,7 @@ def _check_many(served: Served, variants: int) -> None:
         raise WorkloadError(
             f"{choices} ways to run a batch, above {MAX_CHOICES}",
             where=served.model,
-            hint="write fewer instances, or a smaller max_batch_size",
+            hint="use fewer instances, or a smaller max_batch_size",
         )
 
 
@@ -355,7 +355,7 @@ def _replicas(served: Served, rows: Sequence[Sequence[Sequence[object]]]) -> int
         raise UsageError(
             f"the plans have {min(found)} replicas for one batch size and {max(found)} for another",
             where=served.model,
-            hint="name a strategy that makes none, and write the instances one by one",
+            hint="use a strategy without replicas, and list the instances one by one",
         )
     return found.pop()
 
@@ -481,13 +481,15 @@ def _as_given(given: Plan, problem: Problem, path: str) -> Plan:
     ):
         if before != after:
             raise WorkloadError(
-                f"the plan is of another {what}", where=path, hint="save one of this deployment"
+                (f"the plan belongs to another {what}"),
+                where=path,
+                hint=("use a plan saved for this deployment"),
             )
     if was.node_names != now.node_names:
         raise WorkloadError(
-            "the model has other nodes in this batch size than in the plan",
+            "the model has other nodes at this batch size than in the plan",
             where=path,
-            hint="name a strategy in the place of the plan",
+            hint="use a strategy instead of the plan",
         )
     groups = tuple(Group(group.device, group.nodes) for group in given.groups)
     made = replace(given, problem=now, groups=groups)
@@ -499,7 +501,7 @@ def _as_given(given: Plan, problem: Problem, path: str) -> Plan:
 
 
 def kept_on(resolved: Sequence[Resolved], platform: Platform) -> tuple[Resolved, ...]:
-    """Return what is served with its plans as they are, priced on `platform`.
+    """Return the served models with unchanged plans, priced on `platform`.
 
     A batch takes at least as long as one request alone, as in ``resolve``. Raises what
     ``Problem.of`` raises, and Infeasible where a plan no longer fits.

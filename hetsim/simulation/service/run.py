@@ -1,4 +1,4 @@
-"""Run of a workload on an engine, looked at as it goes on."""
+"""Run of a workload on an engine, with interim verdicts."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ PRECISE = 99.0
 
 
 def expected(workload: Workload) -> float:
-    """Return about how many requests come."""
+    """Return the approximate number of requests."""
     counts = [math.inf if workload.requests is None else float(workload.requests)]
     if workload.duration_s is not None:
         rate = rate_of(workload, workload.streams, 0.0, workload.duration_s)
@@ -106,17 +106,17 @@ def expected(workload: Workload) -> float:
 
 
 def check_room(requests: float) -> None:
-    """Raise WorkloadError where the machine's memory does not hold what becomes of so many."""
+    """Raise WorkloadError where this machine's memory cannot hold the outcomes."""
     most = memory_bytes() // KEPT_BYTES
     if requests > most:
         raise WorkloadError(
             f"about {requests:.2g} requests come, and this machine keeps {most:.2g} at most",
-            hint="write fewer requests:, or a shorter duration_s:",
+            hint="use fewer requests:, or a shorter duration_s:",
         )
 
 
 def blocks_of(workload: Workload, setup: Setup) -> Iterator[Requests]:
-    """Yield what comes by itself, in pieces, with the variants of models in those' place."""
+    """Yield the open-loop requests in blocks, with variants numbered by model."""
     for block in requests_of(workload):
         for first in range(0, len(block), BLOCK):
             piece = slice(first, first + BLOCK)
@@ -152,10 +152,10 @@ def engine_of(
         return Serving(*parts, turns=setup.turns, **given)
     if workload.failures is not None or setup.turns is not None:
         raise UsageError(
-            "autoscaling, and "
+            "autoscaling cannot be combined with "
             + ("devices that fail" if workload.failures is not None else "turns in memory"),
-            hint="leave one of them out: replicas come and go on devices that stay, with "
-            "weights of their own",
+            hint="remove one of them: autoscaled replicas need devices that stay up, and weights "
+            "in memory",
         )
     return ScalingServing(*parts, scalings=setup.scalings, **given)
 
@@ -267,7 +267,7 @@ class Run:
         return foreseeable(setup.layout, setup.duration, setup.models, setup.sources, setup.clients)
 
     def innovation(self, stream: int, outcomes: Outcomes) -> Floats | None:
-        """What ``percentile_of`` takes of requests of one stream that follow each other.
+        """Arguments of ``percentile_of`` for consecutive requests of one stream.
 
         None where percentiles are those of this run, where a latency may depend on what comes
         later, and where gaps are not independent.
@@ -304,14 +304,14 @@ class Run:
         return self.parts[0]
 
     def counted(self, stream: int) -> Outcomes:
-        """What became of the requests of one stream, those of the warm-up left out."""
+        """Outcomes of one stream's requests after the warm-up."""
         found = self.outcomes()
         return chosen(
             found, (found.stream == stream) & (found.arrival_s >= self.workload.warm_up_s)
         )
 
     def of_model(self, model: int) -> tuple[Outcomes, Stability | None]:
-        """What became of the requests of one model, those of the warm-up too.
+        """Outcomes of one model's requests, warm-up included.
 
         Also how it kept up with the others; None where none came.
         """

@@ -1,4 +1,4 @@
-"""Service: what became of a workload on a deployment."""
+"""Service: results of a workload on a deployment."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class StreamFailed:
-    """What failures did to one stream, the warm-up left out.
+    """Effects of failures on one stream after the warm-up.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ class StreamFailed:
 
 @dataclass(frozen=True, slots=True)
 class ModelFailed:
-    """What failures did to one model.
+    """Effects of failures on one model.
 
     `available` is the share of the time in which some instance of it worked; `outages` are times
     in which none did.
@@ -190,7 +190,7 @@ class ModelFailed:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFailed:
-    """How often one device failed, and how long it was down before it loaded anything."""
+    """Failures of one device, and its downtime before reloading."""
 
     device: str
     failures: int
@@ -199,7 +199,7 @@ class DeviceFailed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """What failures did: to devices that failed, models and streams.
+    """Effects of failures on devices, models and streams.
 
     `cut_s` is how long devices had run what was cut off; `random`, whether some were random.
     """
@@ -232,7 +232,7 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class StreamService:
-    """What became of the requests of one stream, those of the warm-up left out.
+    """Outcomes of one stream's requests after the warm-up.
 
     Attributes
     ----------
@@ -284,7 +284,7 @@ class StreamService:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queue:
-    """How many requests of a model waited for an instance, and were inside, over time.
+    """Numbers of waiting and of ongoing requests of a model over time.
 
     By window (float64[windows]) and over the whole run, with intervals (None where the model is
     overloaded, or some waited too long). At most `most` waited at once, or more if `beyond`.
@@ -328,7 +328,7 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """How much of a device, a link or an instance was used, over the whole run.
+    """Utilization of a device, a link or an instance over the whole run.
 
     Attributes
     ----------
@@ -365,7 +365,7 @@ class ModelService:
 
     @property
     def overloaded(self) -> bool:
-        """Whether it gets more than it carries, so that none of its means holds."""
+        """Whether it gets more requests than it sustains, so that its means are meaningless."""
         return self.stability is not None and self.stability.state == "overloaded"
 
 
@@ -379,7 +379,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Service(Result):
-    """What became of a workload on a deployment.
+    """Result of a workload on a deployment.
 
     Attributes
     ----------
@@ -447,7 +447,7 @@ class Service(Result):
 
     @property
     def requests_to_tell(self) -> int:
-        """About how many requests of all streams together it takes until all objectives are told.
+        """Approximate number of requests of all streams until every objective is decided.
 
         As many as were played where nothing is undecided.
         """
@@ -458,5 +458,5 @@ class Service(Result):
         return math.ceil(times * self.requests)
 
     def per_1000(self, whole: float) -> float | None:
-        """Return so much of the run for a thousand requests on time; None where none was."""
+        """Return this amount of the run per thousand requests on time; None where none was."""
         return 1000 * whole / self.on_time if self.on_time else None

@@ -1,4 +1,4 @@
-"""Workload played on a deployment, until it ends or every objective is answered."""
+"""Simulation of a workload on a deployment until its end or all objectives are decided."""
 
 from __future__ import annotations
 
@@ -90,10 +90,12 @@ def serve(
     """
     if until_answered and not any(stream.slos for stream in workload.streams):
         raise UsageError(
-            "no stream has an objective to answer", hint="give one, or the number of requests"
+            "no stream has an objective to decide", hint="add one, or give the number of requests"
         )
     if within is not None and not 0 < within < math.inf:
-        raise UsageError(f"percentiles within {within:g}", hint="give one above 0, as 0.02 for 2 %")
+        raise UsageError(
+            f"percentiles within {within:g}", hint=("use a value above 0, e.g. 0.02 for 2 %")
+        )
     resolved = resolve(deployment, workload, platform, asked, made)
     return played(
         workload,
@@ -149,7 +151,7 @@ def service_of(
     end: End,
     busy: Busy | None = None,
 ) -> Service:
-    """Return what is said of a run that is over.
+    """Return the figures of a finished run.
 
     `busy`: seconds by device and by link, as measured, without intervals; absent: what the
     templates that ran ask of them.
@@ -158,13 +160,15 @@ def service_of(
     workload, engine, setup = run.workload, run.engine, run.setup
     outcomes, modelled = run.outcomes(), busy is None
     if not len(outcomes.arrival_s):
-        raise WorkloadError("no request comes", hint="give a rate above 0, or a longer duration")
+        raise WorkloadError(
+            ("the workload has no requests"), hint="use a rate above 0, or a longer duration"
+        )
     duration_s = max(float(engine.now_s), 0.0)
     counted = outcomes.arrival_s >= workload.warm_up_s
     if not counted.any():
         raise WorkloadError(
             f"all {len(counted)} requests come within the warm-up",
-            hint="write a shorter warm_up_s",
+            hint="use a shorter warm_up_s",
             key=("warm_up_s",),
         )
     scaled: tuple[Scaled, ...] = ()
@@ -334,7 +338,7 @@ def _share(busy_s: float, whole_s: float) -> float:
 
 
 def at_bad_end(service: Service, platform: Platform) -> Service | None:
-    """Return what becomes of the same requests, on the same plans, at the bad end.
+    """Return the result of the same requests and plans at the bad end of all times.
 
     There every device and link takes as long as the upper end of its own 80 % interval says, all
     at once. None where the figures are exact, or at their bad end already.
@@ -346,7 +350,7 @@ def at_bad_end(service: Service, platform: Platform) -> Service | None:
 
 
 def fixed(service: Service, platform: Platform) -> tuple[Service, ...]:
-    """Return what becomes of the same requests with the fewest replicas all along, and the most.
+    """Return the results of the same requests with always the fewest, and the most replicas.
 
     Of each model that is scaled its first instances, one at least; nothing where none is scaled.
     """

@@ -1,4 +1,4 @@
-"""Which requests go as the next batch: Triton's rules.
+"""Batching: Triton's rules for the next batch.
 
 As its documentation tells them and its scheduler has them
 (https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/batcher.html), for
@@ -213,7 +213,7 @@ def double(spans: Spans) -> None:
 
 
 def lengths_of(present: Any, spans: Any, now_s: float) -> Lengths:
-    """Return what was counted, the time until now too."""
+    """Return the counts up to now."""
     models = len(spans.since)
     for model in range(models):
         account(present, spans, model, now_s)

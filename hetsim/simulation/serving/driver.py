@@ -61,7 +61,7 @@ ended and come that does now; what happens next does after ``Flow.times[LIMIT]``
 
 
 class Coming(NamedTuple):
-    """A block of those that come by themselves, ascending; ``Flow.counts[TAKEN]`` have.
+    """Block of open-loop requests, ascending; ``Flow.counts[TAKEN]`` have arrived.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ def advance(
 
 
 def upcoming(flow: Flow, coming: Coming, events: Any, returning: Any) -> float:
-    """Return when something next happens by itself, as far as is known what comes."""
+    """Return the time of the next event, as far as arrivals are known."""
     now = min(earliest(events), earliest(returning), flow.times[SOONEST])
     taken = flow.counts[TAKEN]
     return min(now, coming.arrival[taken]) if taken < len(coming.arrival) else now

@@ -1,4 +1,4 @@
-"""Requests that come, wait, are batched and run: plans under load, in virtual time."""
+"""Engine of plans under load in virtual time: arrivals, queues, batches, runs."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class Serving:
         first = [np.asarray(one.think(0), dtype=np.float64) for one in clients]
         thoughts = max([len(times) for times in first], default=1)
         if any(len(times) != thoughts for times in first):
-            raise UsageError("blocks of times to think are not equally long")
+            raise UsageError("blocks of think times have different lengths")
         think = np.concatenate([np.zeros((0, thoughts)), *(times.T for times in first)])
         self._place = [(k, at) for k, one in enumerate(clients) for at in range(one.concurrency)]
         self._fetched = [0] * len(self._place)
@@ -207,16 +207,16 @@ class Serving:
         return Outcomes.joined(list(self._taken(arrival_s, stream, variant, last=0)))
 
     def serve_all(self, arrival_s: Floats, stream: Ints, variant: Ints | None = None) -> Outcomes:
-        """Take all that comes by itself; return what ``serve`` and then ``close`` do, as one."""
+        """Serve all open-loop requests; return the results of ``serve`` and ``close`` as one."""
         return Outcomes.joined(list(self._taken(arrival_s, stream, variant, last=1)))
 
     def rest(self) -> Iterator[Outcomes]:
-        """Let no more come by themselves; yield what becomes of the others, in blocks."""
+        """End the open-loop arrivals; yield the outcomes of the others, in blocks."""
         none, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)
         yield from self._play(none, nowhere, nowhere, last=1)
 
     def close(self) -> Outcomes:
-        """Return what ``rest`` yields as one."""
+        """Return the blocks of ``rest`` as one."""
         return Outcomes.joined(list(self.rest()))
 
     @property
@@ -323,8 +323,8 @@ class Serving:
                 self._think(int(self._flow.counts[THINKS]))
             elif why == RETRIED:
                 raise UsageError(
-                    "a client is rejected, does not think, and comes again at once",
-                    hint="give it time to think, or the model a longer queue",
+                    "a rejected client without think time would retry forever",
+                    hint="give it a think time, or the model a longer queue",
                 )
             else:
                 return int(why)
@@ -524,6 +524,6 @@ def compiled(*, turns: bool, queues: bool) -> Compiled:
 
 
 def pays(events: float) -> bool:
-    """Return whether so many task events are for machine code; see ``left_to_python.pays``."""
+    """Return whether these task events justify machine code; see ``left_to_python.pays``."""
     usual, short = compiled(turns=False, queues=True), compiled(turns=False, queues=False)
     return left_to_python.pays(usual, events, LEAST, COMPILE_FROM, (short,))

@@ -1,4 +1,4 @@
-"""Plans under load for those whose times are real: what starts, told of what has ended.
+"""Plans under load in real time: the caller runs started tasks and reports their ends.
 
 The driver's rules are those of virtual time, for it is the same driver: a task that somebody else
 runs has an infinite duration here, until its end is told.
@@ -43,7 +43,7 @@ class Started(NamedTuple):
 
 
 class RealTime(Serving):
-    """Models on one platform, some of whose tasks end when they are told to.
+    """Models on one platform with tasks whose ends the caller reports.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class RealTime(Serving):
 
     @property
     def came(self) -> int:
-        """How many requests have come."""
+        """Number of requests so far."""
         return int(self._flow.counts[CAME])
 
     def step(self) -> tuple[Started, ...]:
@@ -128,7 +128,7 @@ class RealTime(Serving):
         return tuple(requests_of(self._flow, self._batches, self._records, self._slot(batch)))
 
     def outcomes(self) -> Outcomes:
-        """Return what became of all requests that are over, of those before the first open one."""
+        """Return the outcomes of all requests before the first open one."""
         self._parts = [Outcomes.joined([*self._parts, self._tell()])]
         return self._parts[0]
 

@@ -1,4 +1,4 @@
-"""Models that take turns in the memory of devices: who is loaded, who makes room, who waits.
+"""Models that share device memory by turns: loading, eviction, waiting.
 
 A batch goes to an instance that is *ready*: its model's weights are on every device that it uses.
 Where none is, memory is kept for one of the instances that take a batch more, and what is not there
@@ -108,7 +108,7 @@ def evict(setup: Setup, flow: Flow, device: int, now: float) -> None:
 
 
 def reserve(setup: Setup, flow: Flow, model: int, instance: int, spared: bool, now: float) -> bool:
-    """Keep the memory that an instance needs, if it can be had; return whether it was.
+    """Reserve the memory that an instance needs, if available; return whether it was.
 
     O(models times devices of the instance), and as much for each that makes room.
     """
@@ -137,7 +137,7 @@ def reserve(setup: Setup, flow: Flow, model: int, instance: int, spared: bool, n
 
 
 def use(setup: Setup, flow: Flow, model: int, instance: int, more: int, now: float) -> None:
-    """Let so many more use the memory that an instance needs."""
+    """Add a number of users of the memory that an instance needs."""
     row = model * len(flow.room)
     for at in range(setup.place_at[instance], setup.place_at[instance + 1]):
         k = row + setup.places[at]

@@ -1,4 +1,4 @@
-"""What is served, and how: models, who asks for them, and clients that wait for their answers."""
+"""Setup of serving: models, streams of requests, and clients that wait for answers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Model:
         if len(self.limits) != instances or min(self.limits) < 0:
             raise UsageError(
                 f"limits {self.limits} of {instances} instances",
-                hint="give one an instance: batches at a time, 0 for any number",
+                hint="use one per instance: batches at a time, 0 for no limit",
             )
         _known(self.routing, ROUTINGS, "routing")
         _known(self.timeout_action, TIMEOUT_ACTIONS, "timeout_action")
@@ -84,21 +84,21 @@ class Model:
         if self.cycle and missing and self.gated:
             raise UsageError(
                 f"cycle {self.cycle} leaves out instance {min(missing)}",
-                hint="name each: what comes next may wait for it",
+                hint="name each of its instances",
             )
         if not self.ranks or min(self.ranks) < 0:
             raise UsageError(f"ranks {self.ranks}", hint="give one a level, 0 or more")
         if self.max_queue_size is not None and self.max_queue_size < 0:
-            raise UsageError(f"a queue of {self.max_queue_size} requests", hint="give 0 or more")
+            raise UsageError(f"a queue of {self.max_queue_size} requests", hint="use 0 or more")
         if not self.timeout_s > 0:
-            raise UsageError(f"a timeout of {self.timeout_s} s", hint="give more than 0")
+            raise UsageError(f"a timeout of {self.timeout_s} s", hint="use more than 0")
         if not 0 <= self.delay_s < math.inf:
-            raise UsageError(f"a delay of {self.delay_s} s", hint="give 0 or more")
+            raise UsageError(f"a delay of {self.delay_s} s", hint="use 0 or more")
         sizes = self.preferred
         if list(sizes) != sorted(set(sizes)) or any(not 1 <= size <= largest for size in sizes):
             raise UsageError(
                 f"preferred sizes {sizes} of batches of up to {largest}",
-                hint="give ascending ones of 1 or more, none above the largest",
+                hint="use ascending ones of 1 or more, none above the largest",
             )
 
     @property
@@ -142,7 +142,7 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Which model a stream of requests asks for, and with which level of priority, 0 the first."""
+    """Model and priority level of a stream of requests; level 0 comes first."""
 
     model: int
     level: int = 0
@@ -170,7 +170,7 @@ class Clients:
 
 
 class Options(TypedDict, total=False):
-    """What engines that play on may be told, as ``engine.Serving`` takes it."""
+    """Options of engines, as in ``engine.Serving``."""
 
     requests: int | None
     until_s: float
@@ -192,9 +192,9 @@ def check_sources(models: int, levels: list[int], sources: tuple[Source, ...]) -
 def check_turns(turns: Turns, models: Sequence[Model], templates: int) -> None:
     """Raise UsageError where models cannot take these turns, or templates are not there."""
     if [len(each) for each in turns.places] != [len(model.limits) for model in models]:
-        raise UsageError("places are not one for each instance of each model")
+        raise UsageError("places are not one per instance of each model")
     if turns.fetch.max(initial=-1) >= templates:
-        raise UsageError(f"weights are loaded by a template that is none of {templates}")
+        raise UsageError(f"weights are loaded by a template outside of {templates}")
     for at, model in enumerate(models):
         if turns.weight[at].any() and (0 in model.limits or model.max_queue_size == 0):
             raise UsageError(
@@ -219,16 +219,16 @@ def check_block(
     # What is no number ascends from nothing, and nothing from it.
     ascend = (arrival[1:] >= arrival[:-1]).all()
     if not (ascend and np.isfinite(arrival[0]) and np.isfinite(arrival[-1])):
-        raise UsageError("arrivals do not ascend, or are no times", hint="sort them")
+        raise UsageError("arrivals do not ascend, or are not numbers", hint="sort them")
     if arrival[0] < now_s:
         raise UsageError(f"a request at {arrival[0]} s after {now_s} s", hint="sort the arrivals")
     if not (len(stream) == len(variant) == len(arrival)):
-        raise UsageError("arrivals, streams and variants are not equally many")
+        raise UsageError("arrivals, streams and variants have different lengths")
     known = len(variants)
     if stream.min() < 0 or stream.max() >= known:
-        raise UsageError(f"a request of none of {known} streams")
+        raise UsageError(f"a request names none of {known} streams")
     if variant.min() < 0 or (variant >= variants[stream]).any():
-        raise UsageError("a request of a variant that its model does not have")
+        raise UsageError("a request names a variant that its model does not have")
 
 
 def _known(given: Any, known: tuple[str, ...], what: str) -> None:
@@ -274,7 +274,7 @@ class Outcomes(NamedTuple):
 
     @property
     def requests(self) -> int:
-        """How many."""
+        """Number of requests."""
         return len(self.arrival_s)
 
     @property
@@ -326,7 +326,7 @@ class Residency(NamedTuple):
 
 
 class Lengths(NamedTuple):
-    """How many waited, and were inside, over time.
+    """Numbers of waiting and of ongoing requests over time.
 
     Attributes
     ----------

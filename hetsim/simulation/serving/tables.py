@@ -40,7 +40,7 @@ ABSENT, AWAITED, LOADING, THERE = 0, 1, 2, 3
 
 
 class Setup(NamedTuple):
-    """What does not change. Queues are numbered over all models and their levels.
+    """Constant tables. Queues are numbered over all models and their levels.
 
     Attributes
     ----------
@@ -213,7 +213,7 @@ class Batches(NamedTuple):
 
 
 class Records(NamedTuple):
-    """Of requests that came and were not told of yet: request r at ``r - counts[TOLD]``.
+    """Records of requests not reported yet: request r at ``r - counts[TOLD]``.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ class Records(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """How many waited, and were inside, over time.
+    """Numbers of waiting and of ongoing requests over time.
 
     Attributes
     ----------
@@ -420,7 +420,7 @@ def new_spans(models: int, window_s: float | None, *, arrays: bool) -> Spans:
 
 
 def new_batches(window: int, arrays: bool) -> Batches:
-    """Return room for so many batches in flight."""
+    """Return tables for this number of batches in flight."""
     whole: Any = [0] * window
     seconds: Any = [0.0] * window
     batches = Batches(whole, list(whole), list(whole), seconds, list(whole))
@@ -428,7 +428,7 @@ def new_batches(window: int, arrays: bool) -> Batches:
 
 
 def new_records(room: int, arrays: bool) -> Records:
-    """Return room for so many requests."""
+    """Return tables for this number of requests."""
     if not arrays:
         made: Any = [[0.0] * room for _ in range(4)] + [[0] * room for _ in range(8)]
         made.append([0.0] * room)

@@ -1,1 +1,1 @@
-"""What the YAML file of a grid may say."""
+"""YAML schema of a sweep's grid."""

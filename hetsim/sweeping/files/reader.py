@@ -1,4 +1,4 @@
-"""Files of grids: their schema, and the grid that is read of one."""
+"""Files of grids: their schema, and the grid they describe."""
 
 from __future__ import annotations
 
@@ -180,12 +180,12 @@ class WhatIfEntry(Strict):
         return {} if given is None else given
 
     def to_record(self) -> WhatIfAxis:
-        """Return what is supposed."""
+        """Return the changes of a platform."""
         return WhatIfAxis(self.changes, self.without)
 
 
 class LoadEntry(Strict):
-    """An entry of ``workloads:``: which requests come to each model."""
+    """Entry of ``workloads:``: the requests to each model."""
 
     name: Name | None = None
     """What rows call it; absent: what it says."""
@@ -211,7 +211,7 @@ class LoadEntry(Strict):
         return self
 
     def to_record(self, base: Path) -> LoadAxis:
-        """Return what comes; paths start from the folder `base`."""
+        """Return the workload; paths start from the folder `base`."""
         stream = Stream(
             STREAM, "model", self.arrivals.to_record(base),
             slos=tuple(slo.to_record(base) for slo in self.slos),
@@ -265,7 +265,9 @@ class GridModel(Strict):
             raise refusal(f"the grid has {size} points, more than {MAX_POINTS}", "split it")
         if any(self.batchings) and None in self.workloads:
             raise refusal(
-                "batches are of requests that come", "write workloads: without none", ("batchings",)
+                "batch sizes need a workload",
+                ("add workloads:, or remove the batch sizes"),
+                ("batchings",),
             )
         for at, strategy in enumerate(self.strategies):
             try:

@@ -1,1 +1,1 @@
-"""What a YAML file may say of a workload or a deployment."""
+"""YAML files of workloads and deployments."""

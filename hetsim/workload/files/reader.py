@@ -1,4 +1,4 @@
-"""Workload and deployment files: read and checked, written, and as JSON Schema."""
+"""Workload and deployment files: reader, checks, writer, JSON Schema."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Replayed = tuple[YamlPath, object, Dims]
 
 @dataclass(frozen=True, slots=True)
 class CheckedWorkload:
-    """What became of one file.
+    """Result of the check of one file.
 
     `sort` is None where what it describes cannot be told, `found` where it is broken; `errors` are
     all that is wrong, by line, then what is wrong with the traces that it names.
@@ -52,7 +52,7 @@ class CheckedWorkload:
 
 @takes(source=path)
 def load_workload(source: str | os.PathLike[str]) -> Workload:
-    """Return the workload that a YAML file describes. The traces that it replays are read, too.
+    """Return the workload of a YAML file. Also reads the traces that it replays.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def load_workload(source: str | os.PathLike[str]) -> Workload:
 
 @takes(source=path)
 def load_deployment(source: str | os.PathLike[str]) -> Deployment:
-    """Return the deployment that a YAML file describes.
+    """Return the deployment of a YAML file.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def load_deployment(source: str | os.PathLike[str]) -> Deployment:
 
 
 def check_workload(given: str) -> CheckedWorkload:
-    """Read the file at the path `given` as what its keys say. Raises nothing for bad input."""
+    """Read the file at the path `given` as what its keys describe. Raises nothing for bad input."""
     try:
         source = _source(given)
     except InvalidInput as error:
@@ -88,7 +88,7 @@ def check_workload(given: str) -> CheckedWorkload:
     if not keys & {"streams", "models"}:
         unknown = source.error(
             (),
-            "this describes no workload or deployment",
+            "the file describes neither a workload nor a deployment",
             "a workload has 'streams', a deployment 'models'",
         )
         return CheckedWorkload(given, None, None, (unknown,))
@@ -130,7 +130,7 @@ def _read(source: Source, sort: Sort) -> tuple[Workload | Deployment | None, tup
 
 
 def trace_errors(source: Source, places: Iterable[Replayed]) -> Iterator[InvalidInput]:
-    """Yield what is wrong with the traces that a file replays at these places, each once."""
+    """Yield the errors of the traces that a file replays at these places, each once."""
     said: set[str] = set()
     places = list(places)
     # What is wrong with a file is told where it is named, not of those with the same origin.
@@ -144,7 +144,7 @@ def trace_errors(source: Source, places: Iterable[Replayed]) -> Iterator[Invalid
         # A Path raises for names that are too long.
         if not os.path.exists(arrivals.path):
             yield source.error(
-                path, f"no such file '{arrivals.path}'", "paths start from its folder"
+                path, f"no such file '{arrivals.path}'", "paths are relative to its folder"
             )
             continue
         try:
@@ -181,7 +181,7 @@ def workload_schema(sort: Sort | None = None) -> dict[str, Any]:
 
 
 def deployment_yaml(deployment: Deployment, folder: str | os.PathLike[str], about: str = "") -> str:
-    """Return the text of a deployment file in `folder`; what is as if absent is left out.
+    """Return the text of a deployment file in `folder`, without default values.
 
     Models and plans are written as paths from there; `about` is a comment on top.
     """

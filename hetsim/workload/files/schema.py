@@ -80,7 +80,7 @@ from hetsim.workload.workload import (
 
 
 def model_at(given: str, base: Path) -> str:
-    """Return the model that `given` means in a file of the folder `base`; zoo:NAME is itself."""
+    """Return the model that `given` names in a file of the folder `base`; zoo:NAME is itself."""
     return given if given.startswith("zoo:") else str(base / given)
 
 
@@ -124,7 +124,7 @@ Unit = Annotated[StrictStr, OneOf("unit", UNITS)]
 
 
 class ConstantModel(Described):
-    """A request every so often."""
+    """Requests at a constant interval."""
 
     record: ClassVar[Any] = Constant
 
@@ -177,7 +177,7 @@ class BurstModel(Described):
 
 
 class ReplayModel(Described):
-    """A trace, again."""
+    """Replayed trace."""
 
     record: ClassVar[Any] = Replay
 
@@ -202,7 +202,7 @@ class ReplayModel(Described):
 
 
 class ClosedModel(Described):
-    """So many clients, each of whom waits for the answer to the request before."""
+    """Clients that each wait for the answer to their previous request."""
 
     record: ClassVar[Any] = Closed
 
@@ -215,7 +215,7 @@ class ClosedModel(Described):
 
 
 class ArrivalsModel(Strict):
-    """When requests arrive: one of these."""
+    """Arrivals of requests: one of these kinds."""
 
     constant: ConstantModel | None = None
     """A request every so often."""
@@ -237,7 +237,7 @@ class ArrivalsModel(Strict):
         given = [kind for kind in KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
             what = f"KEY has {len(given) or 'no'} kinds of arrivals"
-            raise refusal(what, f"write one of {', '.join(KINDS)}")
+            raise refusal(what, f"use one of {', '.join(KINDS)}")
         return self
 
     def to_record(self, base: Path) -> Any:
@@ -278,7 +278,7 @@ class SloModel(Described):
     def _fits(self) -> SloModel:
         if (self.percentile is None) == (self.share_on_time is None):
             has = "neither" if self.percentile is None else "both"
-            raise refusal(f"KEY has {has} of percentile and share_on_time", "write one of them")
+            raise refusal(f"KEY has {has} percentile and share_on_time", "use one of them")
         return self
 
     @classmethod
@@ -302,7 +302,7 @@ class SloModel(Described):
 
 
 class DimModel(Described):
-    """A size, or a column of the trace that it follows."""
+    """Size, or a column of the trace."""
 
     size: Annotated[StrictInt, Field(ge=0, le=MAX_VALUE)] | None = None
     """The same for every request."""
@@ -322,7 +322,7 @@ class DimModel(Described):
     def _fits(self) -> DimModel:
         follows = self.column is not None and self.buckets is not None
         if follows == (self.size is not None) or (self.column is None) != (self.buckets is None):
-            hint = "write a size, or {column: NAME, buckets: [128, 512]}"
+            hint = "use a size, or {column: NAME, buckets: [128, 512]}"
             raise refusal("KEY is neither a size nor a column with buckets", hint)
         try:
             self.to_record(Path())
@@ -341,14 +341,14 @@ class DimModel(Described):
         return {"anyOf": [{"type": "integer", "minimum": 1, "maximum": MAX_VALUE}, full]}
 
     def to_record(self, base: Path) -> int | Follows:
-        """Return what it describes."""
+        """Return the record."""
         if self.column is None or self.buckets is None:
             return self.size or 0
         return Follows(self.column, self.buckets, "error" if self.above == "error" else "truncate")
 
 
 class ByDeviceModel(Described):
-    """Seconds for all devices alike, or by name."""
+    """Seconds for all devices, or by name."""
 
     all_s: Positive | None = None
     by_name: dict[Name, Positive] = Field(default_factory=dict)
@@ -367,7 +367,7 @@ class ByDeviceModel(Described):
         return {"anyOf": [seconds, by_name]}
 
     def to_record(self, base: Path) -> float | dict[str, float]:
-        """Return what it describes."""
+        """Return the record."""
         return self.by_name if self.all_s is None else self.all_s
 
 
@@ -390,8 +390,11 @@ class StreamModel(Strict):
     @validated(mode="after")
     def _fits(self) -> StreamModel:
         if self.arrivals is None and self.share is None:
-            hint = "write arrivals: {poisson: {rate_per_s: 100}}, say, or share: beside arrivals:"
-            raise refusal("KEY says not when its requests come", hint)
+            hint = (
+                "add arrivals: {poisson: {rate_per_s: 100}}, for example, or share: with shared "
+                "arrivals:"
+            )
+            raise refusal("KEY does not state when its requests arrive", hint)
         try:
             self.to_record("it", Path())
         except InvalidInput as error:
@@ -513,7 +516,7 @@ class InstancesModel(Described):
 
 
 class QueuePolicyModel(Described):
-    """How requests wait."""
+    """Queueing rules of requests."""
 
     record: ClassVar[Any] = QueuePolicy
 
@@ -526,7 +529,7 @@ class QueuePolicyModel(Described):
 
 
 class DynamicBatchingModel(Described):
-    """How requests that wait become one batch."""
+    """Batching rules of waiting requests."""
 
     record: ClassVar[Any] = DynamicBatching
 
@@ -539,7 +542,7 @@ class DynamicBatchingModel(Described):
 
 
 class AutoscalingModel(Described):
-    """When replicas start and stop."""
+    """Rules by which replicas start and stop."""
 
     record: ClassVar[Any] = Autoscaling
 
@@ -587,7 +590,7 @@ class AutoscalingModel(Described):
     def _modelled(cls, given: Any) -> Any:
         if isinstance(given, Mapping):
             found = [
-                (f"KEY has {key}, which is not played", hint, ())
+                (f"KEY has {key}, which is not simulated", hint, ())
                 for key, hint in NOT_MODELLED.items()
                 if key in given
             ]

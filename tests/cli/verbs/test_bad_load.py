@@ -69,13 +69,18 @@ def workload(**said: Any) -> str:
         ({"model": "no.onnx"}, 3, 4, "no such file"),
         ({"model": "/dev/zero"}, 3, 4, "not a regular file"),
         ({"dims": "{bach: 2}"}, 2, 4, "no input has a dimension named 'bach'"),
-        ({"arrivals": "{poisson: {rate_per_s: 0}}"}, 3, 2, "no request comes; give a rate"),
-        ({"end": "requests: 40\nwarm_up_s: 1e6"}, 3, 2, "within the warm-up; write a shorter"),
-        ({"arrivals": "{poisson: {rate_per_s: 1e-320}}"}, 3, 5, "below 1e-12; write 0 where"),
-        ({"arrivals": "{constant: {rate_per_s: 1e-13}}"}, 3, 5, "below 1e-12; write 0 where"),
+        (
+            {"arrivals": "{poisson: {rate_per_s: 0}}"},
+            3,
+            2,
+            "the workload has no requests; use a rate",
+        ),
+        ({"end": "requests: 40\nwarm_up_s: 1e6"}, 3, 2, "within the warm-up; use a shorter"),
+        ({"arrivals": "{poisson: {rate_per_s: 1e-320}}"}, 3, 5, "below 1e-12; use 0"),
+        ({"arrivals": "{constant: {rate_per_s: 1e-13}}"}, 3, 5, "below 1e-12; use 0"),
         ({"arrivals": "{mmpp: {rates_per_s: [5, 1e-99], sojourns_s: [1, 1]}}"}, 3, 5, "below"),
         ({"end": "duration_s: 1e12"}, 3, 2, "requests come, and this machine keeps"),
-        ({"end": "requests: 100000000000"}, 3, 2, "write fewer requests:"),
+        ({"end": "requests: 100000000000"}, 3, 2, "use fewer requests:"),
         ({"arrivals": "{replay: {path: " + "x" * 5000 + "}}"}, 3, 5, "no such file"),
         ({"model": "x" * 300_000}, 3, 4, "File name too long"),
     ],
@@ -98,7 +103,7 @@ def test_a_workload_names_the_line(
         ("instances: [{plan: no.json}]", 3, 3, "use a saved plan.json"),
         ("instances: [{plan: pipe}]", 3, 3, "not a regular file"),
         ("queue_policy: {max_queue_size: 999999999999999999999}", 3, 3, "at most"),
-        ("dynamic_batching: {max_batch_size: 60000}", 3, 2, "60000 plans, above 1024; write fewer"),
+        ("dynamic_batching: {max_batch_size: 60000}", 3, 2, "60000 plans, above 1024; use fewer"),
         (
             "batch_sizes: [1, 65536]\n    dynamic_batching: {max_batch_size: 65536}\n"
             "    instances: [{count: 4096}]",
@@ -160,7 +165,7 @@ def test_what_expands_or_is_endless_is_refused_soon(refused: Refused) -> None:
     assert "nested too deep" in refused("streams: &a {x: *a}\n")
     assert "nested too deep" in refused("streams: " + "[" * 5000 + "]" * 5000)
     long = "streams: {a: [" + "1," * 600_000 + "1]}\n"
-    assert ":1: more than 200000 values; describe less" in refused(long)
+    assert ":1: more than 200000 values; shorten" in refused(long)
 
 
 def test_many_streams(refused: Refused, cli: Cli, platform: Path, tmp_path: Path) -> None:
@@ -222,8 +227,8 @@ def test_a_replay_that_has_no_rate(
         played = cli(*words)
         assert played.exit_code in (0, 5), played.output
     assert report.exists()
-    for verb in (("simulate", "--max-rate"), ("recommend",)):
-        refused = cli(*verb, *given)
+    for verb in ("capacity", "place"):
+        refused = cli(verb, *given)
         assert refused.exit_code == 2
         what = "nothing comes at a rate above 0" if times == "7" else "come at one time"
         assert what in refused.stderr

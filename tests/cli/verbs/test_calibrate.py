@@ -91,7 +91,7 @@ def test_what_was_interrupted_goes_on(few: None, tmp_path: Path) -> None:
     # The same measurements give the same file.
     calibrate("cpu", path, networks=2, models=[], date="2026-01-02")
     assert path.read_text("utf-8") == text
-    with pytest.raises(InvalidInput, match="begun with threads 1, and this is 2"):
+    with pytest.raises(InvalidInput, match="started with threads 1, but this run has 2"):
         calibrate("cpu", path, threads=2, networks=2, models=[])
 
 
@@ -114,14 +114,14 @@ def test_providers_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "code", "message"),
     [
         (("cpu",), 2, "--out is missing; give -o my-cpu.yaml"),
-        (("cpu", "-o", "x.json"), 2, "'x.json' is no name of a device file"),
+        (("cpu", "-o", "x.json"), 2, "'x.json' is not a device file name"),
         (("cpu", "-o", "x.yaml", "--budget", "soon"), 2, "'soon' is no duration"),
         (("cpu", "-o", "x.yaml", "--budget", "0s"), 2, "'0s' is not above 0"),
-        (("cpu", "-o", "x.yaml", "--networks", "3"), 2, "3 networks are too few to fit to"),
+        (("cpu", "-o", "x.yaml", "--networks", "3"), 2, "3 networks are too few for a fit"),
         (("cpu", "-o", "x.yaml", "--threads", "4096"), 2, "4096 threads on"),
         (("cpu", "-o", "x.yaml", "--judge", "squeezent"), 2, "did you mean 'squeezenet'?"),
-        (("cpus", "-o", "x.yaml"), 3, "no execution provider 'cpus'; did you mean 'cpu'?"),
-        (("directml", "-o", "x.yaml"), 3, "has no DmlExecutionProvider; it has"),
+        (("cpus", "-o", "x.yaml"), 2, "no execution provider 'cpus'; did you mean 'cpu'?"),
+        (("directml", "-o", "x.yaml"), 3, "lacks DmlExecutionProvider; it has"),
     ],
 )
 def test_errors(

@@ -108,9 +108,9 @@ def test_a_trace_is_answered_exactly(
     [
         ((), 2, "--max-rate needs an objective"),
         (("--slo", "p90=1ms", "--arrivals", "often"), 2, "no kind of arrivals"),
-        (("--slo", "fast"), 3, "is no objective"),
+        (("--slo", "fast"), 3, "is not an objective"),
         (("--slo", "p90=1ms", "--batching", "x"), 2, "MAX[:TIME]"),
-        (("--slo", "p90=1ms", "--batching", "4"), 3, "cannot take batches"),
+        (("--slo", "p90=1ms", "--batching", "4"), 3, "cannot run batches"),
         (("--slo", "p90=1ms", "--strategy", "hefd"), 2, "did you mean 'heft'"),
         (("--slo", "p90=1ms", "--target-rate", "0"), 2, "target-rate"),
     ],

@@ -85,7 +85,7 @@ def test_a_file_that_is_wrong_ends_with_3(cli: Cli, file: Path, as_json: bool) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "nothing to check"),
+        ((), "FILE is missing"),
         (("--measure", "--address", "auto"), "--measure needs --address and --platform"),
         (("--measure", "--platform", "laptop", "x.yaml"), "--measure needs"),
         (("--address", "nowhere"), "'nowhere' is not host:port"),
@@ -98,8 +98,8 @@ def test_words_that_do_not_fit_end_with_2(cli: Cli, words: tuple[str, ...], said
     assert said in result.stderr
 
 
-def test_an_unknown_platform_or_file_ends_with_3(cli: Cli, file: Path) -> None:
-    assert cli("cluster", "check", file, "--platform", "latop").exit_code == 3
+def test_an_unknown_platform_or_file_ends_with_2(cli: Cli, file: Path) -> None:
+    assert cli("cluster", "check", file, "--platform", "latop").exit_code == 2
     result = cli("cluster", "check", "no-such.yaml")
-    assert result.exit_code == 3
+    assert result.exit_code == 2
     assert "no such file" in result.output

@@ -54,7 +54,7 @@ def test_text_that_is_no_failure(cli: Cli, model: Path, platform: Path) -> None:
     for verb in ("simulate", "run"):
         result = cli(verb, model, "--platform", platform, "--inject", "kill npu at noon")
         assert result.exit_code == 2
-        assert "--inject 'kill npu at noon': 'noon' is no time" in result.stderr
+        assert "--inject 'kill npu at noon': 'noon' is not a time" in result.stderr
     unknown = cli("simulate", model, "--platform", platform, "--inject", "kill gpu at 1s")
     assert unknown.exit_code == 2
     assert "there is no device 'gpu' to fail" in unknown.stderr

@@ -98,7 +98,7 @@ def test_whole_shapes_and_inputs(
     for more in (("--shape", "x=64,8"), ("--input", tmp_path / "x.npz")):
         result = cli("simulate", *words, *more, "--rate", 3, "--batching", 4)
         assert (result.exit_code, result.stderr.count("\n")) == (3, 1)
-        assert "cannot take batches of 1, 2, 4: its whole shapes are given" in result.stderr
+        assert "cannot run batches of 1, 2, 4: its full shapes are given" in result.stderr
     assert cli("simulate", *words, "--shape", "x=64,8", "--out", tmp_path / "made").exit_code == 0
     saved = answer(cli, tmp_path / "made" / "plan.json")
     assert saved["streams"] == shape["streams"]
@@ -154,7 +154,7 @@ def test_prices_of_a_saved_plan_are_those_it_was_made_with(
         assert again["problem"]["profiles"] == found["problem"]["profiles"]
     result = cli("simulate", *words, "--profile", f"npu={profile}", "--rate", 3, "--batching", 4)
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert "profiles, and 3 shapes to be priced" in result.stderr
+    assert "a profile was given for 3 shapes" in result.stderr
 
 
 def test_options_of_an_instance_s_strategy(

@@ -49,7 +49,7 @@ def test_what_goes_wrong_is_one_line(cli: Cli, answers: AnswersOnDisk, tmp_path:
     other.write_text(json.dumps({"schema": "hetsim-zoo/1"}))
     out = str(tmp_path / "report.html")
     for source, code, said in (
-        (tmp_path / "missing", 3, "missing: cannot read"),
+        (tmp_path / "missing", 2, "missing: no such file"),
         (broken, 3, "broken.json: its record of 'hetsim-comparison/1' is not whole"),
         (
             odd,

@@ -93,14 +93,14 @@ def test_a_machine_that_does_not_keep_up_says_so_in_one_line(
     assert slow.exit_code == 1
     assert slow.stdout == ""
     [line] = slow.stderr.splitlines()
-    assert "this machine does not keep up: subgraph g0 of 'heft' on " in line
-    assert "give --time-scale" in line
+    assert "this machine is too slow: subgraph g0 of 'heft' on " in line
+    assert "use --time-scale" in line
     monkeypatch.setattr(serve.Host, "behind", lambda *_: "answers were noted late")
     monkeypatch.setattr(serve, "roomy", lambda alone, templates, scale, allowed: scale)
     behind = cli(*words)
     assert behind.exit_code == 1
     assert behind.stdout == ""
-    assert "this machine does not keep up: answers were noted late; give --time" in behind.stderr
+    assert "this machine is too slow: answers were noted late; use --time" in behind.stderr
 
 
 @pytest.mark.parametrize(

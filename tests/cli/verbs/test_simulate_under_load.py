@@ -135,8 +135,8 @@ BAD = [
         "both of --rate and --concurrency are given; give one",
     ),
     (("--slo", "p99=3ms"), 2, "neither of --rate and --concurrency is given"),
-    (("--rate", "3", "--slo", "p100=3ms"), 3, "a percentile of 100 is no objective"),
-    (("--rate", "3", "--slo", "p0=3ms"), 3, "a percentile of 0 is no objective"),
+    (("--rate", "3", "--slo", "p100=3ms"), 3, "100 is not a percentile"),
+    (("--rate", "3", "--slo", "p0=3ms"), 3, "0 is not a percentile"),
     (("--rate", "3", "--slo", "p99=3"), 3, "the time has no unit"),
     (("--rate", "3", "--within", "0%"), 2, "'0%' is not a share above 0, e.g. 2%"),
     (("--rate", "3", "--within", "p99"), 2, "'p99' is not a share above 0, e.g. 2%"),
@@ -149,7 +149,7 @@ BAD = [
     (("--concurrency", "3"), 2, "give --requests or --duration"),
     (("--rate", "3", "--batching", "x"), 2, "is not MAX[:TIME]"),
     (("--rate", "3", "--batching", "0"), 3, "max_batch_size is 0"),
-    (("--rate", "3", "--batching", "4"), 3, "cannot take batches of 1, 2, 4"),
+    (("--rate", "3", "--batching", "4"), 3, "cannot run batches of 1, 2, 4"),
     (("--rate", "3", "--samples", "3"), 2, "--samples belongs to 'hetsim simulate MODEL'"),
     (("--rate", "3", "--inject", "kill gpu at 1ms"), 2, "there is no device 'gpu' to fail"),
     (("--rate", "3", "--mtbf", "2h"), 2, "--mtbf needs --mttr"),
@@ -195,7 +195,7 @@ def test_bad_files(cli: Cli, files: tuple[Path, Path], platform: Path, model: Pa
     result = cli(*words, "--deployment", static)
     assert result.exit_code == 3
     assert f"{static}:2: " in result.stderr
-    assert "cannot take batches of 1, 4: the first dimension of input 'x' is 2" in result.stderr
+    assert "cannot run batches of 1, 4: the first dimension of input 'x' is 2" in result.stderr
     static.write_text(static.read_text().replace("{count: 2}", "{devices: [npv]}"))
     static.write_text(static.read_text().replace("    batch_sizes: [1, 4]\n", ""))
     result = cli("simulate", "--platform", platform)
@@ -227,7 +227,7 @@ def test_prices_and_the_bad_end(cli: Cli, model: Path, platform: Path) -> None:
     [
         (("--price", "cpu"), "is not NAME=PRICE"),
         (("--price", "cpu=1/w"), "'1/w' is not a price"),
-        (("--price", "xpu=1/h"), "a price of 'xpu', which the platform does not have"),
+        (("--price", "xpu=1/h"), "a price for 'xpu', which the platform does not have"),
         (("--tariff", "0"), "is not a finite number above 0"),
     ],
 )

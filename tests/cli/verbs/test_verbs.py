@@ -158,7 +158,7 @@ def test_simulate_agrees_with_the_face(cli: Cli, model: Path, platform: Path) ->
     assert read["timeline"]["latency_s"] == timeline.latency_s
     assert read["timeline"]["transfers"] == timeline.transfers
     assert read["timeline"]["energy_j"] == timeline.energy_j
-    assert "(virtual)" in cli(*words).stdout
+    assert "(simulated)" in cli(*words).stdout
 
 
 def test_simulate_many_requests(cli: Cli, model: Path, platform: Path) -> None:

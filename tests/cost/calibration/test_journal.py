@@ -61,11 +61,11 @@ def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (replace(SETTING, threads=2), "begun with threads 1, and this is 2"),
-        (replace(SETTING, runtime="ONNX Runtime 2"), "begun with runtime 'ONNX Runtime 1'"),
-        (replace(SETTING, machine={"processor": "Q"}), "begun with machine {'processor': 'P'}"),
-        (replace(SETTING, provider="cuda"), "begun with provider 'cpu'"),
-        (replace(SETTING, design=2), "begun with design 1"),
+        (replace(SETTING, threads=2), "started with threads 1, but this run has 2"),
+        (replace(SETTING, runtime="ONNX Runtime 2"), "started with runtime 'ONNX Runtime 1'"),
+        (replace(SETTING, machine={"processor": "Q"}), "started with machine {'processor': 'P'}"),
+        (replace(SETTING, provider="cuda"), "started with provider 'cpu'"),
+        (replace(SETTING, design=2), "started with design 1"),
     ],
 )
 def test_another_setting_is_refused(tmp_path: Path, other: Setting, message: str) -> None:
@@ -74,7 +74,7 @@ def test_another_setting_is_refused(tmp_path: Path, other: Setting, message: str
     with pytest.raises(InvalidInput) as caught:
         Journal(path, other)
     assert message in str(caught.value)
-    assert "delete it to begin anew" in str(caught.value)
+    assert "delete it to start again" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_ai_hub_layers_without_a_time_or_cycles_took_none(read: Any) -> None:
     profile = read(ai_hub_profile(counted, 60))
     assert seconds(profile) == pytest.approx({"a": 15e-6, "b": 0.0, "c": 45e-6})
     assert profile.between_s == pytest.approx(0.0)
-    assert "cycles are turned to seconds" in profile.rule
+    assert "cycles are converted to seconds" in profile.rule
     both = [layer("a", execution_time=30, execution_cycles=1), layer("b", execution_cycles=999)]
     assert seconds(read(ai_hub_profile(both, 60))) == pytest.approx({"a": 30e-6, "b": 0.0})
 
@@ -91,7 +91,7 @@ def test_tensorrt_figures_are_of_the_count_that_it_says(read: Any) -> None:
         profile = read([*head, {"name": "a", "timeMs": 8}, {"note": 1}])
         assert profile.runs == runs
         assert seconds(profile) == pytest.approx({"a": 8e-3 / runs})
-        assert profile.rule.startswith("means, for it has no medians,")
+        assert profile.rule.startswith("means, because it has no medians,")
     # It stands at the head: what comes behind it is of no layer.
     two = read([{"count": 4}, {"name": "a", "timeMs": 8}, {"count": 2}])
     assert (two.runs, seconds(two)) == (4, {"a": pytest.approx(2e-3)})
@@ -122,7 +122,7 @@ def test_openvino_tables_say_by_their_head_what_columns_hold(read: Any) -> None:
     assert [kernel.op for kernel in by_time.kernels] == ["", ""]
     with pytest.raises(InvalidInput, match="has no column realTime"):
         read("layerName;execStatus\na;EXECUTED\n")
-    with pytest.raises(InvalidInput, match="no layer that was executed"):
+    with pytest.raises(InvalidInput, match="no executed layer"):
         read(plain + "a;NOT_RUN;Add;2\n")
     # All that a short row has is counted, an empty end too.
     with pytest.raises(InvalidInput, match="a row of its table has 3 columns, its head 4"):
@@ -366,14 +366,14 @@ def test_hostile_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         load_profile(written(tmp_path, "[" * 100_000))
     with pytest.raises(InvalidInput, match="too long"):
         load_profile(written(tmp_path, trt_profile({"a" * 100_000: 1.0})))
-    with pytest.raises(InvalidInput, match="no time"):
+    with pytest.raises(InvalidInput, match="the total time of its kernels is 0"):
         load_profile(written(tmp_path, trt_profile({"a": 0.0})))
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InvalidInput, match="not a text file"):
         load_profile(tmp_path / "binary")
     with pytest.raises(InvalidInput, match="cannot read"):
         load_profile(tmp_path)
-    with pytest.raises(InvalidInput, match="cannot read"):
+    with pytest.raises(InvalidInput, match="no such file"):
         load_profile(tmp_path / "none.json")
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InvalidInput, match="not a regular file"):

@@ -185,7 +185,7 @@ def test_one_text_states_one_measurement() -> None:
         (TRTEXEC.replace("GPU Compute Time: min", "GPU"), "it states no latency"),
         ("model,latency\nnet.onnx,4.1\n", r"l\.txt:2: the time '4\.1' has no unit; write 4\.1ms"),
         ("model,latency\nnet.onnx,4.1ms,8\n", "another number of cells"),
-        ("model,latency,precision\nnet.onnx,4.1ms,int9\n", "'int9' is no precision"),
+        ("model,latency,precision\nnet.onnx,4.1ms,int9\n", "'int9' is not a precision"),
         ("measurements:\n- {model: net.onnx}\n", "'model' or 'latency' is missing"),
         ("some text", "the format is not known; read are CSV files"),
     ],
@@ -199,7 +199,7 @@ def test_what_holds_no_usable_latency_is_refused(tmp_path: Path, text: str, says
     ("text", "says"),
     [
         ("net.onnx:4.1", "has no unit"),
-        ("net.onnx:none.txt", "is no time and no file"),
+        ("net.onnx:none.txt", "is neither a time nor a file"),
         ("net.onnx:4ms:batch=0", "is below 1"),
         ("net.onnx:4ms:in8", "did you mean 'int8'"),
         ("net.onnx:0ms", "is not above 0 s"),

@@ -125,8 +125,8 @@ def test_a_kernel_that_matches_no_node_is_told(model: hetsim.Model, tmp_path: Pa
     rows = trt_profile({**{name: us / 1e3 for name, us, _ in EACH}, "mystery": 0.4, "m2": 0.1})
     problem, share = priced(model, tmp_path, rows)
     assert [(k.name, k.why) for k in share.unmatched] == [
-        ("mystery", "no node of that name"),
-        ("m2", "no node of that name"),
+        ("mystery", "no node has that name"),
+        ("m2", "no node has that name"),
     ]
     assert share.unmatched_s == pytest.approx(0.5e-3)
     used = share.by_name_s + share.by_place_s
@@ -221,13 +221,13 @@ def test_no_plan_is_below_the_bound(model: hetsim.Model, tmp_path: Path, strateg
 
 def test_what_is_of_another_model_or_shape_is_refused(model: hetsim.Model, tmp_path: Path) -> None:
     others = ort_profile([("a", 1.0, "Conv"), ("ReorderInput", 1.0, "ReorderInput")])
-    with pytest.raises(InvalidInput, match="none of its 2 kernels has a name"):
+    with pytest.raises(InvalidInput, match="none of its 2 kernels is named"):
         priced(model, tmp_path, others)
     rows = [
         ort_event(name, 10, 20 * at, output_type_shape=[{"float": [8, 4, 8, 8]}])
         for at, name in enumerate(("conv1", "relu1", "conv2"))
     ]
-    with pytest.raises(InvalidInput, match="other shapes: 3 of 3 kernels, 'conv1' first"):
+    with pytest.raises(InvalidInput, match="shapes differ: 3 of 3 kernels, 'conv1' first"):
         priced(model, tmp_path, rows)
     for row in rows[:2]:
         row["args"]["output_type_shape"] = [{"float": [1, 4, 8, 8]}]
@@ -241,7 +241,7 @@ def test_what_is_of_another_model_or_shape_is_refused(model: hetsim.Model, tmp_p
 
 
 def test_a_device_that_takes_no_node_of_it_says_so(model: hetsim.Model, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="can run none of the nodes"):
+    with pytest.raises(InvalidInput, match="supports none of the nodes"):
         priced(model, tmp_path, ort_profile(EACH), "tpu", "edge-tpu")
 
 
@@ -349,8 +349,8 @@ def test_what_has_no_node_is_told_with_why_the_dearest_first() -> None:
         seconds=(1.0, INF, 3.0, 4.0), ordered=False,
     )  # fmt: skip
     assert [(one.name, one.seconds, one.why) for one in found.share.unmatched] == [
-        ("other", 7.0, "no node of that name"), ("b", 5.0, "the device does not take it"),
-        ("another", 2.0, "no node of that name"), ("mystery", 2.0, "no node of that name"),
+        ("other", 7.0, "no node has that name"), ("b", 5.0, "the device does not support it"),
+        ("another", 2.0, "no node has that name"), ("mystery", 2.0, "no node has that name"),
     ]  # fmt: skip
     assert (found.share.moved_s, found.share.unmatched_s) == (3.0, 16.0)
     assert (found.share.inside, found.share.elsewhere_s) == (0, 0.0)

@@ -139,7 +139,7 @@ def test_faults_of_own_machines(tmp_path: Path, old: str, new: str, fault: str) 
 def test_a_file_that_is_none() -> None:
     found, (error,) = read_cluster_file("no-such.yaml")
     assert found is None
-    assert str(error) == "no-such.yaml: no such file"
+    assert (error.what, error.exit_code) == ("no such file", 2)
 
 
 def node(

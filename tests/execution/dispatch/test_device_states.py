@@ -99,7 +99,7 @@ def test_a_device_stays_away_for_as_long_as_its_failure_says(made: Session) -> N
 @pytest.mark.parametrize(
     ("error", "kind", "says"),
     [
-        (Infeasible("no remaining device"), Infeasible, "no device is left"),
+        (Infeasible("no remaining device"), Infeasible, "no remaining device"),
         (ValueError("odd"), ExecutionError, "re-planning failed: ValueError: odd"),
         (MemoryError(), OutOfRoom, "memory"),
     ],

@@ -64,7 +64,7 @@ def test_on_ray(ray_connection: RayConnection) -> None:
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_scale_that_makes_no_sense(scale: float) -> None:
-    with pytest.raises(UsageError, match=r"time_scale is .*; give a positive number"):
+    with pytest.raises(UsageError, match=r"time_scale is .*; use a positive number"):
         emulate(split_plan(), time_scale=scale)
 
 

@@ -110,7 +110,7 @@ def test_what_a_session_cannot_serve_is_said(
         with pytest.raises(WorkloadError, match="asks for 'zoo:squeezenet', and the session has"):
             hetsim.serve(session, workload("zoo:squeezenet", Poisson(1.0)))
         lost = Workload(asked.streams, requests=3, failures=Failing((Failure("npu", 0.0, "kill"),)))
-        with pytest.raises(UsageError, match="not made for real"):
+        with pytest.raises(UsageError, match="only simulated"):
             hetsim.serve(session, lost)
         with pytest.raises(UsageError, match="platform of a session"):
             hetsim.serve(session, asked, platform)
@@ -121,5 +121,5 @@ def test_what_a_session_cannot_serve_is_said(
             hetsim.serve(session, Workload((urgent,), requests=3))
     with pytest.raises(UsageError, match="the session is closed"):
         hetsim.serve(session, asked)
-    with pytest.raises(UsageError, match="served on a platform"):
+    with pytest.raises(UsageError, match="needs a platform"):
         hetsim.serve(deployed(model), asked)

@@ -268,7 +268,7 @@ def test_a_run_is_refused_where_versions_differ(story: Told) -> None:
 
 def test_a_ray_of_another_version_is_named_with_both(story: Told) -> None:
     (join,) = story["join"]
-    assert "cannot be joined: Version mismatch" in join["error"]
+    assert "cannot connect: Version mismatch" in join["error"]
     assert join["version"] in join["error"]
     assert "0.0.1" in join["error"]
 
@@ -326,7 +326,7 @@ def test_transfers_are_timed_between_the_nodes(story: Told) -> None:
 
 def test_a_node_that_others_fill_is_full(story: Told) -> None:
     (ids,), (crowded,) = story["ids"], story["crowded"]
-    assert crowded["before"] == "others have used up 'hetsim_gpu' on every node that offers it"
+    assert crowded["before"] == "other jobs use 'hetsim_gpu' on every node that offers it"
     assert crowded["after"] == crowded["label"] == ""
     assert crowded["error"].startswith(crowded["before"])
     assert crowded["seats"] == {"cpu": ["node", [ids["cpu"]]], "gpu": ["full", [ids["gpu"]]]}

@@ -65,7 +65,7 @@ def test_of_several_nodes_the_first_is_measured() -> None:
     assert {device: node.id for device, node in home.items()} == {"cpu": "a", "gpu": "a"}
     with pytest.raises(Infeasible, match="no node offers 'hetsim_npu'"):
         _homes(nodes, ("cpu", "npu"), {}, "here")
-    with pytest.raises(Infeasible, match="no node stands for a device"):
+    with pytest.raises(Infeasible, match="no node offers a device"):
         _homes((machine("a"), machine("bb")), ("cpu", "gpu"), {}, "here")
     one = _homes((machine("a"), machine("bb", alive=False)), ("cpu", "gpu"), {}, "here")
     assert {node.id for node in one.values()} == {"a"}

@@ -92,7 +92,7 @@ def test_a_node_that_cannot_write_is_an_error(shipments: Shipments, source: Path
     (source / "v.bin").mkdir()
     (source / "v").rename(source / "v.bin" / "x")
     beyond = (Extent("v.bin/x", 0, 10),)
-    with pytest.raises(ExecutionError, match="the weights cannot be written"):
+    with pytest.raises(ExecutionError, match="cannot write the weights"):
         shipments.place(here(), str(source), beyond, waiting)
     folder = shipments.place(here(), str(source), beyond, waiting)
     assert same(folder, source, beyond[0])

@@ -437,7 +437,7 @@ def test_something_that_is_no_ray_is_an_error_within_seconds(
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         address = f"127.0.0.1:{listening.getsockname()[1]}"
-        with pytest.raises(ClusterError, match="is no Ray"):
+        with pytest.raises(ClusterError, match="is not Ray"):
             check_address(address)
 
 

@@ -162,7 +162,7 @@ except hetsim.HetsimError as error:
     assert joining.line() == {"connected": False}
     joining.end()
     stranger = Child(clean + join, folder, RAY_AUTH_MODE="disabled", **QUIET, **ONCE)
-    assert "it asks for a token" in stranger.line()["error"]
+    assert "it requires a token" in stranger.line()["error"]
     stranger.end()
     # Those who joined have left the cluster as it was; a line ends it.
     print(file=cluster.process.stdin, flush=True)

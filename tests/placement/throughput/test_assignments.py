@@ -241,4 +241,4 @@ def test_nothing_is_claimed_over_nodes_that_are_not_priced() -> None:
     assert hetsim.plan(problem, "ideal-dp").reason.startswith("least bottleneck of all plans")
     unpriced = replace(problem, unpriced={1: "no rule"})
     reason = hetsim.plan(unpriced, "ideal-dp").reason
-    assert reason == "not proven least; for priced nodes only: 1 node is not"
+    assert reason == "not proven least; for priced nodes only: 1 node is not priced"

@@ -224,7 +224,7 @@ def test_models_by_turns_and_autoscaled_ones(model: str, folder: Path) -> None:
     found = survive(hetsim.Deployment((turns,)), coming(model, 2000.0, 200, 1.0), platform=platform)
     assert [one.choices for one in found.losses] == [2]
     scaled = Served(model, "single", instances=entries, autoscaling=Autoscaling(1, 2))
-    with pytest.raises(hetsim.errors.UsageError, match="replicas that come and go"):
+    with pytest.raises(hetsim.errors.UsageError, match="autoscaled replicas"):
         survive(hetsim.Deployment((scaled,)), coming(model, 10.0), platform=platform)
 
 

@@ -75,7 +75,7 @@ def test_what_is_not_known_is_asked_for(service: Service, platform: hetsim.Platf
     assert (cost.usd, cost.electricity_usd) == (None, None)
     assert cost.hardware_usd is not None
     assert "without electricity" in cost_text(cost)
-    with pytest.raises(UsageError, match="a price of 'gpu'"):
+    with pytest.raises(UsageError, match="a price for 'gpu'"):
         cost_of(service, platform, given(gpu="1/h"))
 
 

@@ -205,5 +205,5 @@ def test_a_rate_is_not_looked_for(fixed: str, platform: hetsim.Platform) -> None
 def test_models_that_take_turns_do_not_fail(fixed: str, platform: hetsim.Platform) -> None:
     workload = poisson(fixed, 10.0, 10, failures=Failing((Failure("npu", 1.0),)))
     deployment = deployed(fixed, strategy="single:npu", loading="on_demand", instances=BOTH)
-    with pytest.raises(UsageError, match="take turns in memory, and devices that fail"):
+    with pytest.raises(UsageError, match="loading on_demand cannot be combined"):
         hetsim.simulate(deployment, workload, platform=platform)

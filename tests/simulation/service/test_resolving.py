@@ -52,7 +52,7 @@ def test_a_batch_dimension_may_be_one_in_the_file(
     [found], [same] = (resolve(one, poisson(fixed, 1, 1), platform) for one in (named, alike))
     assert found.seconds == same.seconds
     narrow = model_at(tmp_path, 4, width=1)
-    with pytest.raises(WorkloadError, match="cannot take batches of 1, 4"):
+    with pytest.raises(WorkloadError, match="cannot run batches of 1, 4"):
         resolve(
             deployed(narrow, batch_sizes=(1, 4), batch_dim="x[1]"), poisson(narrow, 1, 1), platform
         )
@@ -64,7 +64,7 @@ def test_a_model_of_several_requests_takes_no_others(
     two = model_at(tmp_path, 2)
     with pytest.raises(
         WorkloadError,
-        match=r"cannot take batches of 1, 2, 3, 4: .* of input 'x' is 2 in the file; export",
+        match=r"cannot run batches of 1, 2, 3, 4: .* of input 'x' is 2 in the file; export",
     ):
         serve(deployed(two, dynamic_batching=DynamicBatching(4)), poisson(two, 1, 1), platform)
 
@@ -90,7 +90,7 @@ def test_a_saved_plan_serves(open_: str, platform: hetsim.Platform, tmp_path: Pa
     [found] = resolve(deployment, poisson(open_, 1, 1), platform)
     assert [plan.devices_used for plan in found.plans[0][0]] == [("npu",)] * 2
     other = deployed(model_at(tmp_path, "batch", 64), instances=(entry,))
-    with pytest.raises(WorkloadError, match="the plan is of another model"):
+    with pytest.raises(WorkloadError, match="the plan belongs to another model"):
         resolve(other, poisson(other.models[0].model, 1, 1), platform)
 
 

@@ -319,7 +319,7 @@ def test_the_warm_up_is_played_and_not_counted(fixed: str, platform: hetsim.Plat
     said = serve(deployed(fixed), workload, platform)
     assert (said.requests, said.streams[0].requests) == (200, 150)
     late = replace(workload, duration_s=None, requests=3)
-    with pytest.raises(WorkloadError, match="within the warm-up; write a shorter warm_up_s"):
+    with pytest.raises(WorkloadError, match="within the warm-up; use a shorter warm_up_s"):
         serve(deployed(fixed), late, platform)
 
 

@@ -32,7 +32,7 @@ def test_they_stop_and_are_told_where_they_cannot() -> None:
 
 def test_one_that_is_rejected_and_does_not_think_comes_again_at_once() -> None:
     eager = [Clients(0, 3, lambda block: np.zeros((4, 3)))]
-    with pytest.raises(UsageError, match="comes again at once"):
+    with pytest.raises(UsageError, match="would retry forever"):
         served(eager, {"max_queue_size": 1}, requests=9).close()
 
 
@@ -43,7 +43,7 @@ def test_clients_are_of_a_stream_that_there_is_and_think_alike_long() -> None:
     for stream in (-1, 1):
         with pytest.raises(UsageError, match=f"clients of stream {stream} of 1"):
             served([Clients(stream, 1, think(4))], requests=9)
-    with pytest.raises(UsageError, match="not equally long"):
+    with pytest.raises(UsageError, match="different lengths"):
         served([Clients(0, 1, think(4)), Clients(0, 1, think(5))], requests=9)
     found = served([Clients(0, 1, think(4)), Clients(0, 1, think(4))], requests=9).close()
     assert found.requests == 9

@@ -119,7 +119,7 @@ def every_driver(seed: int, *, machine_code: bool) -> bool:
     try:
         expected = played(given, plain, 1)
     except UsageError:
-        # A client that is rejected comes again at once, for ever.
+        # A client that is rejected would retry forever, for ever.
         return False
     others: list[Serving] = [
         failing_of(given, machine_code=False),

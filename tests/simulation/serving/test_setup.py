@@ -106,10 +106,10 @@ def test_those_who_take_turns_can_wait_and_are_loaded_by_what_there_is() -> None
     one, two = Model(TABLE[:, :1], (1,)), Model(TABLE, (1, 1))
     given = turns([[5, 0], [1, 5]], fetch=3)
     check_turns(given, [one, two], 4)
-    with pytest.raises(UsageError, match="a template that is none of 3"):
+    with pytest.raises(UsageError, match="a template outside of 3"):
         check_turns(given, [one, two], 3)
     for models in ([two, one], [one], [two, two]):
-        with pytest.raises(UsageError, match="places are not one for each"):
+        with pytest.raises(UsageError, match="places are not one per"):
             check_turns(given, models, 4)
     for model in (Model(TABLE, (1, 0)), Model(TABLE, (1, 1), max_queue_size=0)):
         with pytest.raises(UsageError, match="model 1 takes turns in memory, and its requests"):
@@ -148,13 +148,13 @@ def test_blocks_that_make_sense() -> None:
     [
         ([2.0, 1.0], [0, 0], [0, 0], "do not ascend"),
         ([1.0, math.nan, 2.0], [0, 0, 0], [0, 0, 0], "do not ascend"),
-        ([math.nan], [0], [0], "are no times"),
-        ([1.0, math.inf], [0, 0], [0, 0], "are no times"),
-        ([-math.inf, 1.0], [0, 0], [0, 0], "are no times"),
+        ([math.nan], [0], [0], "are not numbers"),
+        ([1.0, math.inf], [0, 0], [0, 0], "are not numbers"),
+        ([-math.inf, 1.0], [0, 0], [0, 0], "are not numbers"),
         ([0.5, 1.0], [0, 0], [0, 0], "a request at 0.5 s after 1.0 s"),
-        ([1.0, 2.0], [0], [0, 0], "not equally many"),
-        ([1.0, 2.0], [0, 0], [0], "not equally many"),
-        ([1.0], [0, 0], [0, 0], "not equally many"),
+        ([1.0, 2.0], [0], [0, 0], "different lengths"),
+        ([1.0, 2.0], [0, 0], [0], "different lengths"),
+        ([1.0], [0, 0], [0, 0], "different lengths"),
         ([1.0, 2.0], [0, 2], [0, 0], "none of 2 streams"),
         ([1.0, 2.0], [0, -1], [0, 0], "none of 2 streams"),
         ([1.0, 2.0], [0, 1], [1, 0], "a variant that its model does not have"),

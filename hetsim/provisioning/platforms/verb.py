@@ -1,0 +1,179 @@
+"""The verb ``recommend``: for a workload on a catalog, or for one model at a rate."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from hetsim.analysis.sureness import MOST_DRAWS
+from hetsim.core import checks
+from hetsim.errors import UsageError
+from hetsim.hardware.price import Price, parse_price
+from hetsim.provisioning.platforms import purchase
+from hetsim.provisioning.platforms.answer import Recommendation
+from hetsim.provisioning.platforms.catalog import MOST, Catalog, load_catalog
+from hetsim.provisioning.platforms.doubt import AS_SAID, demand_of_text
+from hetsim.provisioning.platforms.question import AIMS, Aim
+from hetsim.provisioning.platforms.recommend import MAX_DEVICES, recommended
+from hetsim.provisioning.platforms.search import BUDGET
+from hetsim.simulation.service.cost import Prices
+from hetsim.simulation.service.resolution import Asked
+from hetsim.workload.workload import Slo, Workload, parse_slo
+
+MOST_LOSSES = 4
+"""Devices that may be lost at once: each such set of a platform is played."""
+
+
+@checks.takes(
+    workload=checks.instance("hetsim.workload.workload:Workload"),
+    catalog=checks.either(
+        checks.instance("hetsim.provisioning.platforms.catalog:Catalog"), checks.path
+    ),
+    model=checks.path,
+    rate_per_s=checks.number(above=0),
+    objective=checks.one_of(*AIMS),
+    max_devices=checks.whole(1, MOST),
+    most_requests=checks.whole(1),
+    samples=checks.whole(0, MOST_DRAWS),
+    prices=checks.mapping(
+        checks.text, checks.either(checks.instance("hetsim.hardware.price:Price"), checks.text)
+    ),
+    tariff_usd_per_kwh=checks.number(least=0),
+    depreciation_years=checks.number(above=0),
+    demand=checks.text,
+    losses=checks.whole(0, MOST_LOSSES),
+    time_limit_s=checks.number(above=0),
+)
+def recommend(
+    workload: Workload | None = None,
+    catalog: Catalog | str | os.PathLike[str] | None = None,
+    *,
+    model: str | os.PathLike[str] | None = None,
+    rate_per_s: float | None = None,
+    slos: Sequence[str | Slo] = ("p99=50ms",),
+    dims: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    execute: Mapping[str, str] | None = None,
+    objective: Aim = "cost",
+    max_devices: int | None = None,
+    prices: Mapping[str, Price | str] | None = None,
+    tariff_usd_per_kwh: float | None = None,
+    depreciation_years: float | None = None,
+    most_requests: int | None = None,
+    samples: int | None = None,
+    demand: str | None = None,
+    losses: int = 0,
+    time_limit_s: float | None = None,
+) -> Recommendation:
+    """Return the cheapest platform that meets every objective, and what excludes the rest.
+
+    Of one `model` at `rate_per_s`: what to buy or rent of the priced catalog, see
+    ``hetsim.provisioning.platforms.purchase.purchased``. Of a `workload`: of a `catalog`.
+
+    Platforms are *vectors*: so many of each kind of the catalog, in order of what they cost, then
+    of fewer devices. What comes before the answer is excluded by a bound that holds for every
+    policy over the plans that are looked at: each model whole on one device, and split over sets
+    of devices that sustain more than these do alone, in every batch size. Or it was simulated: each
+    of a few stated policies was played on the same requests, and misses; or it is named as
+    undecided. Requests of traces and even streams are given, and counted; of drawn ones the
+    verdicts are of the long run, all together right in 95 of 100 cases.
+
+    Parameters
+    ----------
+    workload : Workload, optional
+        With objectives. Its requests come at rates or by a trace; no clients, no failures.
+    catalog : Catalog, or path or names, optional
+        Kinds that can be had, as ``load_catalog`` takes it. Of one model names with commas between
+        them are of priced hardware and rented machines; absent: all of these.
+    model : path, optional
+        In the place of `workload`: an ONNX file, or ``zoo:NAME``.
+    rate_per_s : float, optional
+        Of one model: mean number of requests a second, which come at random (Poisson).
+    slos : sequence of str or Slo
+        Of one model: its objectives, ``p99=50ms``.
+    dims, shapes, execute : mapping, optional
+        Of one model: open dimensions, whole shapes of inputs, and the precision by device or ``*``
+        that it is priced in, as of ``load_model`` and ``Problem.of``.
+    objective : "cost", "energy" or "devices"
+        US dollars an hour; watts at full load; number of devices. Of one model the cost.
+    max_devices : int, optional
+        Devices at most, hosts not counted. Absent: 8 of a workload, 64 of one model.
+    prices : mapping of str to Price or str, optional
+        By kind or a pattern of kinds, e.g. ``{"rock-5b": "150/3y"}``; before what files say.
+    tariff_usd_per_kwh, depreciation_years : float, optional
+        For purchased hardware. Of one model 0.127 and 3 where absent.
+    most_requests : int, optional
+        Drawn requests after which a run ends undecided. Absent: 2**18 of a workload, 2**16 of one
+        model.
+    samples : int, optional
+        Monte Carlo samples of cost-model error, in which the answer and what is near it are asked
+        again, see ``doubt``; 0: none. Absent: the answer alone, in up to 30 of them.
+    demand : str, optional
+        Factors on the arrival rate, ``0.8,1,1.3`` or ``0.8:0.2,1:0.5,1.3:0.3``, for the same.
+    losses : int
+        Objectives are to be met without any so many devices, too, as ``survive`` has it; what loses
+        the last instance of a model is not planned anew, and misses.
+    time_limit_s : float, optional
+        Of one model: by the wall; absent: 55.
+
+    Raises
+    ------
+    UsageError
+        Where a price is not known; or what is asked cannot be answered: closed loops, failures,
+        priorities.
+    WorkloadError, PlatformError
+        Where what is read cannot be used.
+
+    Complexity: the plans of each model on each kind, and some runs of the workload.
+    """
+    terms = Prices(
+        {
+            name: parse_price(price) if isinstance(price, str) else price
+            for name, price in (prices or {}).items()
+        },
+        tariff_usd_per_kwh,
+        depreciation_years,
+    )
+    if (workload is None) == (model is None):
+        raise UsageError(
+            "recommend takes a workload or a model",
+            hint="give recommend(workload, catalog), or model= and rate_per_s=",
+        )
+    if workload is None:
+        assert model is not None
+        if rate_per_s is None:
+            raise UsageError("no rate is given", hint="give rate_per_s=500, say")
+        if objective != "cost" or demand is not None or losses:
+            raise UsageError(
+                "objective, demand and losses are of a workload",
+                hint="give a workload and a catalog for these",
+            )
+        return purchase.purchased(
+            os.fspath(model),
+            rate_per_s=rate_per_s,
+            slos=[parse_slo(one) if isinstance(one, str) else one for one in slos],
+            catalog=catalog,
+            dims=dims,
+            prices=terms,
+            asked=Asked(shapes=dict(shapes or {}), execute=dict(execute or {})),
+            max_devices=purchase.MAX_DEVICES if max_devices is None else max_devices,
+            budget=purchase.REQUESTS if most_requests is None else most_requests,
+            samples=samples,
+            time_limit_s=purchase.TIME_LIMIT_S if time_limit_s is None else time_limit_s,
+        )
+    if catalog is None or rate_per_s is not None or time_limit_s is not None:
+        raise UsageError(
+            "a workload goes with a catalog, and has its own rates",
+            hint="give catalog=, without rate_per_s= and time_limit_s=",
+        )
+    return recommended(
+        workload,
+        catalog if isinstance(catalog, Catalog) else load_catalog(catalog),
+        aim=objective,
+        max_devices=MAX_DEVICES if max_devices is None else max_devices,
+        terms=terms,
+        budget=BUDGET if most_requests is None else most_requests,
+        samples=samples,
+        demand=AS_SAID if demand is None else demand_of_text(demand),
+        losses=losses,
+    )
