@@ -164,6 +164,8 @@ def compare(
         show_sensitivities(best.plan, comparison.objective, record)
     if explains:
         _explain(comparison, best.plan, record)
+    if explains or problem.measured:
+        _next_measurement(comparison, record)
     how = Executor(executor, address, seed, timeout_s, precision)
     done = []
     measured = {}
@@ -205,6 +207,22 @@ def compare(
     for plan, run in done:
         require_equal(run.mismatches, f"plan '{plan.strategy}'")
     comparison.require(target_s)
+
+
+def _next_measurement(comparison: Comparison, record: dict[str, Any]) -> None:
+    """Print the measurement that would most help the choice, or add it to the record."""
+    from dataclasses import asdict
+
+    from hetsim.analysis.next_measurement import next_measurement
+    from hetsim.reporting.tables.comparison import next_measurement_text
+
+    found = next_measurement(comparison)
+    if found is None:
+        return
+    record["next_measurement"] = asdict(found)
+    if not current().as_json:
+        current().say("")
+        current().show(next_measurement_text(found))
 
 
 def _several_platforms() -> tuple[str, ...] | None:
