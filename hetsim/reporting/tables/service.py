@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from urllib.parse import urlsplit
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -397,8 +398,8 @@ def cost_text(cost: Cost) -> str:
     bought = any(not one.price.rented for one in cost.charges)
     if bought and cost.tariff_usd_per_kwh is None:
         asks.append("give --tariff USD_PER_KWH for electricity")
-    if not cost.charges:
-        return asks[0]
+    if cost.unpriced or not cost.charges:
+        return "; ".join(asks)
     said = []
     whole, hardware = cost.per_1000(cost.usd), cost.per_1000(cost.hardware_usd)
     if whole is not None:
@@ -428,7 +429,7 @@ def charge_text(one: Charge, longest_s: float) -> str:
         text = f"{one.name}: {price.usd:g} USD"
         if one.hourly_usd is not None:
             text += f", {one.hourly_usd:.3g} USD/h"
-    where = plain(price.source)
+    where = plain(urlsplit(price.source).netloc or price.source)
     return f"{text} ({where}, {price.of})" if price.of else f"{text} ({where})"
 
 
