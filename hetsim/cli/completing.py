@@ -248,6 +248,7 @@ NAMES: Mapping[str, Names] = {
     "execute": _executed,
     "runtime": _runtimes,
     "profiles": _keyed,
+    "measured": _keyed,
     "mtbf": _keyed,
     "mttr": _keyed,
     "available": _keyed,

@@ -29,7 +29,7 @@ class Result:
     def to_pandas(self) -> pandas.DataFrame:
         """Return the rows as a DataFrame, by the keys of ``--json``: ``latency_s``, ``peak_bytes``.
 
-        A figure within a record has a path for a name, ``sure.cost_s.p10``. Raises NotInstalled
+        A figure within a record has a path for a name, `sure.cost_s.p10`. Raises NotInstalled
         where pandas is not installed.
         """
         found: pandas.DataFrame = _views().frame(self)

@@ -134,9 +134,9 @@ class Device:
         if sort not in self.spec.custom_ops:
             taken = ", ".join(sorted(self.spec.custom_ops)) or "none"
             raise UsageError(
-                f"a {sort} device supports no custom operators of {extension.source}",
+                f"it supports no custom operators from a {sort} ({extension.source})",
                 where=f"device '{self.name}'",
-                hint=f"'custom_ops' of its description lists what it supports: {taken}",
+                hint=f"'custom_ops' in its device file lists what it supports: {taken}",
             )
         if extension.shared_library is not None:
             self._libraries[extension.shared_library] = None

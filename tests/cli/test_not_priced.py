@@ -18,7 +18,7 @@ def test_every_verb_says_it(cli, tmp_path):
         assert list(told["problem"]["unpriced"]) == ["twice"]
     read = json.loads(cli("inspect", path, "--json").stdout)
     assert list(read["unpriced_ops"]) == ["StringConcat"]
-    assert "StringConcat: it works on texts" in cli("inspect", path).stdout
+    assert "StringConcat: it processes strings" in cli("inspect", path).stdout
 
 
 def test_weights_of_branches_are_parameters(cli, tmp_path):

@@ -94,7 +94,7 @@ def test_a_saved_plan_keeps_what_was_frozen_and_measured(
     ("words", "said"),
     [
         (("--freeze", "sr"), "is not NAME=VALUE"),
-        (("--freeze", "sr=fast"), "no value of int64"),
+        (("--freeze", "sr=fast"), "not a value of type int64"),
         (("--freeze", "rate=1"), "no input named 'rate'"),
         (("--input", "no.npz"), "no such file"),
         (("--input", "a.npz", "--input", "x=b.npy"), "give it alone"),

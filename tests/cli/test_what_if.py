@@ -152,7 +152,7 @@ def test_a_plan_of_another_state_of_the_platform_is_not_served(
     shown = cli("simulate", model, *LAPTOP, "--rate", "10", "--requests", "50",
                 "--deployment", deployment)  # fmt: skip
     assert shown.exit_code == WorkloadError.exit_code
-    assert "the plan is of another platform" in shown.stderr
+    assert "the plan belongs to another platform" in shown.stderr
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,7 @@ def test_records_are_read_and_written_by_reference(cache: Path) -> None:
 def test_an_array_with_gaps_is_no_field_of_a_record() -> None:
     made = machine_code(moved, move, inline=True)
     wrong = amounts(8)._replace(real=np.ones(16)[::2])
-    with pytest.raises(TypeError, match="real of Amounts not contiguous"):
+    with pytest.raises(TypeError, match="real of Amounts is not contiguous"):
         made(wrong, 1)
 
 

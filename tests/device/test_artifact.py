@@ -186,7 +186,7 @@ def endless_function(proto: onnx.ModelProto) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (elsewhere_in_a_file, "in files"),
+        (elsewhere_in_a_file, "in external files"),
         (endless_function, "calls itself"),
         (lambda p: p.graph.initializer[0].dims.append(-2), "negative size"),
         (lambda p: p.graph.node.append(op("Spawn", "x", "z", domain="evil")), "refuses"),

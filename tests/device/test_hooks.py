@@ -77,18 +77,24 @@ def fails(*args: Any, **kwargs: Any) -> Any:
         ({"__init__": fails}, "'__init__' of 'toy' .* raised KeyError"),
         (
             {"unavailable": lambda self: "gone"},
-            "'unavailable' .* gave 'gone', not None or two texts",
+            "'unavailable' .* returned 'gone', not None or two texts",
         ),
-        ({"query_model": lambda self, graph: None}, "'query_model' .* gave None, not a Support"),
-        ({"transform_graph": lambda self, graph: 3}, "'transform_graph' .* gave 3, not a Graph"),
+        (
+            {"query_model": lambda self, graph: None},
+            "'query_model' .* returned None, not a Support",
+        ),
+        (
+            {"transform_graph": lambda self, graph: 3},
+            "'transform_graph' .* returned 3, not a Graph",
+        ),
         ({"query_model": answer(supported=(True,))}, "not a Support with a tuple of 2 answers"),
         ({"query_model": answer(supported=[True, True])}, "a tuple of 2 answers"),
         ({"query_model": answer(supported=(1, "x"))}, "whose answers are True or False"),
         ({"query_model": answer(supported=(True, False))}, "a reason for each node that is not"),
         ({"query_model": answer(composites=[3])}, "composites are a tuple of Match"),
-        ({"tolerance": "x"}, "'tolerance' .* gave 'x', not a number from 0 on"),
-        ({"tolerance": -1.0}, "'tolerance' .* gave -1.0, not a number from 0 on"),
-        ({"exports": 3}, "'exports' .* gave 3, not True or False"),
+        ({"tolerance": "x"}, "'tolerance' .* returned 'x', not a number from 0 on"),
+        ({"tolerance": -1.0}, "'tolerance' .* returned -1.0, not a number from 0 on"),
+        ({"exports": 3}, "'exports' .* returned 3, not True or False"),
     ],
 )
 def test_a_devices_hook_is_named(
@@ -96,7 +102,7 @@ def test_a_devices_hook_is_named(
 ) -> None:
     with pytest.raises(PluginError, match=f"package 'other': .*{says}") as raised:
         asks(package, **hooks)
-    assert raised.value.hint == "report it to"
+    assert raised.value.hint == "report it to the package's maintainers"
 
 
 def test_a_device_that_answers_rightly_is_asked_as_any_other(package: Callable[..., None]) -> None:
@@ -106,7 +112,10 @@ def test_a_device_that_answers_rightly_is_asked_as_any_other(package: Callable[.
 
 @pytest.mark.parametrize(
     ("opened", "says"),
-    [(fails, "'open' of 'toy' .* raised KeyError"), (lambda *a: 3, "'open' .* gave 3, not a Comp")],
+    [
+        (fails, "'open' of 'toy' .* raised KeyError"),
+        (lambda *a: 3, "'open' .* returned 3, not a Comp"),
+    ],
 )
 def test_what_does_not_open_is_named_by_package_and_device(
     package: Callable[..., None], opened: Callable[..., Any], says: str
@@ -131,7 +140,7 @@ class Strategy:
     ("gives", "says"),
     [
         ("fails", "'solve' of 'toy' of hetsim.strategies raised KeyError: 'inside'"),
-        (3, "'solve' of 'toy' of hetsim.strategies gave 3, not a Plan"),
+        (3, "'solve' of 'toy' of hetsim.strategies returned 3, not a Plan"),
     ],
 )
 def test_a_strategys_hook_is_named(package: Callable[..., None], gives: Any, says: str) -> None:
@@ -150,7 +159,7 @@ def estimate(**changes: Any) -> Callable[..., Estimate]:
     ("estimates", "says"),
     [
         (fails, "'estimate' of 'toy' of hetsim.cost_models raised KeyError: 'inside'"),
-        (lambda *a: 3.0, "gave 3.0, not an Estimate"),
+        (lambda *a: 3.0, "returned 3.0, not an Estimate"),
         (estimate(seconds="x"), "not an Estimate whose seconds is a finite number from 0 on"),
         (estimate(seconds=float("nan")), "whose seconds is a finite number"),
         (estimate(launch_s=-1.0), "whose launch_s is a finite number"),
@@ -177,7 +186,7 @@ def test_a_whole_models_hooks_are_named(package: Callable[..., None]) -> None:
 
     package(cost_models=Whole)
     box = hetsim.load_platform(BOX)
-    with pytest.raises(PluginError, match=r"'likely' of 'toy' .* gave 3, not None or a Likely"):
+    with pytest.raises(PluginError, match=r"'likely' of 'toy' .* returned 3, not None or a Likely"):
         hetsim.Problem.of(MODEL, box, cost="toy")
     Whole.likely = lambda self, *args: None  # type: ignore[method-assign]
     own = hetsim.Problem.of(MODEL, box, cost="roofline")

@@ -120,7 +120,7 @@ def test_a_platform_with_a_pattern_end_to_end(tmp_path: Path) -> None:
     assert [(g.device, len(g.nodes)) for g in whole.groups] == [("npu", 7)]
     # One member on the host, and the device gives the whole pattern up.
     broken = hetsim.partition(problem, affinity=hetsim.Affinity({"add": "cpu"}))
-    assert broken.notes == ("npu: pattern 'gelu' at 'div' was dropped: it lost 'add' to cpu",)
+    assert broken.notes == ("npu: pattern 'gelu' at 'div' was dropped: 'add' went to cpu",)
     found = {v: group.device for group in broken.groups for v in group.nodes}
     assert [found[v] for v in range(7)] == ["npu", "cpu", "cpu", "cpu", "npu", "npu", "npu"]
     assert broken.left[2] == (

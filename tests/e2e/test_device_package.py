@@ -163,7 +163,10 @@ def test_two_claims_and_broken_packages_are_named_and_the_rest_goes_on(
     warnings = listed.stderr.splitlines()
     assert len(warnings) == 3
     assert "package 'second': 'broken' of hetsim.strategies cannot be imported" in listed.stderr
-    assert "package 'second' adds 'heft' to hetsim.strategies, which is a name of" in listed.stderr
+    assert (
+        "package 'second' adds 'heft' to hetsim.strategies, which hetsim itself defines"
+        in listed.stderr
+    )
     assert "two packages add 'npu-first'" in listed.stderr
     assert clash.returncode == 2
     assert "package 'hetsim-toy-npu' and package 'second'" in clash.stderr

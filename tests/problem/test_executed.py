@@ -348,7 +348,7 @@ def test_weights_fit_as_integers_that_do_not_fit_as_floats() -> None:
     [
         ({"e": "int8"}, "no device 'e' on platform 'alone' to execute in int8"),
         ({"d": "int4"}, "models cannot be executed in 'int4'; did you mean 'int8'?"),
-        ({"d": "bfloat16"}, "no rate for bfloat16 (nvidia-t4 has"),
+        ({"d": "bfloat16"}, "no peak rate for bfloat16 (nvidia-t4 has"),
         ({"d": "float8e4m3fn"}, "models cannot be executed in 'float8e4m3fn'"),
     ],
 )

@@ -171,7 +171,7 @@ def test_what_is_supposed_of_a_device_cannot_have_been_measured(tmp_path: Path) 
     model = model_of(unit_model(), name="unit")
     profile = written(tmp_path, trt_profile({"conv1 + relu1": 0.5, "head": 0.25}))
     platform = hetsim.what_if(hetsim.load_platform("laptop"), "npu.speed x2")
-    said = r"what if 'npu\.speed x2': device 'npu' has a profile: its times were measured"
+    said = r"what if 'npu\.speed x2': device 'npu' has a profile: its times are measured"
     with pytest.raises(UsageError, match=said):
         Problem.of(model, platform, profiles={"npu": profile})
     problem = Problem.of(model, platform, profiles={"gpu": profile})

@@ -82,7 +82,7 @@ def test_entries_that_are_not_as_hetsim_writes_them(
     whole: str, tmp_path: Path, entry: str, other: object
 ) -> None:
     path = written(whole, tmp_path, **{entry: other})
-    said = f"{path}: the plan's {entry} entry lacks fields or has some of the wrong type; give a"
+    said = f"{path}: the plan's {entry} entry lacks fields or has some of the wrong type; use a"
     with pytest.raises(PlanError, match=f"^{re.escape(said)}"):
         hetsim.load_plan(path)
 
@@ -90,7 +90,7 @@ def test_entries_that_are_not_as_hetsim_writes_them(
 @pytest.mark.parametrize("entry", ["model", "platform"])
 def test_a_plan_of_arrays_is_read_with_its_problem(whole: str, tmp_path: Path, entry: str) -> None:
     path = written(whole, tmp_path, **{entry: None})
-    with pytest.raises(PlanError, match="it names no model or platform; give the problem it was"):
+    with pytest.raises(PlanError, match="it names no model or platform; pass the problem it was"):
         hetsim.load_plan(path)
 
 
@@ -171,7 +171,7 @@ def test_libraries_are_told_from_bodies(stated: object, named: tuple[str, ...]) 
 
 def test_files_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_bytes(b"\xff\xfe{}")
-    with pytest.raises(PlanError, match=r"plan\.json: cannot read: not a text file; give a saved"):
+    with pytest.raises(PlanError, match=r"plan\.json: cannot read: not a text file; use a saved"):
         hetsim.load_plan(tmp_path / "plan.json")
 
 
@@ -187,6 +187,6 @@ def test_bodies_are_those_that_the_plan_names_and_no_others(tmp_path: Path) -> N
     for given in ([], [held]):
         assert hetsim.load_plan(tmp_path / "plan.json", extensions=given).groups == plan.groups
     for given in ([strange], [held, strange], [strange, held]):
-        said = rf"it was made without '{re.escape(strange)}'; leave that extension out"
+        said = rf"it was made without '{re.escape(strange)}'; omit that extension"
         with pytest.raises(PlanError, match=said):
             hetsim.load_plan(tmp_path / "plan.json", extensions=given)

@@ -48,7 +48,7 @@ FORMS = {
     **dict.fromkeys(("canonical", "extensions", "frozen", "execute"), (BUY, PLACE)),
     **dict.fromkeys(
         ("runtime", "changes", "without", "strategies", "settings", "affinity", "placements",
-         "batchings", "routing", "profiles"),
+         "batchings", "routing", "profiles", "measured"),
         (PLACE,),
     ),
     **dict.fromkeys(("aim", "survive", "demand", "certificate_file"), (SEARCH,)),

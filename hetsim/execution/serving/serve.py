@@ -197,7 +197,7 @@ def load_test(
             raise UsageError(
                 "loading on_demand is only simulated",
                 where=served.model,
-                hint="remove loading: from the deployment",
+                hint="load all models at the start: omit loading, or use resident",
             )
     resolved = resolve(deployment, workload, platform, asked)
     setup = set_up(resolved, workload, check_together(resolved, platform))

@@ -315,7 +315,7 @@ class Availability(Result):
         if self.impossible is not None:
             raise Infeasible(
                 f"the objectives cannot hold {asked}: {self.impossible}",
-                hint="add devices, or such as are up more often",
+                hint="add devices, or use devices of higher availability",
             )
         raise ObjectiveMissed(
             f"the objectives do not hold {asked}, but {float(self.high):.10g} at most",

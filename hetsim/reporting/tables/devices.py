@@ -317,7 +317,7 @@ def calibration_report(done: Calibration) -> RenderableType:
         )
         headings = "|held out", "#measured", "#predicted", "#error", "#repeats"
         parts += [Text(""), table(headings, rows)]
-    said = [_said("whole networks", whole), _said("parts", [o for o in done.judged if o.part])]
+    said = [_said("whole network", whole), _said("part", [o for o in done.judged if o.part])]
     said.append(f"wrote {done.output}; measurements are in {done.journal}")
     parts += [Text(""), Text("\n".join(line for line in said if line))]
     return Group(*parts)
@@ -348,4 +348,4 @@ def _said(what: str, judged: list[Judged]) -> str:
     found = median_and_p90(judged)
     if found is None:
         return ""
-    return f"{len(judged)} {what}: median error {percent(found[0])}, P90 {percent(found[1])}"
+    return f"{count(len(judged), what)}: median error {percent(found[0])}, P90 {percent(found[1])}"

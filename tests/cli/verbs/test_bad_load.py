@@ -100,7 +100,7 @@ def test_a_workload_names_the_line(
         ("instances: [{strategy: hefd}]", 2, 3, "did you mean 'heft'?"),
         ('strategy: "heft:5"', 2, 3, "takes no argument"),
         ("instances: [{devices: [npv]}]", 2, 2, "did you mean 'npu'?"),
-        ("instances: [{plan: no.json}]", 3, 3, "use a saved plan.json"),
+        ("instances: [{plan: no.json}]", 3, 3, "no.json: no such file"),
         ("instances: [{plan: pipe}]", 3, 3, "not a regular file"),
         ("queue_policy: {max_queue_size: 999999999999999999999}", 3, 3, "at most"),
         ("dynamic_batching: {max_batch_size: 60000}", 3, 2, "60000 plans, above 1024; use fewer"),

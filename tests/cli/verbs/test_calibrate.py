@@ -65,7 +65,7 @@ def test_a_machine_is_measured_and_its_file_is_read_at_once(
     assert code == 0, err
     assert (tmp_path / "my-cpu.journal.jsonl").read_bytes() == before
     assert "zoo:squeezenet" in out
-    assert "not fitted to" in out
+    assert "held out" in out
     assert "use it: hetsim simulate" in err
 
 

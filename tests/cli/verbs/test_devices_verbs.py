@@ -217,7 +217,7 @@ def test_nodes_taken_both_alone_and_in_a_pattern_count_as_alone() -> None:
 @pytest.mark.parametrize(
     ("name", "code", "message"),
     [
-        ("rock-5b", 2, "'rock-5b' is a platform, and a query asks one device"),
+        ("rock-5b", 2, "'rock-5b' is a platform, and a query needs one device"),
         ("pcie4-x16", 2, "'pcie4-x16' is a link"),
         ("nvidia-l44", 2, "did you mean 'nvidia-l4'?"),
         ("./no-such.yaml", 2, "no-such.yaml: no such file"),

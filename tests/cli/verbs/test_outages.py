@@ -62,13 +62,17 @@ def test_survive_and_availability_of_one_plan(
             "cannot hold 0.9999 of the time: without cpu, npu node",
         ),
         (("--availability", "0.9999"), 2, "nothing says which share of its time is up: npu"),
-        (("--available", "npu=0.9"), 2, "--available without --availability"),
+        (("--available", "npu=0.9"), 2, "--available needs --availability"),
         (("--availability", "1.5"), 2, "--availability: '1.5' is not a share of time"),
         (("--availability", "0.9", "--available", "npu=x"), 2, "'x' is not a share of time"),
         (("--availability", "0.9", "--available", "npu"), 2, "is not NAME=SHARE"),
         (("--survive", "0"), 2, "--survive"),
         (("--survive", "1", "--mtbf", "1h", "--mttr", "1min"), 2, "losses that are for good"),
-        (("--survive", "2"), 4, "cannot hold without cpu, npu: node 'MatMul_0': no device"),
+        (
+            ("--survive", "2"),
+            4,
+            "cannot hold without cpu, npu: node 'MatMul_0': no remaining device",
+        ),
     ],
 )
 def test_exit_codes(

@@ -110,7 +110,10 @@ def test_a_machine_that_does_not_keep_up_says_so_in_one_line(
         (("--rate", "5", "--time-scale", "2"), "--time-scale belongs to 'hetsim run MODEL --emu"),
         (("--rate", "5", "--inject", "kill cpu at 1ms"), "--inject belongs to 'hetsim run MODEL'"),
         (("--rate", "5", "--within", "2%"), "no option '--within'"),
-        (("--rate", "5", "--requests", "9", "--loading", "on_demand"), "take turns in memory"),
+        (
+            ("--rate", "5", "--requests", "9", "--loading", "on_demand"),
+            "loading on_demand is only simulated",
+        ),
         (
             ("--rate", "5", "--concurrency", "2", "--requests", "3"),
             "both of --rate and --concurrency are given",
