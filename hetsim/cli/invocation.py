@@ -31,7 +31,7 @@ PATIENCE_S = 2.0
 
 @dataclass(slots=True)
 class Going:
-    """What is known of some work that is under way.
+    """Progress of a piece of work.
 
     Attributes
     ----------

@@ -95,7 +95,7 @@ def check_file(path: Path, *, force: bool, option: str = "--trace") -> None:
     if path.is_dir():
         raise UsageError("it is a folder", where=where, hint="name a file")
     if path.exists() and not path.is_file():
-        raise UsageError("not a regular file", where=where, hint="name a file")
+        raise UsageError("it is not a regular file", where=where, hint="name a file")
     if (path.exists() or path.is_symlink()) and not force:
         raise UsageError(
             "it exists", where=where, hint="name another file, or give --force to replace it"

@@ -223,7 +223,8 @@ contention_option = click.option(
     type=click.Choice(["fifo", "none"]),
     expose_value=False,
     callback=kept(),
-    help="Let a link carry one transfer at a time (fifo), or any number (none).  [default: fifo]",
+    help="Transfers at a time on a link: one, in order of arrival (fifo), or any number (none).  "
+    "[default: fifo]",
 )
 
 
