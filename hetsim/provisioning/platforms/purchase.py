@@ -55,13 +55,13 @@ MAX_DEVICES = 64
 REQUESTS = 2**16
 """Requests after which a run ends undecided."""
 
-OF_ALONE, OF_OTHERS, OF_GUESSES, OF_MIXES, OF_NEXT = 0.5, 0.55, 0.65, 0.75, 0.8
-"""Parts of the time after which kinds alone, the other sort, guesses, mixes, and the next end.
+OF_ALONE, OF_OTHERS, OF_GUESSES, OF_MIXES = 0.5, 0.55, 0.65, 0.8
+"""Parts of the time after which kinds alone, alternatives, guesses, and mixes end.
 
 The answer is made in the rest.
 """
 
-LONGER = 8
+LONGER = 4
 """Times the requests that are played of a mix that was undecided."""
 
 BEFORE = 1000
@@ -75,9 +75,6 @@ MANY, MISSES = 64, 16
 
 MOST_NAMED = 8
 """Mixes that are named where they are undecided."""
-
-NEXT = 1.5
-"""Up to how many times the answer's cost the next best is looked for."""
 
 
 def purchased(
@@ -270,8 +267,8 @@ class Market:
     def alone(self) -> None:
         """Price and play each kind alone where that may be an answer.
 
-        Always the kind whose copies may cost least, of one that is not priced a single one: so no
-        kind is priced or played that cannot be cheaper than what is looked for.
+        Always the kind whose copies may cost least, of one that is not priced a single one: but for
+        the first that may meet, none is priced or played that cannot be cheaper than the answer.
         """
         kinds = self.question.kinds
         everything = range(len(kinds))
@@ -311,7 +308,8 @@ class Market:
                 self.say(done, f"price of {kinds[k].name}")
                 self._price(k)
                 self._bound(k)
-                continue
+                if self.best is not None or k not in self._front:
+                    continue
             self.say(done, f"{kinds[k].name} alone")
             del self._front[k]
             copies = self._played(k, self._least[k], below())
@@ -507,11 +505,9 @@ class Market:
                 if limited.cost(counts) < self.best_cost:
                     self.say(0.0, f"one of {len(listed)} mixes")
                     misses = 0 if plays(counts) else misses + 1
-        played = {one.counts for one in tried}
+        played, cost = {one.counts for one in tried}, self.best_cost
         listed = [
-            counts
-            for counts in listed
-            if counts not in played and limited.cost(counts) < self.best_cost
+            counts for counts in listed if counts not in played and limited.cost(counts) < cost
         ]
         for at, counts in enumerate(listed):
             if self.over(OF_MIXES):
@@ -534,46 +530,9 @@ class Market:
             tuple(search.tests),
             tuple(tried),
             answer,
-            self._next(search),
+            None if self.second is None else self.met[self.second][0],
         )
         return found, complete, rest
-
-    def _next(self, search: Search) -> Tried | None:
-        """The next best that meets and is not the answer with something more; None: none is known.
-
-        Mixes that cost more are played in order while there is time.
-        """
-        best = self.best
-        if best is None:
-            return None
-
-        most = int(self.best_cost * NEXT)
-        second = self.second
-        if second is not None:
-            most = min(most, self.question.cost(second) - 1)
-        kinds = tuple(
-            replace(kind, most=kind.most if mine > 0 else 0)
-            for kind, mine in zip(self.question.kinds, self.sustained()[0], strict=True)
-        )
-        try:
-            wide = replace(self.question, kinds=kinds)
-            rows = survey(wide, search.tests, most, counted=False, at_once=AT_ONCE).left
-        except UsageError:
-            rows = np.zeros((0, len(kinds)), dtype=np.int64)
-        after = self.question.key(best)
-        for row in rows.tolist():
-            counts = tuple(row)
-            if self.over(OF_NEXT):
-                break
-            if self.question.key(counts) <= after or not _other(counts, best):
-                continue
-            self.say(1.0, f"next best: {self.question.told(counts)}")
-            one = search.play(counts)
-            if one.answer == "meets":
-                self.met[counts] = (one, search.policies)
-                break
-        second = self.second
-        return None if second is None else self.met[second][0]
 
     def choice(self, label: str, counts: Counts) -> Choice:
         """A known answer with its purchase price, its latency and its utilization."""
@@ -616,7 +575,7 @@ class Market:
                 rows.setdefault(min(mine, key=question.key), label)
         second = self.second
         if second is not None:
-            rows[second] = "next best" if second not in rows else f"next best, {rows[second]}"
+            rows.setdefault(second, "alternative")
         return tuple(
             self.choice(label, counts)
             for counts, label in sorted(rows.items(), key=lambda row: question.key(row[0]))
