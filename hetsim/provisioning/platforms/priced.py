@@ -321,6 +321,21 @@ def _entry(offer: Offer, platforms: Sequence[str], host: Offer | None) -> tuple[
     return entry, Had(offer, host)
 
 
+def with_listed_prices(catalog: Catalog) -> Catalog:
+    """Catalog with the cheapest listed purchase, else rent, of each kind without a price.
+
+    What is bought is paid over ``LIFETIME_YEARS``.
+    """
+    kinds = []
+    for kind in catalog.kinds:
+        listed = [one.price for one in offers(kind.source)]
+        best = min(listed, key=lambda one: (one.rented, one.usd or one.usd_per_hour), default=None)
+        if best is not None and not best.rented:
+            best = replace(best, years=LIFETIME_YEARS)
+        kinds.append(replace(kind, price=kind.price or best))
+    return replace(catalog, kinds=tuple(kinds))
+
+
 def machine_name(machine: str) -> str:
     """Name of a kind for a rented machine: ``aws-g4dn.xlarge`` of ``AWS g4dn.xlarge, us-east-1``.
 
