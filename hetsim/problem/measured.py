@@ -12,7 +12,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.cost.kernels.likeness import BATCHES, LENGTH, alike, likeness_of, table_of, traits_of
+from hetsim.cost.kernels.likeness import (
+    BATCHES,
+    LENGTH,
+    Placed,
+    covariance,
+    likeness_of,
+    table_of,
+    traits_of,
+)
 from hetsim.cost.profiles.latencies import measurements_of
 from hetsim.errors import InvalidInput, UnboundDimension, UsageError
 from hetsim.graph.loading import load_model, read_source
@@ -35,9 +43,9 @@ another cooling, clock, power limit or version of the runtime. With 0.3 networks
 another source's latencies of the same chip and runtime within 26 % (one measured) and 18 % (three)
 in the median, with 0.13 within 45 and 31 %, with none within 57 %."""
 
-ALIKE_FITTED = 0.3
-"""Part of a network's error that networks of equal traits share on a device with published
-measurements: the family's networks told the rest already."""
+SHARED, SHARED_FITTED = 1.0, 0.3
+"""Part of a network's error that networks of like traits share, and the same on a device with
+published measurements: of the family's networks the rest is known already."""
 
 ACROSS = 0.4
 """Correlation of one device's factors in two precisions: 0.42 in 55 pairs of precisions."""
@@ -88,33 +96,34 @@ def posterior(
 class Alone:
     """Network on one device: its predicted time, and what tells it from others.
 
-    - `sha256`, `dims`: of its file, and what was bound of it.
+    - `sha256`: of its file.
     - `seconds`: of the whole, dispatch included.
     - `evidence`: before measurements of the user.
     - `precision`: of the figures that price it.
     - `executes`: what float models are executed in as if; empty: in what they say.
-    - `traits`: as the family sees them; None where it has none.
+    - `place`: where it lies among the networks of the family; None where it has none.
     """
 
     sha256: str
-    dims: Mapping[str, int]
     seconds: float
     batch: int
     evidence: Evidence
     precision: str
     executes: str
-    traits: Floats | None = field(default=None, repr=False)
+    place: Placed | None = field(default=None, repr=False)
 
 
-def traits_on(model: Model, figures: KernelFigures | None, batch: int) -> Floats | None:
-    """Return the traits of a model as the family of `figures` sees it; None without a family."""
+def place_on(model: Model, figures: KernelFigures | None, batch: int) -> Placed | None:
+    """Return where a model lies for the family of `figures`; None without a family."""
     if figures is None or not figures.likeness:
         return None
     try:
         table = table_of(model.graph)
     except UnboundDimension:
         return None
-    return traits_of(table, 1.0, likeness_of(figures.kin, figures.likeness).kin)
+    kin = likeness_of(figures.kin, figures.likeness).kin
+    traits, alone = (traits_of(table, part, kin)[None, :] for part in (1.0, 1.0 / batch))
+    return Placed(traits, alone, np.log([float(batch)]))
 
 
 def _published(evidence: Evidence) -> bool:
@@ -140,11 +149,9 @@ def covariance_of(one: Alone, other: Alone) -> float:
     device = factor_sd(one.evidence) * factor_sd(other.evidence)
     if one.precision != other.precision:
         return ACROSS * device
-    if (one.sha256, one.dims, one.batch) == (other.sha256, other.dims, other.batch):
-        likeness = 1.0
-    elif one.traits is not None and other.traits is not None:
-        likeness = float(alike(one.traits[None, :], other.traits[None, :], LENGTH)[0, 0])
-        likeness *= ALIKE_FITTED if _published(one.evidence) else 1.0
+    if one.place is not None and other.place is not None:
+        shared = SHARED_FITTED if _published(one.evidence) else SHARED
+        likeness = float(covariance(one.place, other.place, shared, LENGTH)[0, 0])
     elif one.sha256 == other.sha256:
         likeness = math.exp(-abs(math.log(one.batch / other.batch)) / BATCHES)
     else:

@@ -39,8 +39,8 @@ from hetsim.problem.measured import (
     Asked,
     known_on,
     measured_on,
+    place_on,
     read_measured,
-    traits_on,
 )
 from hetsim.problem.parts import (
     GRAPH_INPUT,
@@ -489,8 +489,8 @@ def _posterior(
 
     known = [known_on(one, model, alone, name) for one in measurements]
     own = Alone(
-        model.sha256, model.dims, 0.0, batch, evidence, _computed_in(asked, figures),
-        asked.executes or "", traits_on(model, figures, batch),
+        model.sha256, 0.0, batch, evidence, _computed_in(asked, figures),
+        asked.executes or "", place_on(model, figures, batch),
     )  # fmt: skip
     return measured_on(own, known, measurements)
 
@@ -523,9 +523,9 @@ def _alone(model: Model, spec: DeviceSpec, name: str, by: CostModel) -> Alone:
     dispatch_s = spec.dispatch_s if found.figures is None else found.figures.dispatch_s
     evidence = device_evidence(name, spec, found.figures, batch, None, found.likely)
     return Alone(
-        model.sha256, model.dims, float(seconds.sum()) + dispatch_s, batch, evidence,
+        model.sha256, float(seconds.sum()) + dispatch_s, batch, evidence,
         _computed_in(spec, found.figures), spec.executes or "",
-        traits_on(model, found.figures, batch),
+        place_on(model, found.figures, batch),
     )  # fmt: skip
 
 

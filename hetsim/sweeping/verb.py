@@ -109,7 +109,7 @@ def sweep(
     """
     if executor not in EXECUTORS:
         raise UsageError(
-            f"unknown executor '{executor}' of sweeps", hint=nearest(str(executor), EXECUTORS)
+            f"unknown executor '{executor}' for sweeps", hint=nearest(str(executor), EXECUTORS)
         )
     if address is not None and executor != "ray":
         raise UsageError(

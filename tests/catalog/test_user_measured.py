@@ -22,7 +22,7 @@ def devices(count: int, networks: int, sd: float) -> list[list[Ran]]:
         ran = []
         for n in range(networks):
             error = factor + math.sqrt(1 - OF_DEVICE) * sd * rng.standard_normal()
-            ran.append(Ran(Alone(str(n), {}, 1.0, 1, evidence, "", ""), math.exp(error)))
+            ran.append(Ran(Alone(str(n), 1.0, 1, evidence, "", ""), math.exp(error)))
         found.append(ran)
     return found
 

@@ -103,7 +103,7 @@ def test_the_copy_is_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("nodes", [[], [0, 0], [-1], [5], [0, 99]])
 def test_wrong_nodes(tmp_path: Path, nodes: list[int]) -> None:
-    with pytest.raises(PlanError, match=r"distinct nodes out of 0 \.\. 4"):
+    with pytest.raises(PlanError, match=r"distinct nodes from 0 \.\. 4"):
         extract(load(diamond(), tmp_path), nodes)
 
 

@@ -155,8 +155,8 @@ def chain() -> tuple[Problem, tuple[Group, ...]]:
 def test_what_explain_says() -> None:
     problem, groups = chain()
     assert explain(problem, groups, 0, 2) == (
-        "'n0' and 'n2' are in groups 0 and 2 on npu: merged, they would depend on its own "
-        "result through 'n0' on npu > 'n1' on cpu > 'n2' on npu"
+        "'n0' and 'n2' are in groups 0 and 2 on npu: one group of both would depend on its own "
+        "output through 'n0' on npu > 'n1' on cpu > 'n2' on npu"
     )
     assert explain(problem, groups, 0, 1) == (
         "'n0' and 'n1' are on npu and cpu: 'n1', npu: inf in seconds"

@@ -67,7 +67,7 @@ def test_a_pin_goes_before_priority_and_a_composite_is_kept_for_it() -> None:
     solved = resolve(regions, (0, 1, 2), pins={1: 2})
     assert solved.assignment == (1, 2, 0)
     assert [entry.region for entry in solved.dropped] == [Region("npu", (0, 1), "composite0")]
-    assert solved.dropped[0].reason == "it lost 'n1' to cpu"
+    assert solved.dropped[0].reason == "'n1' went to cpu"
 
 
 def test_a_pin_to_a_device_that_is_not_asked_otherwise() -> None:
@@ -79,7 +79,7 @@ def test_pins_that_cannot_be_kept() -> None:
     problem = chain([[INF, 1.0, 1.0]] * 3, [(0, (0, 1), 0.5)])
     with pytest.raises(UnsupportedNode, match=r"'n2'.*pinned to 'npu', which does not support it"):
         resolve(annotate(problem), (0, 1, 2), pins={2: 0})
-    with pytest.raises(UnsupportedNode, match=r"'n0'.*pattern 'composite0': it lost 'n1' to gpu"):
+    with pytest.raises(UnsupportedNode, match=r"'n0'.*pattern 'composite0': 'n1' went to gpu"):
         resolve(annotate(problem), (0, 1, 2), pins={0: 0, 1: 1})
 
 
@@ -89,7 +89,7 @@ def test_no_device_for_a_node_names_every_reason() -> None:
     assert resolve(regions, (0, 1, 2)).assignment == (0, 0)
     with pytest.raises(UnsupportedNode) as error:
         resolve(regions, (1, 0, 2), pins={0: 1})
-    assert "pattern 'composite0': it lost 'n0' to gpu" in str(error.value)
+    assert "pattern 'composite0': 'n0' went to gpu" in str(error.value)
     assert "gpu: withdrawn here" in str(error.value)
 
 
@@ -115,7 +115,9 @@ def test_composites_that_are_cyclic_together_are_not_both_kept() -> None:
     )
     solved = resolve(annotate(problem), (0, 1, 2))
     assert solved.atoms == ((0, 3),)
-    assert "wait for itself through n2 > n3 > n0 > n1" in solved.dropped[0].reason.replace("'", "")
+    assert "depend on its own output through n2 > n3 > n0 > n1" in solved.dropped[0].reason.replace(
+        "'", ""
+    )
 
 
 def test_a_composite_runs_as_one_kernel_and_bounds_hold() -> None:

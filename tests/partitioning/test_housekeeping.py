@@ -131,7 +131,7 @@ def test_which_nodes_are_meant() -> None:
             Housekeeping(nodes=frozenset(nodes)).check(problem)
         if nodes == {3}:
             Housekeeping(nodes=frozenset(nodes)).check()
-    with pytest.raises(UsageError, match=r"no way 'folow' .*did you mean 'follow'"):
+    with pytest.raises(UsageError, match=r"unknown mode 'folow' .*did you mean 'follow'"):
         Housekeeping("folow").check()  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="unknown mode 'x' of housekeeping nodes; "):
         Housekeeping("x").check()  # type: ignore[arg-type]

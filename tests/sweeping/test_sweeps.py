@@ -232,7 +232,7 @@ def test_what_is_missing_is_told(cli: Cli, words: tuple[str, ...], says: str) ->
 
 def test_executors_are_two(grid: Path, tmp_path: Path) -> None:
     known = hetsim.load_grid(grid)
-    with pytest.raises(UsageError, match="no executor 'here' of sweeps"):
+    with pytest.raises(UsageError, match="unknown executor 'here' for sweeps"):
         hetsim.sweep(known, tmp_path / "o", executor="here")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="an address needs the executor 'ray'"):
         hetsim.sweep(known, tmp_path / "o", executor="threads", address="auto")

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catalog.fidelity.points import FidelityPoint, grouped, read_points
+from hetsim.cost.kernels.likeness import Placed
 from hetsim.hardware.catalog import load_kin
 from hetsim.hardware.kernel_figures import HALF_WIDTH
 from hetsim.hardware.kin import KnownNetwork
@@ -92,8 +93,8 @@ def _of_points(points: Sequence[FidelityPoint], way: str, status: str) -> list[R
             point.device, point.device, status, math.log(predicted.within) / HALF_WIDTH
         )
         alone = Alone(
-            point.network, {}, predicted.seconds, point.batch, evidence, point.precision, "",
-            np.array(network.traits),
+            point.network, predicted.seconds, point.batch, evidence, point.precision, "",
+            Placed.of([network]),
         )  # fmt: skip
         found.append(Ran(alone, point.measured_s))
     return found
@@ -132,7 +133,7 @@ def _of_sources(path: Path) -> Iterator[list[Ran]]:
             evidence = Evidence(key[0], key[0], "fitted", ACROSS_SD)
             yield [
                 Ran(
-                    Alone(name, {}, median(sources[one][name]), 1, evidence, key[1], ""),
+                    Alone(name, median(sources[one][name]), 1, evidence, key[1], ""),
                     median(sources[other][name]),
                 )
                 for name in both

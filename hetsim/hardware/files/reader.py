@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,8 +47,25 @@ M = TypeVar("M", bound=BaseModel)
 
 def read_description(model: type[M], path: Path, shown: str) -> tuple[M | None, Broken | None]:
     """Read the file at `path` as a `model`: return it, or the file's errors."""
-    read, wrong = read_file(model, path, shown, catalog=in_catalog(path))
     beside = fitted_beside(path) if model is DeviceModel else None
+    if not path.is_file() or not in_catalog(path):
+        return _described(model, path, shown, beside)
+    stamps = tuple(one.stat().st_mtime_ns for one in (path, beside) if one is not None)
+    return _described_once(model, path, shown, beside, stamps)
+
+
+@lru_cache(maxsize=1 << 9)
+def _described_once(
+    model: type[M], path: Path, shown: str, beside: Path | None, _: tuple[int, ...]
+) -> tuple[M | None, Broken | None]:
+    """A file of the catalog, read again only where it or its fitted figures changed."""
+    return _described(model, path, shown, beside)
+
+
+def _described(
+    model: type[M], path: Path, shown: str, beside: Path | None
+) -> tuple[M | None, Broken | None]:
+    read, wrong = read_file(model, path, shown, catalog=in_catalog(path))
     if beside is None:
         return read, wrong
     name = (Path(shown).parent / beside.relative_to(path.resolve().parent)).as_posix()

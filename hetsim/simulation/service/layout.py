@@ -108,7 +108,7 @@ def _refused(
     name: str, has: int, needed: int, how: str, parts: dict[str, int], *, turns: bool
 ) -> OutOfMemory:
     each = ", ".join(f"{model} {format_bytes(size)}" for model, size in parts.items() if size)
-    hint = "give models separate devices:, fewer instances, or smaller batches"
+    hint = "give models separate devices (devices:), fewer instances, or smaller batches"
     if turns:
         hint += "; with loading: on_demand (--loading) they take turns"
     return OutOfMemory(

@@ -55,7 +55,7 @@ def test_name_with_a_null_byte() -> None:
 
 def test_a_zoo_name_without_its_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    refused("resnet50", "did you mean 'zoo:resnet50'?")
+    refused("resnet50", "no such file", "did you mean 'zoo:resnet50'?")
     with pytest.raises(UsageError, match="did you mean 'resnet50'"):
         load_model("zoo:resnet51")
 

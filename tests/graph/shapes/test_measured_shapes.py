@@ -175,7 +175,7 @@ def test_an_input_is_frozen_and_its_branch_folds(tmp_path: Path) -> None:
     done = hetsim.run(again, {"x": x}, executor="threads")
     np.testing.assert_array_equal(done.outputs["y"], x.reshape(2, 2) @ x.reshape(2, 2))
     assert hetsim.run(again, {"x": x, "sr": np.array(8000)}, executor="threads").bitwise_equal
-    with pytest.raises(RequestError, match="'sr' is frozen, and another value"):
+    with pytest.raises(RequestError, match="'sr' is frozen to another value"):
         hetsim.run(again, {"x": x, "sr": np.array(9000)}, executor="threads")
 
 
@@ -183,8 +183,8 @@ def test_an_input_is_frozen_and_its_branch_folds(tmp_path: Path) -> None:
     ("freeze", "said"),
     [
         ({"srs": 1}, "no input named 'srs' to freeze; did you mean 'sr'"),
-        ({"sr": 1.5}, "no value of int64"),
-        ({"sr": "fast"}, "no value of int64"),
+        ({"sr": 1.5}, "not a value of type int64"),
+        ({"sr": "fast"}, "not a value of type int64"),
         ({"sr": [1, 2]}, "shape"),
     ],
 )
@@ -324,7 +324,7 @@ def test_a_name_for_two_sizes_is_told_and_what_is_told_helps() -> None:
         ({"inputs": {"x": np.ones((2, 3), "f4")}, "dims": {"N": 1}}, UsageError, "bound to 1"),
         ({"dims": {"x[1]": 3}}, UsageError, "no input has a dimension"),
         ({"dims": {"*": 0}}, UsageError, "cannot be 0"),
-        ({"inputs": "nowhere.npz"}, RequestError, "cannot read"),
+        ({"inputs": "nowhere.npz"}, RequestError, "no such file"),
         ({"inputs": __file__}, RequestError, "numpy.savez"),
     ],
 )  # fmt: skip

@@ -296,7 +296,7 @@ def test_what_replicas_that_come_and_go_are_not_played_with(
     deployment = of(fixed, quick(took_s))
     workload = poisson(fixed, 1.0, 4, slos=(Slo(0.9, 1.0),))
     failing = Failing(parse_failures("kill npu at 1s"))
-    with pytest.raises(UsageError, match="autoscaling, and devices that fail"):
+    with pytest.raises(UsageError, match="autoscaling cannot be combined with devices that fail"):
         hetsim.simulate(deployment, replace(workload, failures=failing), platform=platform)
     for verb in (capacity, survive, partial(availability, target=0.9)):
         with pytest.raises(UsageError, match="autoscaled") as error:

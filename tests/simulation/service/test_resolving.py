@@ -149,7 +149,7 @@ def test_what_does_not_fit_together_is_infeasible(folder: Path, platform: hetsim
     for alone in range(2):
         only = hetsim.Workload((workload.streams[alone],), requests=2)
         serve(hetsim.Deployment((served[alone],)), only, small)
-    with pytest.raises(OutOfMemory, match=r"needs .* together and it .*dense_1_512") as e:
+    with pytest.raises(OutOfMemory, match=r"need .* together, but it .*dense_1_512") as e:
         serve(hetsim.Deployment(served), workload, small)
     assert e.value.device == "cpu"
     assert e.value.needed_bytes > e.value.held_bytes == needs + 1_000_000

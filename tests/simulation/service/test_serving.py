@@ -324,7 +324,7 @@ def test_the_warm_up_is_played_and_not_counted(fixed: str, platform: hetsim.Plat
 
 
 def test_a_rate_of_nothing_is_refused(fixed: str, platform: hetsim.Platform) -> None:
-    with pytest.raises(WorkloadError, match="no request comes"):
+    with pytest.raises(WorkloadError, match="the workload has no requests"):
         serve(deployed(fixed), poisson(fixed, 0, 10), platform)
 
 
