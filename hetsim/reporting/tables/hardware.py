@@ -75,7 +75,7 @@ def devices_report(
 
 
 def families_record(families: Sequence[tuple[str, Kin]]) -> Record:
-    """Return what a device file can name: device families, cores and makes of graphics."""
+    """Return device families, cores and makes of graphics as plain data."""
     return {
         "schema": "hetsim-families/1",
         "families": [
