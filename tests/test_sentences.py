@@ -6,8 +6,8 @@ import pytest
 
 from sentences import ROOT, complaints, listed
 
-UNREAD = {"provisioning", "reporting"}
-ROOMS = {path.name.removesuffix(".py") for path in (ROOT / "hetsim").iterdir()} - UNREAD
+UNREAD = ("hetsim/provisioning/", "hetsim/reporting/tables/recommendation.py")
+ROOMS = {path.name.removesuffix(".py") for path in (ROOT / "hetsim").iterdir()}
 
 
 def test_texts_of_every_kind_are_listed() -> None:
@@ -18,4 +18,4 @@ def test_texts_of_every_kind_are_listed() -> None:
 
 @pytest.mark.parametrize("room", sorted(ROOMS))
 def test_no_private_words(room: str) -> None:
-    assert not list(complaints([room]))
+    assert not [one for one in complaints([room]) if not one.startswith(UNREAD)]
