@@ -8,6 +8,7 @@
 # make coverage  what make test runs, and SHARE of the sweep, with the lines and branches they reach
 # make mutants   small mistakes in the core, and which no test notices; PACKAGE, SEED, COUNT, SHARE
 # make check     ruff, mypy --strict, import-linter
+# make wheel     build/wheel: the wheel, installed alone in an empty environment, answers the first question
 # make bench     the benchmarks, as JSON lines
 # make docs      build/site, all of its blocks run; RENEW=1 writes what they print into the pages
 # make constraints  the newest versions of all that is needed, into constraints.txt
@@ -28,7 +29,7 @@ DRAWN = $(shell expr $$(date +%s) / 86400)
 PYTEST = -n 4 --dist loadgroup --durations 20 --hypothesis-seed=$(or $(SEED),$(DRAWN))
 
 .DEFAULT_GOAL := install
-.PHONY: install demo test test-all elsewhere sweep fuzz coverage mutants check bench docs constraints fit fidelity lines format clean
+.PHONY: install demo test test-all elsewhere sweep fuzz coverage mutants check wheel bench docs constraints fit fidelity lines format clean
 
 install: $(STAMP)
 
@@ -85,6 +86,14 @@ check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+wheel: $(STAMP)
+	rm -rf build/wheel
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel .
+	$(PYTHON) -m venv build/wheel/empty
+	build/wheel/empty/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt build/wheel/*.whl
+	cd build/wheel && empty/bin/hetsim zoo:squeezenet --platform rock-5b,jetson-orin-nano,raspberry-pi-5
 
 bench: $(DEV)
 	@for file in benchmarks/*.py; do PYTHONPATH=tools $(BIN)/python $$file || exit 1; done

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
     [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")]
 )
-README = (ROOT / "README.md").read_text()
+HOW_TO = ROOT / "docs" / "how-to"
 
 
 @pytest.mark.parametrize("name", hetsim.__all__)
@@ -81,17 +81,17 @@ def test_documents_name_nothing_that_does_not_exist(path: Path) -> None:
             reduce(named, text.split(".")[1:], hetsim)
 
 
-def table_below(header: str) -> list[str]:
-    """The code words in the first column of README's table with this first row."""
-    rows = README.split(header)[1].splitlines()[2:]
+def table_of(page: str) -> list[str]:
+    """The code words in the first column of the first table of a how-to page."""
+    rows = re.split(r"^\|---.*$", (HOW_TO / page).read_text(), flags=re.M)[1].splitlines()[1:]
     rows = rows[: next(index for index, row in enumerate(rows) if not row.startswith("|"))]
     return [name for row in rows for name in re.findall(r"`([\w-]+)`", row.split("|")[1])]
 
 
-def test_readme_lists_every_method_and_strategy() -> None:
-    assert sorted(table_below("| method | what it is |")) == [m.name for m in hetsim.methods()]
-    listed = sorted(table_below("| strategy | what it is |"))
-    assert listed == [s.name for s in hetsim.strategies() if s.provider == "hetsim"]
+def test_pages_list_every_method_and_strategy() -> None:
+    assert sorted(table_of("partition.md")) == [m.name for m in hetsim.methods()]
+    listed = [s.name for s in hetsim.strategies() if s.provider == "hetsim"]
+    assert sorted(table_of("strategies.md")) == sorted(listed)
 
 
 def test_methods_and_strategies_are_records_of_one_shape() -> None:

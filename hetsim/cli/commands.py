@@ -23,7 +23,7 @@ GROUPS: Mapping[str, str] = {
     "Planning": "*strategy *objective *target *target-rate *priority affinity set placements",
     "Load": "*workload *rate *slo *batching *requests *concurrency duration think arrivals "
     "interval deployment instances routing speedup demand within",
-    "Cost model": "cost profile pessimistic contention samples seed",
+    "Cost model": "cost profile measured pessimistic contention samples seed",
     "Failures": "*survive availability available inject mtbf mttr",
     "Memory and power": "sustained loading",
     "Money": "price tariff depreciation",

@@ -1,4 +1,4 @@
-"""What a shell's completion of ``hetsim`` offers: names of the catalog, of strategies, of models.
+"""Shell completion of ``hetsim``: names of the catalog, of strategies and of models.
 
 The shell asks by environment variables, as click's scripts do; what bash gives is the line itself,
 as bash takes a colon and an equals sign for the end of a word (``zoo:resnet50``).
@@ -53,7 +53,7 @@ class Completing(ShellComplete):
     """Completion by the names that parameters take."""
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[Any]]:
-        """Return what may stand in the place of `incomplete` behind the words `args`."""
+        """Return the completions of `incomplete` after the words `args`."""
         context = _resolve_context(self.cli, self.ctx_args, self.prog_name, args)
         asked, incomplete = _resolve_incomplete(context, args, incomplete)
         if isinstance(asked, click.Parameter):
@@ -104,7 +104,7 @@ SHELLS: Mapping[str, type[Completing]] = {"bash": Bash, "zsh": Zsh, "fish": Fish
 
 
 def script(app: click.Command, shell: str) -> str:
-    """Return what `shell` reads to complete the words of ``hetsim``."""
+    """Return the script by which `shell` completes the words of ``hetsim``."""
     return SHELLS[shell](app, {}, "hetsim", COMPLETION).source()
 
 
@@ -248,6 +248,7 @@ NAMES: Mapping[str, Names] = {
     "execute": _executed,
     "runtime": _runtimes,
     "profiles": _keyed,
+    "measured": _keyed,
     "mtbf": _keyed,
     "mttr": _keyed,
     "available": _keyed,

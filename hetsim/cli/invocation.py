@@ -31,7 +31,7 @@ PATIENCE_S = 2.0
 
 @dataclass(slots=True)
 class Going:
-    """What is known of some work that is under way.
+    """Progress of a piece of work.
 
     Attributes
     ----------
@@ -169,6 +169,8 @@ class Invocation:
         Where nodes shall run; "model": as the model's nodes note.
     profiles : mapping of str to str
         Paths of profiles that prices are from, by device.
+    measured : mapping of str to tuple of str
+        Latencies of networks that the user measured, by device.
     cost : str or None
         Name of the cost model; None: the default one.
     pessimistic : bool
@@ -202,6 +204,7 @@ class Invocation:
     settings: tuple[str, ...] = ()
     affinity: Affinity | Literal["model"] | None = None
     profiles: Mapping[str, str] = field(default_factory=dict)
+    measured: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cost: str | None = None
     pessimistic: bool = False
     noted: set[str] = field(default_factory=set)

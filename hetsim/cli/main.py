@@ -234,7 +234,7 @@ class App(LazyGroup):
         return code if isinstance(code, int) else 0
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb; a reader that closed the pipe early is no fault."""
+        """Run the verb; a pipe that its reader closed early is not an error."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:

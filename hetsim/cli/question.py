@@ -74,6 +74,7 @@ def read_problem(source: str) -> Problem:
     from hetsim.cost import DEFAULT_COST
     from hetsim.cost.registry import cost_model
     from hetsim.hardware.variants import platform_executing
+    from hetsim.problem.measured import doubts
     from hetsim.problem.problem import Problem
 
     invocation = current()
@@ -84,7 +85,7 @@ def read_problem(source: str) -> Problem:
     cost_model(cost)
     model = read_model(source)
     with invocation.progress(f"pricing {model.name} on {hardware.name}"):
-        return Problem.of(
+        problem = Problem.of(
             model,
             hardware,
             contention=invocation.contention or "fifo",
@@ -92,7 +93,11 @@ def read_problem(source: str) -> Problem:
             execute=invocation.execute,
             cost=cost,
             pessimistic=invocation.pessimistic,
+            measured=invocation.measured,
         )
+    for text in doubts(problem.measured):
+        invocation.note(text)
+    return problem
 
 
 def read_plan(
@@ -132,6 +137,7 @@ def read_plan(
                 "--set": invocation.settings,
                 "--affinity": invocation.affinity,
                 "--profile": invocation.profiles,
+                "--measured": invocation.measured,
                 "--cost": invocation.cost,
             }
         )

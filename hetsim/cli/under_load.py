@@ -272,6 +272,7 @@ def settings() -> Asked:
         execute=invocation.execute,
         pessimistic=invocation.pessimistic,
         profiles=invocation.profiles,
+        measured=invocation.measured,
         objective=invocation.objective,
     )
 
@@ -294,6 +295,7 @@ def with_options(asked: Asked, deployments: Sequence[Deployment]) -> Asked:
 
 def _of_plan(load: Load, saved: Plan) -> tuple[Load, Platform, Asked]:
     """Model, platform and settings of a saved plan."""
+    from hetsim.problem.repriced import given_here
     from hetsim.simulation.service.resolution import Asked
 
     problem = saved.problem
@@ -314,6 +316,7 @@ def _of_plan(load: Load, saved: Plan) -> tuple[Load, Platform, Asked]:
         cost=problem.cost,
         pessimistic=problem.pessimistic,
         profiles={device: share.profile.source for device, share in problem.profiles.items()},
+        measured=given_here(problem),
         observed=model.observed if load.batching is None else None,
     )
     return replace(load, source=model.source, plan=load.source, dims=model.dims), platform, asked

@@ -15,6 +15,7 @@ from hetsim.hardware.price import DeviceAvailability, Price
 if TYPE_CHECKING:
     from hetsim.graph.patterns.pattern import Pattern
     from hetsim.graph.patterns.terms import AttributeValue
+    from hetsim.hardware.measurement import Measurement
 
 OP_CLASSES = (
     "conv", "matmul", "attention", "normalization", "pooling", "reduction", "elementwise",
@@ -179,6 +180,8 @@ class DeviceSpec:
         What it costs alone; None where nothing says it.
     availability : DeviceAvailability or None
         Which share of its time it is up; None where nothing says it.
+    measurements : tuple of Measurement
+        Latencies of networks that the author of its file measured on it.
     """
 
     name: str
@@ -209,6 +212,7 @@ class DeviceSpec:
     runtimes: Mapping[str, Mapping[str, KernelFigures]] = field(default_factory=dict)
     price: Price | None = None
     availability: DeviceAvailability | None = None
+    measurements: tuple[Measurement, ...] = ()
 
     def __repr__(self) -> str:
         peaks = (f"{dtype} {format_flops(peak)}/s" for dtype, peak in self.flops_per_s.items())
@@ -293,12 +297,15 @@ class Supposed:
         As ``hetsim.what_if`` took them.
     devices, links : frozenset of str
         Those of which a figure is supposed.
+    read : Platform or None
+        The platform before the changes.
     """
 
     changes: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     devices: frozenset[str] = frozenset()
     links: frozenset[str] = frozenset()
+    read: Platform | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return "; ".join((*self.changes, *(f"without {name}" for name in self.without)))

@@ -261,7 +261,7 @@ def _changed(platform: Platform, text: str) -> Platform:
                 for name, spec in platform.devices.items()
             }
             made = replace(platform, devices=devices)
-    before = platform.supposed or Supposed()
+    before = platform.supposed or Supposed(read=platform)
     after = replace(
         before,
         changes=(*before.changes, " ".join(text.split())),
@@ -286,7 +286,7 @@ def _without(platform: Platform, text: str) -> Platform:
                 f"the host '{made.host}' would have no link to {', '.join(lost)}",
                 hint=f"remove what cannot be reached as well ({also})",
             )
-    before = platform.supposed or Supposed()
+    before = platform.supposed or Supposed(read=platform)
     after = replace(before, without=(*before.without, " ".join(text.split())))
     return replace(made, supposed=after)
 

@@ -30,20 +30,32 @@ from hetsim.graph.work import graph_work, op_key
 from hetsim.graph.work.rule import Work
 from hetsim.hardware.kernel_figures import WHAT_IF, KernelFigures, as_sure, weakest
 from hetsim.hardware.kin import Likely
+from hetsim.hardware.measurement import Measurement
 from hetsim.hardware.routes import REFERENCE_BYTES, build_routes
 from hetsim.hardware.spec import FLOATS, DeviceSpec, Link, Platform, Route, Supposed, standing_for
-from hetsim.hardware.variants import INT8, executed, platform_executing
+from hetsim.hardware.variants import INT8, executed, executing, platform_executing
+from hetsim.problem.measured import (
+    Alone,
+    Asked,
+    known_on,
+    measured_on,
+    place_on,
+    read_measured,
+)
 from hetsim.problem.parts import (
     GRAPH_INPUT,
+    PROFILED_SD,
     Constant,
     Contention,
     Evidence,
     FusedKernel,
     Given,
     Held,
+    Measured,
     Staging,
     Value,
     check_contention,
+    shared_out,
 )
 
 
@@ -135,9 +147,6 @@ Measured by ``hetsim devices calibrate`` on a quiet machine (AMD EPYC, one threa
 time - 1, was on average 0.24 of the mean squared logarithm of the wholes' errors. On a busy machine
 parts were off by 1.35 times as much as wholes, which is 0.27.
 """
-
-PROFILED_SD = 0.05
-"""Of times that a profile of the model gave: what they differ by from one run to another."""
 
 TIMES_BY = ("flops_per_s", "bytes_per_s", "launch_s", "dispatch_s", "efficiency",
             "memory_efficiency")  # fmt: skip
@@ -275,9 +284,11 @@ def price(
     contention: Contention = "fifo",
     profiles: Mapping[str, str | os.PathLike[str]] | None = None,
     execute: Mapping[str, str] | None = None,
+    measured: Asked | None = None,
 ) -> Given:
     """Build the problem of running `model` on `platform`; see ``Problem.of``. O((V + E) P)."""
     graph = model.graph
+    as_read = platform if platform.supposed is None else platform.supposed.read or platform
     platform = platform_as_asked(model, platform, execute or {})
     try:
         works, values = graph_work(graph), values_of(graph)
@@ -289,7 +300,7 @@ def price(
     seconds = np.full((len(graph.nodes), len(names)), np.inf)
     least = np.full_like(seconds, np.inf)
     fused: list[FusedKernel] = []
-    measured: dict[str, MeasuredShare] = {}
+    shares: dict[str, MeasuredShare] = {}
     of_device = read_profiles(profiles or {}, platform)
     supposed = platform.supposed or Supposed()
     _check_supposed(of_device, supposed)
@@ -317,8 +328,29 @@ def price(
                 profile, model, device.spec.kind, seconds[:, p], least[:, p], kernels
             )
             seconds[:, p], least[:, p], kernels = found.seconds, found.least, found.fused
-            measured[names[p]] = found.share
+            shares[names[p]] = found.share
         fused += [FusedKernel(p, k.nodes, k.seconds, k.pattern) for k in kernels]
+    evidence = [
+        device_evidence(name, spec, found, batch, shares.get(name), said)
+        for (name, spec), found, said in zip(platform.devices.items(), figures, likely, strict=True)
+    ]
+    dispatch_s = [
+        spec.dispatch_s if found is None else found.dispatch_s
+        for spec, found in zip(platform.devices.values(), figures, strict=True)
+    ]
+    here: dict[str, Measured] = {}
+    for name, each in read_measured(measured or {}, platform, of_device).items():
+        p = names.index(name)
+        here[name], evidence[p] = _posterior(
+            model, as_read.devices[name], platform.devices[name], evidence[p], each, by,
+            figures[p], batch, name,
+        )  # fmt: skip
+        factor = here[name].factor
+        seconds[:, p] *= factor
+        least[:, p] *= factor
+        dispatch_s[p] *= factor
+        borders[p] = (borders[p][0] * factor, borders[p][1] * factor)
+        fused = [replace(k, seconds=k.seconds * factor) if k.device == p else k for k in fused]
     link_names, routes = build_routes(platform)
     specs = tuple(platform.devices.values())
     return Given(
@@ -328,10 +360,7 @@ def price(
         values=values,
         constants=constants,
         routes=routes,
-        dispatch_s=tuple(
-            spec.dispatch_s if found is None else found.dispatch_s
-            for spec, found in zip(specs, figures, strict=True)
-        ),
+        dispatch_s=tuple(dispatch_s),
         streams=tuple(spec.streams for spec in specs),
         host=names.index(platform.host),
         contention=check_contention(contention),
@@ -355,15 +384,14 @@ def price(
         unpriced={
             node.id: works[node.id].why
             for node in graph.nodes
-            if not works[node.id].rule
-            and not _measured_everywhere(node.id, seconds, names, measured)
+            if not works[node.id].rule and not _measured_everywhere(node.id, seconds, names, shares)
         },
         unsized={
             node.id: works[node.id].unsized
             for node in graph.nodes
             if works[node.id].unsized
             and any(
-                found is not None and np.isfinite(seconds[node.id, p]) and name not in measured
+                found is not None and np.isfinite(seconds[node.id, p]) and name not in shares
                 for p, (name, found) in enumerate(zip(names, figures, strict=True))
             )
         },
@@ -374,16 +402,9 @@ def price(
         cost=cost,
         model=model,
         platform=platform,
-        profiles=measured,
-        evidence=tuple(
-            supposing(
-                device_evidence(name, spec, found, batch, measured.get(name), said),
-                supposed.devices,
-            )
-            for (name, spec), found, said in zip(
-                platform.devices.items(), figures, likely, strict=True
-            )
-        ),
+        profiles=shares,
+        measured=here,
+        evidence=tuple(supposing(one, supposed.devices) for one in evidence),
         link_evidence=tuple(
             supposing(link_evidence(link), supposed.links) for link in platform.links
         ),
@@ -440,6 +461,72 @@ def _on_device(
             least[kernel.nodes[-1]] += more_s
     how = held_as(device.spec, graph, support, values)
     return _OnDevice(support, chosen, said, how, prices.borders(graph), seconds, least, kernels)
+
+
+def _posterior(
+    model: Model,
+    read: DeviceSpec,
+    asked: DeviceSpec,
+    evidence: Evidence,
+    measurements: Sequence[Measurement],
+    by: CostModel,
+    figures: KernelFigures | None,
+    batch: int,
+    name: str,
+) -> tuple[Measured, Evidence]:
+    """Factor and evidence of a model on a device with measurements of networks on it.
+
+    `read` is the device without changes that are supposed: the networks ran on that one. `asked`
+    is the device as the model is executed on it. O((V + E) measurements).
+    """
+
+    def alone(network: Model, precision: str) -> Alone:
+        executes = precision or asked.executes or ""
+        if executes == INT8 and is_quantized(network.graph):
+            executes = ""
+        where = f"device '{name}'"
+        return _alone(network, executing(read, executes, where) if executes else read, name, by)
+
+    known = [known_on(one, model, alone, name) for one in measurements]
+    own = Alone(
+        model.sha256, 0.0, batch, evidence, _computed_in(asked, figures),
+        asked.executes or "", place_on(model, figures, batch),
+    )  # fmt: skip
+    return measured_on(own, known, measurements)
+
+
+def _computed_in(spec: DeviceSpec, figures: KernelFigures | None) -> str:
+    """Precision that a device's times are of."""
+    return (spec.executes or "") if figures is None else figures.precision
+
+
+def _alone(model: Model, spec: DeviceSpec, name: str, by: CostModel) -> Alone:
+    """Price a whole network on one device, with its inputs and outputs there.
+
+    Raises UsageError with the op types that the device cannot run.
+    """
+    graph, batch = model.graph, batch_of(model.graph)
+    works, values = graph_work(graph), values_of(graph)
+    platform = Platform(name, {name: spec}, (), name, "", "")
+    device = platform_devices(platform, model.extensions)[name]
+    found = _on_device(graph, device, works, (*values, *constants_of(graph)), by, batch)
+    seconds = found.seconds.copy()
+    for kernel in found.fused:
+        nodes = [*kernel.nodes]
+        seconds[nodes] = shared_out(kernel.seconds, seconds[nodes])
+    lacking = sorted({op_key(graph.nodes[v]) for v in np.flatnonzero(~np.isfinite(seconds))})
+    if lacking:
+        raise UsageError(
+            f"the device cannot run {model.name} alone: not {', '.join(lacking[:5])}",
+            hint="measure a network that runs on the device as a whole",
+        )
+    dispatch_s = spec.dispatch_s if found.figures is None else found.figures.dispatch_s
+    evidence = device_evidence(name, spec, found.figures, batch, None, found.likely)
+    return Alone(
+        model.sha256, float(seconds.sum()) + dispatch_s, batch, evidence,
+        _computed_in(spec, found.figures), spec.executes or "",
+        place_on(model, found.figures, batch),
+    )  # fmt: skip
 
 
 def _check_supposed(measured: Mapping[str, Profile], supposed: Supposed) -> None:

@@ -214,8 +214,41 @@ class ValueArrays:
         )
 
 
+PROFILED_SD = 0.05
+"""Of times that were measured: what they differ by from one run to another."""
+
 Z80 = 1.2815515655446004
 """Standard deviations to either end of an interval that holds 80 % of a normal distribution."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Measurements of networks by the user on a device, and the factor that they give the model.
+
+    Attributes
+    ----------
+    measurements : tuple of Measurement
+    sha256 : tuple of str
+        Of each network's file.
+    predicted_s : tuple of float
+        Of each network, without the measurements.
+    factor : float
+        On the predicted times of the model in question.
+    left_out : tuple of float
+        Of each measurement: measured over predicted, where the others give the factor; empty where
+        there is but one.
+    """
+
+    measurements: tuple[Measurement, ...]
+    sha256: tuple[str, ...]
+    predicted_s: tuple[float, ...]
+    factor: float
+    left_out: tuple[float, ...]
+
+    @property
+    def networks(self) -> int:
+        """Number of networks that were measured."""
+        return len(set(self.sha256))
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,10 +285,13 @@ class Evidence:
         What its kin say of this model: the factor that is in the prices.
     by_kernel : float
         Share of the variance that kernels have each for itself, from 0 to 1: what a part of the
-        model is off by beyond the whole, see ``hetsim.analysis.sureness``. 0: a part is as sure.
+        model is off by beyond the whole, see ``hetsim.analysis.sureness``. 0: a part is as sure;
+        above 1 where the whole was measured.
     before : str
         The status of the figures before some were supposed, see ``hetsim.what_if``; empty: none
         is. Times are taken to be off by as much as they were.
+    measured_here : Measured or None
+        What the user measured on the device: its factor is in the prices.
     """
 
     name: str
@@ -271,6 +307,7 @@ class Evidence:
     likely: Likely | None = None
     by_kernel: float = 0.0
     before: str = ""
+    measured_here: Measured | None = None
 
     @property
     def own(self) -> float:
@@ -341,6 +378,7 @@ def uncertainty_of(
 if TYPE_CHECKING:
     from hetsim.cost.profiles.prices import MeasuredShare
     from hetsim.graph.model import Model
+    from hetsim.hardware.measurement import Measurement
     from hetsim.hardware.spec import Platform
 
 
@@ -395,6 +433,8 @@ class Given:
         counts on `seconds`.
     profiles : mapping of str to MeasuredShare
         By device that has one: the profile that prices of it are from, and how far.
+    measured : mapping of str to Measured
+        By device that has some: the user's measurements of networks, whose factor is in the prices.
     evidence, link_evidence : tuple of Evidence
         By device, and by link of the platform: what their figures rest on, and how far times may
         be off. Empty for instances given as arrays, which are taken as exact.
@@ -435,6 +475,7 @@ class Given:
     unsized: Mapping[int, str] = field(default_factory=dict, repr=False)
     least_s: Mapping[int, tuple[float, ...]] = field(default_factory=dict, repr=False)
     profiles: Mapping[str, MeasuredShare] = field(default_factory=dict, repr=False)
+    measured: Mapping[str, Measured] = field(default_factory=dict, repr=False)
     evidence: tuple[Evidence, ...] = field(default=(), repr=False)
     link_evidence: tuple[Evidence, ...] = field(default=(), repr=False)
     pessimistic: bool = False

@@ -20,7 +20,7 @@ from hetsim.errors import PlanError, nearest
 from hetsim.graph.shapes.observed import array_record, observed_record
 from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
-from hetsim.problem.record import supposed_record
+from hetsim.problem.record import given_record, supposed_record
 from hetsim.problem.validator import check
 
 SCHEMA = "hetsim-plan/1"
@@ -259,6 +259,8 @@ class Plan(Result):
                 }
                 for device, share in problem.profiles.items()
             }
+        if problem.measured:
+            record["measured"] = given_record(problem.measured)
         if problem.executed:
             record["execute"] = problem.executed
         if problem.cost:

@@ -36,6 +36,7 @@ from hetsim.problem.parts import (
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import Platform
+    from hetsim.problem.measured import Asked
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -313,6 +314,7 @@ class Problem(Given):
         profiles=checks.mapping(checks.text, checks.path),
         execute=checks.mapping(checks.text, checks.text),
         pessimistic=checks.flag,
+        measured=checks.mapping(checks.text),
     )
     def of(
         model: Model,
@@ -323,6 +325,7 @@ class Problem(Given):
         profiles: Mapping[str, str | os.PathLike[str]] | None = None,
         execute: Mapping[str, str] | None = None,
         pessimistic: bool = False,
+        measured: Asked | None = None,
     ) -> Problem:
         """Build the problem of running `model` on `platform`.
 
@@ -348,13 +351,21 @@ class Problem(Given):
             Whether to ask with every device and link at the bad end of its 80 % interval, see
             ``at_bad_end``.
 
+        measured : mapping of str to measurements, optional
+            By device: latencies of networks that you measured on it, as
+            ``"resnet50.onnx:4.1ms:int8"``, a file of them (``"latencies.csv"``), or the output of
+            a tool for a model (``"resnet50.onnx:trtexec.txt"``), one or a sequence; see
+            ``hetsim.cost.profiles.latencies``. They move the device's times and narrow their
+            intervals; those of a device's own file count, too. What they gave is in ``measured``
+            of the problem.
+
         Raises
         ------
         UnboundDimension
             Where a cost needs a dimension that is not bound.
         UsageError
-            Where the cost model is unknown, a device with a profile or of `execute`, or its
-            precision there.
+            Where the cost model is unknown, a device with a profile or measurements or of
+            `execute`, or its precision there; where a device cannot run a measured network alone.
         InvalidInput
             Where a profile cannot be read, or is of another model or other shapes; where
             `execute` asks for int8 and the model is quantized itself.
@@ -362,7 +373,13 @@ class Problem(Given):
         from hetsim.problem.of_model import price
 
         given = price(
-            model, platform, cost=cost, contention=contention, profiles=profiles, execute=execute
+            model,
+            platform,
+            cost=cost,
+            contention=contention,
+            profiles=profiles,
+            execute=execute,
+            measured=measured,
         )
         problem = Problem(**vars(given))
         return problem.at_bad_end() if pessimistic else problem

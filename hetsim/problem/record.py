@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from hetsim.core.text import Record
 from hetsim.hardware.kernel_figures import WHAT_IF, weakest
-from hetsim.problem.parts import Z80, Evidence
+from hetsim.hardware.measurement import Measurement
+from hetsim.problem.parts import Z80, Evidence, Measured
 from hetsim.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def problem_record(problem: Problem) -> Record:
         "unpriced": unpriced_record(problem),
         "unsized": _by_name(problem, problem.unsized),
         "profiles": measured_record(problem),
+        **({"measured": given_record(problem.measured)} if problem.measured else {}),
         "figures": None
         if platform is None
         else figures_record(
@@ -123,6 +125,7 @@ def evidence_record(one: Evidence) -> Record:
         "common_sd": one.common,
         "within_80": exp(Z80 * one.sd),
         "measured_share": one.measured,
+        **({} if one.measured_here is None else {"measured_here": here_record(one.measured_here)}),
         "likely": None
         if one.likely is None
         else {
@@ -134,6 +137,48 @@ def evidence_record(one: Evidence) -> Record:
         },
         "error": None if one.error is None else asdict(one.error),
     }
+
+
+def here_record(here: Measured) -> Record:
+    """Return the factor and errors of the user's measurements on a device."""
+    return {
+        "networks": here.networks,
+        "factor": here.factor,
+        "measured_over_predicted": [
+            one.seconds / predicted_s
+            for one, predicted_s in zip(here.measurements, here.predicted_s, strict=True)
+        ],
+        "left_out": list(here.left_out),
+    }
+
+
+def given_record(measured: Mapping[str, Measured]) -> dict[str, list[Record]]:
+    """Return the measurements by device, each with the digest of its network."""
+    return {
+        device: [
+            {**asdict(one), "sha256": sha256}
+            for one, sha256 in zip(here.measurements, here.sha256, strict=True)
+        ]
+        for device, here in measured.items()
+    }
+
+
+def read_given(stated: object) -> dict[str, list[tuple[Measurement, str]]]:
+    """Read what ``given_record`` gave: measurements by device, with digests.
+
+    Raises AttributeError, KeyError, TypeError, ValueError or UsageError for another record.
+    """
+    if not isinstance(stated, dict):
+        raise TypeError(stated)
+    kinds = {"seconds": float, "batch": int, "threads": int, "in_device_file": bool}
+    found: dict[str, list[tuple[Measurement, str]]] = {}
+    for device, entries in stated.items():
+        for entry in entries:
+            fields = {key: value for key, value in entry.items() if key != "sha256"}
+            if any(type(value) is not kinds.get(key, str) for key, value in fields.items()):
+                raise TypeError(entry)
+            found.setdefault(device, []).append((Measurement(**fields), str(entry["sha256"])))
+    return found
 
 
 def measured_record(problem: Problem) -> dict[str, Record]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hetsim.device.support.quantized import fitted_in_int8, integer_node
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.work import graph_work
+from hetsim.hardware.measurement import Measurement
 from hetsim.hardware.spec import FLOATS, DeviceSpec, Platform
 from hetsim.hardware.variants import INT8, at_bandwidth
 from hetsim.problem.of_model import price
@@ -39,7 +40,17 @@ def repriced(
             **(execute or {}),
         },
         pessimistic=problem.pessimistic,
+        measured={n: each for n, each in given_here(problem).items() if n in platform.devices},
     )
+
+
+def given_here(problem: Problem) -> dict[str, tuple[Measurement, ...]]:
+    """Return the measurements by device that the caller gave, without those of device files."""
+    found = {
+        name: tuple(one for one in here.measurements if not one.in_device_file)
+        for name, here in problem.measured.items()
+    }
+    return {name: each for name, each in found.items() if each}
 
 
 SLOWEST = 20.0

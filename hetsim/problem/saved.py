@@ -21,6 +21,7 @@ from hetsim.hardware.what_if import what_if
 from hetsim.problem.parts import check_contention
 from hetsim.problem.plan import Plan, parse
 from hetsim.problem.problem import Problem
+from hetsim.problem.record import read_given
 
 
 @checks.takes(
@@ -166,6 +167,10 @@ def _problem(
         raise _broken("cost", where)
     model = stated_model(record["model"], where, extensions)
     profiles = _checked_profiles(record.get("profiles", {}), where)
+    try:
+        given = read_given(record.get("measured", {}))
+    except (AttributeError, KeyError, TypeError, ValueError, UsageError):
+        raise _broken("measured", where) from None
     pessimistic = record.get("pessimistic", False)
     if not isinstance(pessimistic, bool):
         raise _broken("pessimistic", where)
@@ -178,7 +183,19 @@ def _problem(
             execute=execute,
             cost=cost,
             pessimistic=pessimistic,
+            measured={
+                device: [one for one, _ in each if not one.in_device_file]
+                for device, each in given.items()
+            },
         )
+    for device, each in given.items():
+        known = problem.measured[device].sha256 if device in problem.measured else ()
+        if known != tuple(sha256 for _, sha256 in each):
+            raise PlanError(
+                f"the measured networks of {device} changed since the plan was made",
+                where=where,
+                hint="plan again",
+            )
     for device, entry in profiles.items():
         own = problem.devices[problem.device_index(device)]
         is_now = problem.profiles[own].profile.sha256

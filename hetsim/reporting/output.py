@@ -95,7 +95,7 @@ def check_file(path: Path, *, force: bool, option: str = "--trace") -> None:
     if path.is_dir():
         raise UsageError("it is a folder", where=where, hint="name a file")
     if path.exists() and not path.is_file():
-        raise UsageError("not a regular file", where=where, hint="name a file")
+        raise UsageError("it is not a regular file", where=where, hint="name a file")
     if (path.exists() or path.is_symlink()) and not force:
         raise UsageError(
             "it exists", where=where, hint="name another file, or give --force to replace it"
@@ -152,7 +152,7 @@ def manifest_json(
     run, such as wall-clock seconds; `others` are the problems of further models on the platform,
     `files` what else was read, by what it is.
     """
-    from hetsim.problem.record import supposed_record
+    from hetsim.problem.record import given_record, supposed_record
 
     platform = problem.platform
     record: dict[str, Any] = {
@@ -173,6 +173,7 @@ def manifest_json(
             device: {"source": share.profile.source, "sha256": share.profile.sha256}
             for device, share in problem.profiles.items()
         },
+        **({"measured_on": given_record(problem.measured)} if problem.measured else {}),
         **({"files": {what: _file(path) for what, path in files.items()}} if files else {}),
         "problem": {"name": problem.name, "fingerprint": problem.fingerprint},
         "versions": {

@@ -298,7 +298,7 @@ def _view(found: object) -> View:
 
 
 def pictures(found: object) -> Record:
-    """Return what a result's page draws and its record does not hold."""
+    """Return the data of a result's pictures that its record does not hold."""
     return _view(found).pictures(found)
 
 
@@ -340,7 +340,7 @@ def report(found: object, path: str | os.PathLike[str], *, force: bool = False) 
 
 
 def html(found: object) -> str:
-    """Return what the terminal shows of a result as HTML, all texts escaped."""
+    """Return the terminal's answer as HTML, all texts escaped."""
     return "\n".join(map(_html, parts(_view(found).printed(found))))
 
 

@@ -112,7 +112,7 @@ def service_trace(service: Service, simulated: Service | None = None) -> Record:
         "otherData": {
             "clock": "virtual" if simulated is None else "wall and virtual",
             "requests": service.requests,
-            "requests drawn": kept.outcomes.requests,
+            "requests shown": kept.outcomes.requests,
             "duration_s": service.duration_s,
         },
     }

@@ -206,7 +206,7 @@ class Served:
         count = sum(entry.count for entry in self.instances)
         if scaling.max_replicas > count:
             raise WorkloadError(
-                f"autoscaling has max_replicas {scaling.max_replicas}, but instances count {count}",
+                f"autoscaling has max_replicas {scaling.max_replicas}, but {count} instances",
                 hint=f"use instances: [{{count: {scaling.max_replicas}}}], on the devices on "
                 "which replicas may start, in that order",
             )

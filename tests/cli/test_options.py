@@ -36,7 +36,7 @@ from hetsim.core.units import parse_per_s, parse_seconds
         ("--requests", "0", "x>=1"),
         ("--requests", "two", "two"),
         ("--interval", "5", "'5' has no unit; write e.g. 5s"),
-        ("--interval", "-1s", "is no duration"),
+        ("--interval", "-1s", "is not a duration"),
         ("--interval", "nan", "nan"),
     ],
 )
@@ -227,7 +227,7 @@ def test_rates_are_read_with_or_without_their_unit(number: int) -> None:
     ("option", "value", "says"),
     [
         ("--target", "7", "'7' has no unit; write e.g. 7s, 7ms, 7min"),
-        ("--target", "soon", "'soon' is no duration; write e.g. 10s"),
+        ("--target", "soon", "'soon' is not a duration; write e.g. 10s"),
         ("--target", "0", "'0' is not above 0"),
     ],
 )

@@ -1,76 +1,128 @@
-"""What README.md shows is what the commands print."""
+"""README and the how-to pages: the commands they name work, and README shows what they print."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
+import click
 import numpy as np
 import onnx
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
-from certificate_parts import certified
 from hetsim import load_affinity, load_platform
+from hetsim.cli.invocation import Invocation
 from hetsim.cli.main import main
-from hetsim.cost.calibration import calibrate
 from onnx_builders import make_model, op, value
-from sweeps import WHOLE
+from page_blocks import blocks_of
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-COMMANDS = re.findall(r"^(hetsim [^#\n]*?)\s*(?:#.*)?$", README, re.MULTILINE)
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+SHOWN = re.findall(r"^```console\n\$ (hetsim [^\n]*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
-Call = Callable[[str], str]
+def commands_of(page: Path) -> list[str]:
+    """Commands that a page names and does not run: in fences ``text``, and in code of sentences."""
+    text = page.read_text()
+    fences = "\n".join(block.text for block in blocks_of(text) if block.language == "text")
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    inline = [
+        code
+        for code in re.findall(r"`(hetsim [^`]+)`", prose)
+        if not re.search(r"\.\.\.|[A-Z]{4}", code)
+    ]
+    return [*re.findall(r"^(hetsim .*)$", fences, re.MULTILINE), *inline]
 
 
-@pytest.fixture
-def hetsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Give a command to the command line, in a folder of its own, and return what it prints."""
-    monkeypatch.chdir(tmp_path)
+COMMANDS = sorted({command for page in PAGES for command in commands_of(page)})
+NEEDS = ("--address", "calibrate cpu", "cluster", "my-cpu", "detector", "library", "--inject")
+"""What a command needs that is not on every machine, or takes minutes: these are parsed alone."""
+
+
+def invoke(command: str) -> Result:
+    program, *words = shlex.split(command, comments=True)
+    assert program == "hetsim"
+    return CliRunner().invoke(main, words)
+
+
+def test_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 150
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command for command, _ in SHOWN])
+def test_readme_shows_what_is_printed(
+    command: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-
-    def call(command: str) -> str:
-        program, *words = shlex.split(command)
-        assert program == "hetsim"
-        done = CliRunner().invoke(main, words, catch_exceptions=False)
-        assert done.exit_code == 0, done.stderr
-        return done.stdout
-
-    return call
+    printed = invoke(command).stdout
+    head, cut, _ = shown.partition("...\n")
+    assert printed == shown if not cut else printed.startswith(head)
 
 
-def test_the_table_is_the_one_that_is_printed(hetsim: Call) -> None:
-    shown = next(block for block in README.split("```")[1::2] if "lower bound" in block)
-    *report, blank, wall, verdict = shown.strip("\n").splitlines()
-    printed = hetsim("hetsim compare zoo:inception_v1 --platform rock-5b").splitlines()
-    assert report == printed
-    assert (blank, verdict) == ("", "outputs bitwise equal to the whole model: yes")
-    assert re.fullmatch(r"auto on ray: .* by the wall clock of this machine", wall)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_a_page_is_accepted(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verb is there, and takes each option."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "detector.onnx").touch()
+    words = shlex.split(command, comments=True)[1:]
+    with click.Context(main, info_name="hetsim", obj=Invocation(("hetsim", *words))) as ctx:
+        verb: click.Command = main
+        while isinstance(verb, click.Group) and words and words != ["--help"]:
+            _, found, words = verb.resolve_command(ctx, words)
+            assert found is not None, command
+            verb = found
+        verb.make_parser(click.Context(verb)).parse_args(list(words))
 
 
-def test_the_verdict_for_throughput_is_the_one_that_is_printed(hetsim: Call) -> None:
-    section = README[README.index("## Copies of the model") :]
-    shown = section.split("```")[1].strip("\n")
-    (command,) = re.findall("`(hetsim compare [^`]+)` says", section)
-    assert hetsim(command).startswith(shown + "\n\n")
+@pytest.mark.slow
+def test_readme_s_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = [block.text for block in blocks_of(README) if block.language == "python"]
+    names: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert capsys.readouterr().out.endswith(" ms\nTrue\n")
 
 
 def test_commands_are_found() -> None:
-    assert len(COMMANDS) >= 6
+    assert len(COMMANDS) >= 20
+    assert len(SHOWN) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    "command", [command for command in COMMANDS if not any(word in command for word in NEEDS)]
+)
+def test_a_command_of_a_page_works(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(users_model(), tmp_path / "model.onnx")
+    for page in PAGES:
+        for block in blocks_of(page.read_text()):
+            if block.file in ("affinity.yaml", "workload.yaml", "deployment.yaml"):
+                (tmp_path / block.file).write_text(block.text)
+    (tmp_path / "npu.json").write_text(json.dumps([{"count": 9}, _layer("conv1 + relu1")]))
+    (tmp_path / "ort.json").write_text(json.dumps([_event("/head/MatMul")]))
+    done = invoke(command)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout
 
 
 def users_model() -> onnx.ModelProto:
-    """What README calls ``model.onnx``: a dim ``batch``, and the nodes of its affinity file."""
+    """What the pages call ``model.onnx``: the nodes that ``affinity.yaml`` names."""
     weights = {"w": np.ones((4, 3, 3, 3)), "v": np.ones((4, 5)), "s": np.ones(5), "b": np.zeros(5)}
     return make_model(
         [
             op("Conv", "x w", "c", "conv1"),
-            op("Relu", "c", "r", "relu1"),
+            op("Relu", "c", "r", "conv2"),
             op("GlobalAveragePool", "r", "g", "pool"),
             op("Flatten", "g", "f", "flatten"),
             op("MatMul", "f v", "m", "/head/MatMul"),
@@ -83,74 +135,35 @@ def users_model() -> onnx.ModelProto:
     )
 
 
-def on_ray(command: str) -> bool:
-    """Whether a command starts a Ray where there is none."""
-    return command.startswith(("hetsim run ", "hetsim sweep ")) and "threads" not in command
-
-
-def marks_of(command: str, k: int) -> list[pytest.MarkDecorator]:
-    """Every third runs each time, the rest in the sweep; on one Ray what needs one."""
-    return [pytest.mark.group("ray")] * on_ray(command) + [pytest.mark.sweep] * (k % 3 != 0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "command",
-    [pytest.param(command, marks=marks_of(command, k)) for k, command in enumerate(COMMANDS)],
-)
-def test_command_works(
-    command: str,
-    hetsim: Call,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    if on_ray(command):
-        request.getfixturevalue("ray_connection")
-    # As few networks as there may be, where it says how long to measure; the sweep has all of them.
-    command = re.sub(r"--budget \w+", "--budget 1s", command)
-    if request.config.getoption("sweep") != WHOLE:
-        monkeypatch.setattr(calibrate, "FEWEST", 2)
-    onnx.save(users_model(), tmp_path / "model.onnx")
-    (tmp_path / "affinity.yaml").write_text(block("pins"))
-    (tmp_path / "catalog.yaml").write_text(block("kinds"))
-    (tmp_path / "workload.yaml").write_text(block("requests"))
-    (tmp_path / "npu.json").write_text(json.dumps([{"count": 9}, _layer("conv1 + relu1")]))
-    (tmp_path / "ort.json").write_text(json.dumps([_event("/head/MatMul")]))
-    if command.startswith("hetsim recommend --verify "):
-        (tmp_path / "why.json").write_text(json.dumps(certified(2)))
-    assert hetsim(command)
-
-
 def _layer(name: str) -> dict[str, object]:
     """A layer of ``trtexec --exportProfile``."""
     return {"name": name, "timeMs": 0.9, "averageMs": 0.1, "medianMs": 0.1, "percentage": 100}
 
 
 def _event(name: str) -> dict[str, object]:
-    """A kernel as ONNX Runtime takes it down."""
+    """A kernel in a profile of ONNX Runtime."""
     args = {"op_name": "MatMul", "provider": "CPUExecutionProvider"}
     named = {"cat": "Node", "name": f"{name}_kernel_time", "args": args}
     return {**named, "ph": "X", "pid": 1, "tid": 1, "ts": 5, "dur": 20}
 
 
-def block(first: str) -> str:
-    """The YAML block that starts with this key."""
-    blocks = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
-    return next(text for text in blocks if text.startswith(first))
+def file_of(page: str, first: str) -> str:
+    """The YAML block of a how-to page that starts with this key."""
+    blocks = blocks_of((ROOT / "docs" / "how-to" / page).read_text())
+    return next(b.text for b in blocks if b.language == "yaml" and b.text.startswith(first))
 
 
 def test_the_affinity_file_is_one(tmp_path: Path) -> None:
     path = tmp_path / "affinity.yaml"
-    path.write_text(block("pins"))
+    path.write_text(file_of("partition.md", "pins"))
     wishes = load_affinity(path)
     assert wishes.pins == {"conv1": "npu", "/head/MatMul": "gpu"}
     assert wishes.default == "cpu"
 
 
 def test_the_support_rules_are_ones(tmp_path: Path) -> None:
-    rules = yaml.safe_load(block("support"))
-    platform = yaml.safe_load(block("host"))
+    rules = yaml.safe_load(file_of("own-platform.md", "support"))
+    platform = yaml.safe_load(file_of("own-platform.md", "host"))
     platform["devices"]["npu"]["overrides"] |= rules
     path = tmp_path / "box.yaml"
     path.write_text(yaml.safe_dump(platform, sort_keys=False))

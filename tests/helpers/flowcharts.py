@@ -1,4 +1,4 @@
-"""Flow charts of pages as pictures in the page, drawn when the site is built: a hook of mkdocs.
+"""Hooks of mkdocs: flow charts drawn when the site is built, and decisions left out of the search.
 
 Pages have them as text that GitHub draws (``mermaid``); the theme would fetch a script to do so.
 Taken are charts from left to right, of boxes and arrows with or without a word on them; all else
@@ -165,3 +165,9 @@ def on_config(config: Mapping[str, Any]) -> None:
     """Have charts of pages drawn; mkdocs calls this."""
     fences = {"name": "mermaid", "class": "chart", "format": fence}
     config["mdx_configs"].setdefault("pymdownx.superfences", {})["custom_fences"] = [fences]
+
+
+def on_page_markdown(markdown: str, page: Any, **given: Any) -> None:
+    """Leave decisions out of the search, so that it finds the pages that answer a question."""
+    if page.file.src_uri.startswith("decisions/"):
+        page.meta["search"] = {"exclude": True}

@@ -9,6 +9,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
 
 MEASURED = Path(__file__).parents[2] / "data" / "measured"
 ALWAYS = ("id", "kind", "source", "device", "chip", "unit", "model", "precision", "metric")
@@ -67,3 +69,20 @@ def test_the_readme_counts_what_is_there(rows):
         lines = (MEASURED / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
         assert all(json.loads(line)["source"] for line in lines)
         assert re.search(rf"`{name}.jsonl` \|.*\b{len(lines)}\b", text)
+
+
+def test_the_wheel_has_a_notice_that_names_each_source(rows):
+    project = ProjectMetadata(str(MEASURED.parents[1]), PluginManager())
+    assert "NOTICE" in project.core.license_files
+    notice = (MEASURED.parents[1] / "NOTICE").read_text(encoding="utf-8")
+    told = " ".join(notice.split())
+    rounds = told.partition("mlcommons/inference_results_")[2].partition(" Apache")[0].split(", ")
+    count = sum(row["kind"] == "mlperf" for row in rows)
+    assert f"{count:,} results" in told
+    for source in {row["source"] for row in rows}:
+        if found := re.match(
+            r"github:(mlcommons/inference_results_)?([\w.-]+(?:/[\w.-]+)?)@", source
+        ):
+            assert found[2] in (rounds if found[1] else told), source
+        else:
+            assert source.split("/")[2] in told, source

@@ -87,9 +87,9 @@ def test_each_request_is_where_it_was(way: str, most: int, tmp_path: Path) -> No
     shown = {one[:3] for one in waits}
     assert shown <= waited | rejected
     left_out = len(waited | rejected) - len(shown)
-    assert ("are not drawn waiting" in picture["note"]) == (left_out > 0)
+    assert ("is not shown" in picture["note"]) == (left_out > 0)
     if left_out:
-        assert f"{left_out} that waited" in picture["note"].replace("The first", "the first")
+        assert f"waiting time of {left_out} requests" in picture["note"]
     assert (f"he first {most} of 300 requests" in picture["note"]) == (most == 50)
     assert {one[3] for one in waits} <= {"waiting", "rejected: the queue was full"}
 
@@ -160,7 +160,7 @@ def test_it_is_drawn(run_under_load: tuple[object, ...], tmp_path: Path, opened:
         assert "utilization" not in one.views()
         for view in one.views():
             one.show(view)
-            assert "could not be drawn" not in one.page.inner_text(f"#view-{view}")
+            assert "could not show this picture" not in one.page.inner_text(f"#view-{view}")
         one.show("timeline")
         one.page.select_option("#view-timeline select >> nth=1", label="request 3")
         one.page.select_option("#view-timeline select >> nth=0", label="requests, virtual clock")

@@ -65,7 +65,7 @@ def test_it_is_drawn(case: str, tmp_path: Path, opened: Open) -> None:
     assert {"timeline", "utilization"} <= set(one.views())
     for view in one.views():
         one.show(view)
-        assert "could not be drawn" not in one.page.inner_text(f"#view-{view}")
+        assert "could not show this picture" not in one.page.inner_text(f"#view-{view}")
 
 
 def test_a_trace_that_is_damaged_or_too_large_is_told(tmp_path: Path) -> None:

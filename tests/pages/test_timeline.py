@@ -83,7 +83,7 @@ def test_whole_requests_are_left_out_and_it_is_told(made: Plan, played: Timeline
     each = len(played.events) // REQUESTS
     picture = pictures_of([("heft", made, played)], most=3 * each)["timeline"][0]
     assert set(unpacked(picture["tasks"])["request"]) == {0, 1, 2}
-    assert picture["note"].startswith(f"{3 * each} of {5 * each} tasks are drawn")
+    assert picture["note"].startswith(f"{3 * each} of {5 * each} tasks are shown")
     both = pictures_of([("a", made, played), ("b", made, played)], most=len(played.events))
     (one,) = both["timeline"]
     assert one["name"] == "a"

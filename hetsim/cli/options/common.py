@@ -53,7 +53,9 @@ def duration(*, zero: bool = False) -> Callable[[click.Context, click.Parameter,
             return None
         seconds = 0.0 if _number(text) == 0 else parse_seconds(text)
         if seconds is None:
-            unit = " has no unit; write" if _number(text) is not None else " is no duration; write"
+            unit = (
+                " has no unit; write" if _number(text) is not None else " is not a duration; write"
+            )
             forms = ", ".join(f"{_number(text) or 10:g}{one}" for one in ("s", "ms", "min"))
             raise click.BadParameter(f"'{text}'{unit} e.g. {forms}", ctx, param)
         if not (math.isfinite(seconds) and (seconds > 0 or zero)):
@@ -69,7 +71,7 @@ def per_second(ctx: click.Context, param: click.Parameter, text: str | None) -> 
         return None
     rate = parse_per_s(text)
     if rate is None or not 0 < rate < math.inf:
-        message = f"'{text}' is no rate above 0; write e.g. 100/s, 30/min or 100"
+        message = f"'{text}' is not a rate above 0; write e.g. 100/s, 30/min or 100"
         raise click.BadParameter(message, ctx, param)
     return rate
 
@@ -91,7 +93,7 @@ def limit(ctx: click.Context, param: click.Parameter, text: str | None) -> Limit
     amount = parse_seconds(text) if percent is None else percent / 100
     if amount is None or amount < 0:
         raise click.BadParameter(
-            f"'{text}' is no duration or percentage, e.g. 2ms or 5%", ctx, param
+            f"'{text}' is not a duration or a percentage; write e.g. 2ms or 5%", ctx, param
         )
     return Limit(text, amount, share=percent is not None)
 

@@ -223,7 +223,8 @@ contention_option = click.option(
     type=click.Choice(["fifo", "none"]),
     expose_value=False,
     callback=kept(),
-    help="Let a link carry one transfer at a time (fifo), or any number (none).  [default: fifo]",
+    help="Transfers at a time on a link: one, in order of arrival (fifo), or any number (none).  "
+    "[default: fifo]",
 )
 
 
@@ -251,6 +252,33 @@ profile_option = click.option(
 )
 
 
+def _measured(
+    ctx: click.Context, param: click.Parameter, given: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """Read ``DEVICE=MODEL:TIME`` and ``DEVICE=FILE`` values; a device may come several times."""
+    found: dict[str, tuple[str, ...]] = {}
+    for text in given:
+        name, _, told = text.partition("=")
+        if not name or not told:
+            raise click.BadParameter(
+                f"'{text}' is not DEVICE=MODEL:TIME, e.g. gpu=resnet50.onnx:4.1ms", ctx, param
+            )
+        found[name] = (*found.get(name, ()), told)
+    return found
+
+
+measured_option = click.option(
+    "--measured",
+    metavar="DEVICE=MODEL:TIME",
+    multiple=True,
+    expose_value=False,
+    callback=kept(_measured),
+    help="Correct a device's times by a latency that you measured on it: gpu=resnet50.onnx:4.1ms, "
+    "npu=zoo:resnet18:3ms:int8:batch=8, or a file: gpu=latencies.csv, gpu=MODEL:trtexec.txt. "
+    "Repeatable.",
+)
+
+
 cost_option = click.option(
     "--cost",
     metavar="NAME",
@@ -259,7 +287,7 @@ cost_option = click.option(
     help=f"Use this cost model: fitted, roofline, or one of a plugin.  [default: {DEFAULT_COST}]",
 )
 
-price_options = all_of(profile_option, cost_option)
+price_options = all_of(profile_option, measured_option, cost_option)
 """Options of the cost model."""
 
 

@@ -164,6 +164,8 @@ def compare(
         show_sensitivities(best.plan, comparison.objective, record)
     if explains:
         _explain(comparison, best.plan, record)
+    if explains or problem.measured:
+        _next_measurement(comparison, record)
     how = Executor(executor, address, seed, timeout_s, precision)
     done = []
     measured = {}
@@ -207,6 +209,22 @@ def compare(
     comparison.require(target_s)
 
 
+def _next_measurement(comparison: Comparison, record: dict[str, Any]) -> None:
+    """Print the measurement that would most help the choice, or add it to the record."""
+    from dataclasses import asdict
+
+    from hetsim.analysis.next_measurement import next_measurement
+    from hetsim.reporting.tables.comparison import next_measurement_text
+
+    found = next_measurement(comparison)
+    if found is None:
+        return
+    record["next_measurement"] = asdict(found)
+    if not current().as_json:
+        current().say("")
+        current().show(next_measurement_text(found))
+
+
 def _several_platforms() -> tuple[str, ...] | None:
     """What --platform lists; empty without it: the catalog. None where it is one platform."""
     given = current().platform
@@ -230,6 +248,7 @@ ONE_PLATFORM = {
     "changes": "--what-if",
     "without": "--without",
     "profiles": "--profile",
+    "measured": "--measured",
     "settings": "--set",
     "affinity": "--affinity",
 }

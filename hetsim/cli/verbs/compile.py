@@ -81,7 +81,7 @@ def compile_(
 
 
 def compiled_record(manifest: Manifest) -> dict[str, Any]:
-    """Return what was written, as the folder's own manifest has it."""
+    """Return the manifest of the compiled folder as a record."""
     record: dict[str, Any] = manifest.model_dump(by_alias=True, mode="json")
     return record
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Mode = Literal["", "--nodes", "--lint"]
 
 _OF_PLANS = (
-    "strategy", "objective", "settings", "affinity", "contention", "profiles", "cost",
+    "strategy", "objective", "settings", "affinity", "contention", "profiles", "measured", "cost",
     "pessimistic", "device", "report",
 )  # fmt: skip
 """Options that say how plans are made or judged."""

@@ -36,7 +36,7 @@ KEYS = (*_NUMBERS, "fit_weights", "housekeeping", "housekeeping_ops")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What ``--set`` asks for; None where it says nothing."""
+    """Settings of ``--set``; None where it has no key of theirs."""
 
     sizes: SizeRules | None
     housekeeping: Housekeeping | None

@@ -11,7 +11,13 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, force_option, json_option, report_option
+from hetsim.cli.options.common import (
+    common_options,
+    force_option,
+    json_option,
+    report_option,
+    wide_option,
+)
 from hetsim.cli.options.load import (
     batching_option,
     money_options,
@@ -33,7 +39,6 @@ from hetsim.errors import UsageError
 if TYPE_CHECKING:
     from hetsim.hardware.price import Price
     from hetsim.provisioning.platforms.answer import Recommendation
-    from hetsim.provisioning.platforms.catalog import Catalog
     from hetsim.provisioning.platforms.question import Aim
     from hetsim.workload.deployment import DynamicBatching, Routing
     from hetsim.workload.workload import Slo, Workload
@@ -48,7 +53,7 @@ FORMS = {
     **dict.fromkeys(("canonical", "extensions", "frozen", "execute"), (BUY, PLACE)),
     **dict.fromkeys(
         ("runtime", "changes", "without", "strategies", "settings", "affinity", "placements",
-         "batchings", "routing", "profiles"),
+         "batchings", "routing", "profiles", "measured"),
         (PLACE,),
     ),
     **dict.fromkeys(("aim", "survive", "demand", "certificate_file"), (SEARCH,)),
@@ -60,6 +65,7 @@ FORMS = {
         ("contention", "cost", "pessimistic", "most_requests", "out", "report", "force"),
         (BUY, SEARCH, PLACE),
     ),
+    "wide": (BUY, SEARCH),
     "events": (VERIFY,),
 }  # fmt: skip
 """Forms of the verb that have an option."""
@@ -183,6 +189,7 @@ FORMS = {
 @report_option
 @force_option("Let --certificate, --out and --report replace existing files.")
 @json_option
+@wide_option
 @common_options
 def recommend(source: str | None, **given: Any) -> None:
     """Find the cheapest hardware that meets every latency objective.
@@ -242,6 +249,7 @@ def _search(
     demand: str | None,
     certificate_file: Path | None,
     out: Path | None,
+    wide: bool,
     **_: object,
 ) -> None:
     """The cheapest platform of a catalog for a workload."""
@@ -250,7 +258,7 @@ def _search(
     from hetsim.provisioning.platforms.catalog import load_catalog
     from hetsim.provisioning.platforms.certificate import certificate, digests_of
     from hetsim.provisioning.platforms.doubt import AS_SAID, demand_of_text
-    from hetsim.provisioning.platforms.priced import TARIFF_USD_PER_KWH
+    from hetsim.provisioning.platforms.priced import TARIFF_USD_PER_KWH, with_listed_prices
     from hetsim.provisioning.platforms.recommend import MAX_DEVICES, recommended
     from hetsim.provisioning.platforms.search import BUDGET
     from hetsim.reporting.output import check_file, write_file
@@ -273,7 +281,7 @@ def _search(
         raise UsageError(f"'{SEARCH}' needs --catalog", hint="give a YAML file, or names of boards")
     on_offer = load_catalog(catalog)
     if aim == "cost" and not on_offer.sha256:
-        on_offer = _with_listed_prices(on_offer)
+        on_offer = with_listed_prices(on_offer)
         tariff = TARIFF_USD_PER_KWH if tariff is None else tariff
     with invocation.progress("searching for the cheapest platform"):
         found = recommended(
@@ -294,24 +302,7 @@ def _search(
         text = certificate(found.found, comes, digests)
         write_file(certificate_file, text, force=force, option="--certificate")
         invocation.note(f"wrote {certificate_file}")
-    _answer(found, as_said, speedup=speedup, out=out, budget=most_requests or BUDGET)
-
-
-def _with_listed_prices(catalog: Catalog) -> Catalog:
-    """Catalog with the cheapest listed purchase, else rent, of each kind that has one."""
-    from dataclasses import replace
-
-    from hetsim.hardware.catalog import offers
-    from hetsim.provisioning.platforms.priced import LIFETIME_YEARS
-
-    kinds = []
-    for kind in catalog.kinds:
-        listed = [one.price for one in offers(kind.source)]
-        best = min(listed, key=lambda one: (one.rented, one.usd or one.usd_per_hour), default=None)
-        if best is not None and not best.rented:
-            best = replace(best, years=LIFETIME_YEARS)
-        kinds.append(replace(kind, price=kind.price or best))
-    return replace(catalog, kinds=tuple(kinds))
+    _answer(found, as_said, speedup=speedup, out=out, budget=most_requests or BUDGET, wide=wide)
 
 
 def _answer(
@@ -321,6 +312,7 @@ def _answer(
     speedup: float | None = None,
     out: Path | None,
     budget: int,
+    wide: bool,
 ) -> None:
     """Print a recommendation, and write its folder and page."""
     from hetsim.cli.reports import report_of_recommendation
@@ -330,7 +322,7 @@ def _answer(
     if out is not None:
         _leave(record, out, force=current().force)
     report_of_recommendation(found, comes, record, speedup=speedup, out=out, budget=budget)
-    current().answer(lambda: record, lambda: recommendation_report(found))
+    current().answer(lambda: record, lambda: recommendation_report(found, wide=wide))
     found.require()
 
 
@@ -433,6 +425,7 @@ def _buy(
     most_requests: int | None,
     draws: int | None,
     out: Path | None,
+    wide: bool,
     **_: object,
 ) -> None:
     """The cheapest hardware to buy or rent for one model at a rate."""
@@ -461,4 +454,4 @@ def _buy(
             budget=most_requests or REQUESTS,
             samples=draws,
         )
-    _answer(found, found.workload, out=out, budget=most_requests or REQUESTS)
+    _answer(found, found.workload, out=out, budget=most_requests or REQUESTS, wide=wide)

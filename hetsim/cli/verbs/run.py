@@ -35,7 +35,7 @@ FORMS = {
     **dict.fromkeys(
         ("platform", "execute", "runtime", "changes", "without", "strategy", "objective",
          "contention", "settings", "affinity", "dims", "shapes", "canonical", "frozen",
-         "extensions", "profiles", "cost", "pessimistic"),
+         "extensions", "profiles", "measured", "cost", "pessimistic"),
         (ONE, EMULATE, LOAD, EMULATE_LOAD),
     ),
     **dict.fromkeys(("emulate", "time_scale"), (EMULATE, EMULATE_LOAD)),

@@ -308,7 +308,7 @@ def said_by_kin(graph: Graph, figures: KernelFigures, batch: int) -> Likely | No
         return None
     known = likeness_of(figures.kin, figures.likeness)
     try:
-        table = _table(graph)
+        table = table_of(graph)
     except UnboundDimension:
         return None
     return known.of_table(table, batch, at=batch)
@@ -320,7 +320,8 @@ def likeness_of(kin: str, sha256: str) -> Likeness:
     return Likeness.of(load_kin(kin))
 
 
-def _table(graph: Graph) -> KernelTable:
+def table_of(graph: Graph) -> KernelTable:
+    """Return the kernels of a graph; made once a graph. Raises UnboundDimension."""
     known: Any = graph.kept.get(_KEPT)
     if known is None:
         known = graph.kept[_KEPT] = network_table(as_floats(graph))

@@ -44,6 +44,16 @@ def binding_flags(graph: Graph) -> str:
     return " or ".join(" ".join([*way, *ranks]) for way in ways)
 
 
+def _example(graph: Graph) -> str:
+    """A shape of one image, where the only open input is one; else empty."""
+    of = {name: graph.tensors[name].shape or () for name in graph.inputs}
+    open_ = [name for name, shape in of.items() if not all(isinstance(dim, int) for dim in shape)]
+    if len(open_) != 1 or len(of[open_[0]]) != 4 or 3 not in of[open_[0]]:
+        return ""
+    sizes = ["1", *("224" if dim == "N" else dim for dim in _shown(of[open_[0]][1:]))]
+    return f"; e.g. --shape {quote(open_[0] + '=' + ','.join(sizes))}"
+
+
 def _shown(shape: Iterable[int | str | None]) -> list[str]:
     return [str(dim) if isinstance(dim, int) else "N" for dim in shape]
 
@@ -65,7 +75,7 @@ def unbound(graph: Graph, source: str, unmeasured: str | None) -> UnboundDimensi
             ", and ".join(parts),
             where=source,
             hint=f"bind the sizes that the model is used with: {binding_flags(graph)}, or --input "
-            "FILE.npz",
+            f"FILE.npz{_example(graph)}",
             dims=tuple(dims),
         )
     shown = ", ".join(

@@ -48,6 +48,7 @@ from hetsim.hardware.files.schema import (
     refusal,
     refusals,
 )
+from hetsim.hardware.measurement import LONGEST_S, Measurement, read_time
 from hetsim.hardware.price import DeviceAvailability, Price, exactly, of_times
 from hetsim.hardware.spec import CUSTOM_OPS, QUANTIZED, DeviceSpec, SupportRule
 
@@ -152,6 +153,42 @@ CustomOp = Annotated[StrictStr, OneOf("custom op", CUSTOM_OPS)]
 PatternText = Annotated[StrictStr, AfterValidator(_pattern_text)]
 Entry = StrictInt | StrictFloat | StrictStr
 AttributeText = Entry | tuple[Entry, ...]
+
+
+def _time(text: str) -> str:
+    try:
+        seconds = read_time(text)
+    except UsageError as error:
+        raise refusal(f"KEY: {error.what}", error.hint or "") from None
+    if seconds is None or not 0 < seconds <= LONGEST_S:
+        raise refusal(f"KEY '{text}' is not a time above 0 s", "write e.g. 4.1ms")
+    return text
+
+
+class MeasurementModel(Strict):
+    """Latency of a network that was measured on the device."""
+
+    model: Text
+    """Path of an ONNX file, or zoo:NAME."""
+    latency: Annotated[StrictStr, AfterValidator(_time)]
+    """Of one run, with inputs and outputs in the device's memory, e.g. 4.1ms."""
+    precision: Precision | None = None
+    """Precision of the run; absent: that in which the device runs the model as asked."""
+    batch: Count | None = None
+    """Requests in the run; absent: as the file has it, 1 where it is open."""
+    threads: Count | None = None
+    """Threads of a CPU in the run."""
+
+    def to_measurement(self) -> Measurement:
+        """Return the record."""
+        return Measurement(
+            self.model,
+            read_time(self.latency) or 0.0,
+            self.precision or "",
+            self.batch or 0,
+            self.threads or 0,
+            in_device_file=True,
+        )
 
 
 class OpsetModel(Strict):
@@ -270,6 +307,8 @@ class DeviceModel(Strict):
     """
     family: Annotated[StrictStr, OneOf("family", FAMILIES)] | None = None
     """Of graphics or a processor: the make, e.g. mali, for what its kin say of it."""
+    measurements: tuple[MeasurementModel, ...] = ()
+    """Latencies of networks that you measured on it: they correct its times."""
     price: PriceModel | None = None
     """What it costs alone."""
     availability: AvailabilityModel | None = None
@@ -383,6 +422,7 @@ class DeviceModel(Strict):
             },
             price=None if self.price is None else self.price.to_price(),
             availability=None if self.availability is None else self.availability.to_availability(),
+            measurements=tuple(one.to_measurement() for one in self.measurements),
         )
 
     def _foreign(self) -> frozenset[str] | None:

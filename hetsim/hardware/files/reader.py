@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,8 +48,25 @@ M = TypeVar("M", bound=BaseModel)
 
 def read_description(model: type[M], path: Path, shown: str) -> tuple[M | None, Broken | None]:
     """Read the file at `path` as a `model`: return it, or the file's errors."""
-    read, wrong = read_file(model, path, shown, catalog=in_catalog(path))
     beside = fitted_beside(path) if model is DeviceModel else None
+    if not path.is_file() or not in_catalog(path):
+        return _described(model, path, shown, beside)
+    stamps = tuple(one.stat().st_mtime_ns for one in (path, beside) if one is not None)
+    return _described_once(model, path, shown, beside, stamps)
+
+
+@lru_cache(maxsize=1 << 9)
+def _described_once(
+    model: type[M], path: Path, shown: str, beside: Path | None, _: tuple[int, ...]
+) -> tuple[M | None, Broken | None]:
+    """A file of the catalog, read again only where it or its fitted figures changed."""
+    return _described(model, path, shown, beside)
+
+
+def _described(
+    model: type[M], path: Path, shown: str, beside: Path | None
+) -> tuple[M | None, Broken | None]:
+    read, wrong = read_file(model, path, shown, catalog=in_catalog(path))
     if beside is None:
         return read, wrong
     name = (Path(shown).parent / beside.relative_to(path.resolve().parent)).as_posix()
@@ -146,7 +164,13 @@ def read_device(path: Path, shown: str) -> DeviceSpec:
     """Return the device that the file at `path` describes; `shown` is its name in errors."""
     model = _read(DeviceModel, path, shown)
     spec = of_its_kin(model.to_spec(model.name or path.stem), model, path, shown)
-    return _with_list_price(spec, path)
+    return _with_list_price(_measured_beside(spec, path, shown), path)
+
+
+def _measured_beside(spec: DeviceSpec, path: Path, shown: str) -> DeviceSpec:
+    """Return a device whose measured networks are found beside the file that states them."""
+    each = tuple(one.beside(path.parent, shown) for one in spec.measurements)
+    return dataclasses.replace(spec, measurements=each)
 
 
 def _with_list_price(spec: DeviceSpec, path: Path) -> DeviceSpec:
@@ -318,19 +342,33 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
     return dataclasses.replace(platform, sha256=digest(platform)), ()
 
 
+_NO_PART = ("price", "availability", "measurements")
+"""What of a device is no part of its platform's digest as it stands: prices, and file paths."""
+
+
 def digest(platform: Platform) -> str:
     """SHA-256, in hex, of `platform` without file paths, prices and availabilities."""
     record: dict[str, Any] = {
         "name": platform.name,
         # A list, for the order of devices is part of the platform.
         "devices": [
-            [name, {key: of[key] for key in of if key not in ("price", "availability")}]
+            [name, {key: of[key] for key in of if key not in _NO_PART}]
             for name, spec in platform.devices.items()
             if (of := dataclasses.asdict(spec))
         ],
         "links": [dataclasses.asdict(link) for link in platform.links],
         "host": platform.host,
     }
+    measured = {
+        name: [
+            [Path(one.model).name, one.seconds, one.precision, one.batch, one.threads]
+            for one in spec.measurements
+        ]
+        for name, spec in platform.devices.items()
+        if spec.measurements
+    }
+    if measured:
+        record["measurements"] = measured
     if platform.power_w is not None:
         record["power_w"] = platform.power_w
     if platform.memories:
@@ -395,6 +433,10 @@ class _Parts:
                 line = self.source.line(at)
                 self.complaints.append(Complaint(line, str(error.what), error.hint or ""))
                 return None
+        stated = path
+        if stated is None or "measurements" in use.overrides:
+            stated = (self.source.path, self.source.shown)
+        spec = _measured_beside(spec, *stated)
         if path is not None:
             spec = _with_list_price(spec, path[0])
         for key, given, variant in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -18,6 +19,7 @@ from hetsim.hardware.catalog import (
 )
 from hetsim.hardware.files.prices_schema import listed_offers
 from hetsim.hardware.price import Offer, Price
+from hetsim.hardware.spec import DeviceSpec
 from hetsim.provisioning.platforms.catalog import Catalog, Entry
 
 LIFETIME_YEARS = 3.0
@@ -257,8 +259,14 @@ def _every() -> PricedCatalog:
     return PricedCatalog(Catalog(tuple(kinds), folder=Path(), source=source), had, unpriced)
 
 
+@lru_cache(maxsize=1 << 8)
+def _specs(platform: str) -> tuple[DeviceSpec, ...]:
+    """Devices of a platform of the catalog."""
+    return tuple(load_platform(platform).devices.values())
+
+
 def _parts(platform: str) -> list[str]:
-    return [spec.name for spec in load_platform(platform).devices.values()]
+    return [spec.name for spec in _specs(platform)]
 
 
 def _amount(offer: Offer) -> float:
@@ -286,8 +294,7 @@ def _entry(offer: Offer, platforms: Sequence[str], host: Offer | None) -> tuple[
         return Entry(name, offer.name, {"link": MACHINE_LINK}, price=price), Had(offer)
     price = Price(usd=offer.usd, of=offer.month, source=offer.source)
     if offer.name in platforms:
-        specs = load_platform(offer.name).devices.values()
-        machine = sum(spec.busy_w for spec in specs) >= MACHINE_W
+        machine = sum(spec.busy_w for spec in _specs(offer.name)) >= MACHINE_W
         if machine and offer.kind == "parts":
             price = replace(price, usd=(offer.usd or 0.0) + HOST_PARTS_USD)
         link = MACHINE_LINK if machine else BOARD_LINK
@@ -312,6 +319,21 @@ def _entry(offer: Offer, platforms: Sequence[str], host: Offer | None) -> tuple[
         inside=CARD_LINK,
     )
     return entry, Had(offer, host)
+
+
+def with_listed_prices(catalog: Catalog) -> Catalog:
+    """Catalog with the cheapest listed purchase, else rent, of each kind without a price.
+
+    What is bought is paid over ``LIFETIME_YEARS``.
+    """
+    kinds = []
+    for kind in catalog.kinds:
+        listed = [one.price for one in offers(kind.source)]
+        best = min(listed, key=lambda one: (one.rented, one.usd or one.usd_per_hour), default=None)
+        if best is not None and not best.rented:
+            best = replace(best, years=LIFETIME_YEARS)
+        kinds.append(replace(kind, price=kind.price or best))
+    return replace(catalog, kinds=tuple(kinds))
 
 
 def machine_name(machine: str) -> str:

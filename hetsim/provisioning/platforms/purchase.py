@@ -8,14 +8,15 @@ by bounds or played, in order of cost, until one meets or the time is over.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil, inf
 from pathlib import Path
-from time import monotonic
 
 import numpy as np
 
+from hetsim.core.deadline import now_s
 from hetsim.core.progress import part, say
 from hetsim.errors import UsageError
 from hetsim.hardware.files.catalog_files import is_path
@@ -49,18 +50,18 @@ from hetsim.workload.workload import Slo, Stream, Workload
 SIZES = (1, 4, 16)
 """Batch sizes that are planned for."""
 
-TIME_LIMIT_S = 55.0
+TIME_LIMIT_S = 45.0
 MAX_DEVICES = 64
 REQUESTS = 2**16
 """Requests after which a run ends undecided."""
 
-OF_ALONE, OF_OTHERS, OF_GUESSES, OF_MIXES, OF_NEXT = 0.5, 0.55, 0.65, 0.75, 0.8
-"""Parts of the time after which kinds alone, the other sort, guesses, mixes, and the next end.
+OF_ALONE, OF_OTHERS, OF_GUESSES, OF_MIXES = 0.5, 0.55, 0.65, 0.8
+"""Parts of the time after which kinds alone, alternatives, guesses, and mixes end.
 
 The answer is made in the rest.
 """
 
-LONGER = 8
+LONGER = 4
 """Times the requests that are played of a mix that was undecided."""
 
 BEFORE = 1000
@@ -74,9 +75,6 @@ MANY, MISSES = 64, 16
 
 MOST_NAMED = 8
 """Mixes that are named where they are undecided."""
-
-NEXT = 1.5
-"""Up to how many times the answer's cost the next best is looked for."""
 
 
 def purchased(
@@ -139,7 +137,8 @@ def purchased(
     seed : int
         Of the random arrivals.
     time_limit_s : float
-        By the wall; the best answer so far is given then, with what is undecided named.
+        CPU seconds of the process; the best answer so far is given then, with what is undecided
+        named.
 
     Raises
     ------
@@ -149,7 +148,7 @@ def purchased(
     Complexity: a plan of each kind that costs less than the answer, and the runs of mixes that
     cost less and are not excluded.
     """
-    began_s = monotonic()
+    began_s = now_s()
     terms = Prices() if prices is None else prices
     terms = replace(
         terms,
@@ -220,6 +219,10 @@ class Market:
         self._splits: list[Split] = []
         self._off: dict[tuple[int, int], Off] = {}
         self.singles: dict[int, Single] = {}
+        # By kind that is not decided: the least that copies of it cost, and of priced ones how many
+        # copies that is.
+        self._front = {k: float(kind.cost) for k, kind in enumerate(self.question.kinds)}
+        self._least: dict[int, int] = {}
         self.runs = 0
         # What meets, with the policies that its runs name.
         self.met: dict[Counts, tuple[Tried, tuple[Policy, ...]]] = {}
@@ -227,8 +230,8 @@ class Market:
     # Time, and what is known
 
     def spent_s(self) -> float:
-        """Seconds since it began."""
-        return monotonic() - self._began_s
+        """CPU seconds of the process since it began."""
+        return now_s() - self._began_s
 
     def over(self, share: float) -> bool:
         """Whether this share of the time is over."""
@@ -262,37 +265,55 @@ class Market:
     # One kind alone
 
     def alone(self) -> None:
-        """Price kinds from the cheapest on, and play each alone where that may be an answer."""
+        """Price and play each kind alone where that may be an answer.
+
+        Always the kind whose copies may cost least, of one that is not priced a single one: but for
+        the first that may meet, none is priced or played that cannot be cheaper than the answer.
+        """
         kinds = self.question.kinds
-        order = sorted(range(len(kinds)), key=lambda k: (kinds[k].cost, k))
-        for place, k in enumerate(order):
-            if kinds[k].cost >= self.best_cost:
-                self._stands(k, "dearer")
-            elif self.over(OF_ALONE):
+        everything = range(len(kinds))
+        self._explore(everything, OF_ALONE, lambda: self.best_cost)
+        self._explore(
+            everything,
+            OF_OTHERS,
+            lambda: inf if self.second is None else self.question.cost(self.second),
+        )
+        for rents in (False, True):
+            mine = [k for k in everything if self._rents(k) == rents]
+            self._explore(mine, OF_OTHERS, partial(self._least_of, mine))
+        for k, least in self._front.items():
+            if least < self.best_cost:
                 self._stands(k, "open")
             else:
-                self.say(place / len(order), kinds[k].name)
-                self._look_at(k, self.best_cost)
-        # Beside the answer: the next best, and the cheapest of the other sort.
-        second = self.second
-        self._beside(order, inf if second is None else self.question.cost(second))
-        for rents in (False, True):
-            mine = [k for k in order if self._rents(k) == rents]
-            if all(self.singles[k].standing != "meets" for k in mine):
-                self._beside(mine, inf)
+                self._stands(k, "weak" if k in self._least else "dearer", self._least.get(k))
 
-    def _beside(self, order: Sequence[int], least: float) -> None:
-        """Look at kinds that are dearer than the answer, for one that costs less than `least`."""
+    def _least_of(self, mine: Sequence[int]) -> float:
+        """The least that copies of one of these kinds cost that meet."""
+        costs = (
+            one.copies * self.question.kinds[k].cost
+            for k in mine
+            if (one := self.singles.get(k)) is not None and one.copies is not None
+        )
+        return min(costs, default=inf)
+
+    def _explore(self, mine: Sequence[int], share: float, below: Callable[[], float]) -> None:
+        """Look at the kinds, the most promising first, for what costs less than `below`."""
         kinds = self.question.kinds
-        for k in order:
-            if self.singles[k].standing != "dearer" or kinds[k].cost >= least:
-                continue
-            if self.over(OF_OTHERS):
-                break
-            self.say(1.0, kinds[k].name)
-            self._look_at(k, least)
-            if (copies := self.singles[k].copies) is not None:
-                least = min(least, copies * kinds[k].cost)
+        while found := [k for k in mine if k in self._front]:
+            k = min(found, key=lambda k: (self._front[k], k))
+            if self._front[k] >= below() or self.over(share):
+                return
+            done = 1 - len(self._front) / len(kinds)
+            if k not in self._least:
+                self.say(done, f"price of {kinds[k].name}")
+                self._price(k)
+                self._bound(k)
+                if self.best is not None or k not in self._front:
+                    continue
+            self.say(done, f"{kinds[k].name} alone")
+            del self._front[k]
+            copies = self._played(k, self._least[k], below())
+            self._stands(k, "misses" if copies is None else "meets", self._least[k], copies)
 
     def _rents(self, k: int) -> bool:
         price = self.question.kinds[k].price
@@ -311,10 +332,9 @@ class Market:
         hourly = float(kind.cost * UNIT["cost"])
         self.singles[k] = Single(kind.name, hourly, usd, standing, least, copies, figure)
 
-    def _look_at(self, k: int, below: float) -> None:
-        """Price a kind, and play it where it may cost less than `below`."""
+    def _bound(self, k: int) -> None:
+        """Fewest copies of a priced kind that the bound leaves, and what they cost."""
         kind = self.question.kinds[k]
-        self._price(k)
         quickest = min(
             [
                 *(way.alone_s for p in kind.devices for way in self.question.ways.get((p, 0), ())),
@@ -323,19 +343,18 @@ class Market:
             default=inf,
         )
         if quickest > self._within_s:
+            del self._front[k]
             refused = quickest == inf
             self._stands(k, "refused" if refused else "slow", figure=None if refused else quickest)
             return
         sustained, needed = self.sustained()
         least = max(ceil(needed / sustained[k] * (1 - SLACK)), 1)
-        most = min(kind.most, self.question.max_devices)
-        if least > most:
+        if least > min(kind.most, self.question.max_devices):
+            del self._front[k]
             self._stands(k, "many", least)
-        elif least * kind.cost >= below:
-            self._stands(k, "weak", least)
-        else:
-            copies = self._played(k, least, most, below)
-            self._stands(k, "misses" if copies is None else "meets", least, copies)
+            return
+        self._least[k] = least
+        self._front[k] = least * kind.cost
 
     def _price(self, k: int) -> None:
         """Price the model on a kind: whole on each device, and split over several."""
@@ -373,7 +392,7 @@ class Market:
                     found, dearest = (each, needed), least
         return found
 
-    def _played(self, k: int, least: int, most: int, below: float) -> int | None:
+    def _played(self, k: int, least: int, below: float) -> int | None:
         """Fewest copies that were seen to meet and cost less than `below`; None: none were."""
         search = Search(
             self.question,
@@ -385,7 +404,8 @@ class Market:
             policies=policies_for_one(self.question),
             by_batches=True,
         )
-        cost = self.question.kinds[k].cost
+        cost, most = self.question.kinds[k].cost, self.question.max_devices
+        most = min(self.question.kinds[k].most, most)
         misses, step = least - 1, max(1, least // 16)
         number, found = least, None
         while found is None and number <= most and number * cost < below:
@@ -485,11 +505,9 @@ class Market:
                 if limited.cost(counts) < self.best_cost:
                     self.say(0.0, f"one of {len(listed)} mixes")
                     misses = 0 if plays(counts) else misses + 1
-        played = {one.counts for one in tried}
+        played, cost = {one.counts for one in tried}, self.best_cost
         listed = [
-            counts
-            for counts in listed
-            if counts not in played and limited.cost(counts) < self.best_cost
+            counts for counts in listed if counts not in played and limited.cost(counts) < cost
         ]
         for at, counts in enumerate(listed):
             if self.over(OF_MIXES):
@@ -512,46 +530,9 @@ class Market:
             tuple(search.tests),
             tuple(tried),
             answer,
-            self._next(search),
+            None if self.second is None else self.met[self.second][0],
         )
         return found, complete, rest
-
-    def _next(self, search: Search) -> Tried | None:
-        """The next best that meets and is not the answer with something more; None: none is known.
-
-        Mixes that cost more are played in order while there is time.
-        """
-        best = self.best
-        if best is None:
-            return None
-
-        most = int(self.best_cost * NEXT)
-        second = self.second
-        if second is not None:
-            most = min(most, self.question.cost(second) - 1)
-        kinds = tuple(
-            replace(kind, most=kind.most if mine > 0 else 0)
-            for kind, mine in zip(self.question.kinds, self.sustained()[0], strict=True)
-        )
-        try:
-            wide = replace(self.question, kinds=kinds)
-            rows = survey(wide, search.tests, most, counted=False, at_once=AT_ONCE).left
-        except UsageError:
-            rows = np.zeros((0, len(kinds)), dtype=np.int64)
-        after = self.question.key(best)
-        for row in rows.tolist():
-            counts = tuple(row)
-            if self.over(OF_NEXT):
-                break
-            if self.question.key(counts) <= after or not _other(counts, best):
-                continue
-            self.say(1.0, f"next best: {self.question.told(counts)}")
-            one = search.play(counts)
-            if one.answer == "meets":
-                self.met[counts] = (one, search.policies)
-                break
-        second = self.second
-        return None if second is None else self.met[second][0]
 
     def choice(self, label: str, counts: Counts) -> Choice:
         """A known answer with its purchase price, its latency and its utilization."""
@@ -594,7 +575,7 @@ class Market:
                 rows.setdefault(min(mine, key=question.key), label)
         second = self.second
         if second is not None:
-            rows[second] = "next best" if second not in rows else f"next best, {rows[second]}"
+            rows.setdefault(second, "alternative")
         return tuple(
             self.choice(label, counts)
             for counts, label in sorted(rows.items(), key=lambda row: question.key(row[0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hetsim.analysis.sureness import MOST_DRAWS
 from hetsim.core import checks
@@ -13,6 +14,7 @@ from hetsim.provisioning.platforms import purchase
 from hetsim.provisioning.platforms.answer import Recommendation
 from hetsim.provisioning.platforms.catalog import MOST, Catalog, load_catalog
 from hetsim.provisioning.platforms.doubt import AS_SAID, demand_of_text
+from hetsim.provisioning.platforms.priced import TARIFF_USD_PER_KWH, with_listed_prices
 from hetsim.provisioning.platforms.question import AIMS, Aim
 from hetsim.provisioning.platforms.recommend import MAX_DEVICES, recommended
 from hetsim.provisioning.platforms.search import BUDGET
@@ -114,7 +116,7 @@ def recommend(
         Objectives are to be met without any so many devices, too, as ``survive`` has it; what loses
         the last instance of a model is not planned anew, and misses.
     time_limit_s : float, optional
-        Of one model: by the wall; absent: 55.
+        Of one model: CPU seconds of the process; absent: 45.
 
     Raises
     ------
@@ -166,9 +168,14 @@ def recommend(
             "a workload goes with a catalog, and has its own rates",
             hint="give catalog=, without rate_per_s= and time_limit_s=",
         )
+    on_offer = catalog if isinstance(catalog, Catalog) else load_catalog(catalog)
+    if objective == "cost" and not on_offer.sha256:
+        on_offer = with_listed_prices(on_offer)
+        tariff = TARIFF_USD_PER_KWH if tariff_usd_per_kwh is None else tariff_usd_per_kwh
+        terms = replace(terms, tariff_usd_per_kwh=tariff)
     return recommended(
         workload,
-        catalog if isinstance(catalog, Catalog) else load_catalog(catalog),
+        on_offer,
         aim=objective,
         max_devices=MAX_DEVICES if max_devices is None else max_devices,
         terms=terms,

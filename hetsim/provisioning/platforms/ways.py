@@ -84,9 +84,11 @@ class Planner:
 
     def _on(self, counts: Counts) -> tuple[Platform, Made]:
         if counts not in self._made:
-            made = Made(inputs=self.common.inputs, models=self.common.models)
-            self._made[counts] = (composed(self._pieces, counts, "kinds"), made)
+            self._made[counts] = (composed(self._pieces, counts, "kinds"), self._fresh())
         return self._made[counts]
+
+    def _fresh(self) -> Made:
+        return Made(inputs=self.common.inputs, models=self.common.models)
 
     def resolved(
         self,
@@ -145,6 +147,8 @@ class Planner:
         `unit` is the platform of that kind alone, which says what its links are; `within_s` as of
         ``resolved``.
         """
+        if self.apart:
+            self._made.setdefault(counts, (unit, self._fresh()))
         links = {link: at for at, link in enumerate(build_routes(unit)[0])}
         for name, of_type in zip(names, types, strict=True):
             for model in range(len(self._models)):

@@ -45,7 +45,7 @@ ASKED_TOO = ("what_if", "explanation", "sensitivities", "failures", "autoscaling
 TASKS = "Tasks of each device and link over time, simulated or measured."
 REQUESTS = (
     "Batches and waiting times of each request: choose a request, or point at one. A batch is "
-    "drawn once for each of its requests."
+    "shown once for each of its requests."
 )
 CHANGES = "Answers to further options: what-if changes, explanation, sensitivities, and failures."
 SUBGRAPHS = (
@@ -141,7 +141,7 @@ CAPTION = {
     "meet it, hollow ones are undecided, crosses miss it. Other platforms are ruled out by proof "
     "or cost more.",
     "sweep": "Points of the grid by any two of their figures, with the Pareto front as a line. "
-    "Points without a figure are not drawn.",
+    "Points without a figure are not shown.",
 }
 """Caption of that view."""
 
@@ -261,7 +261,7 @@ def island_of(left: Left, command: Sequence[str]) -> Island:
         island = answer_island(left.record, left.command or tuple(command), pictures)
         sections = list(island.sections)
         if left.too_long():
-            told = f"{TRACE} is larger than {format_bytes(LIMIT_BYTES)} and is not drawn."
+            told = f"{TRACE} is larger than {format_bytes(LIMIT_BYTES)} and is not shown."
             sections.append(Section("timeline", "Timeline", told, order=30))
         plan = left.record if left.kind == "plan" else left.plan
         if plan is not None and "subgraphs" not in left.pictures:

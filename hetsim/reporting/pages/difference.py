@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from hetsim.core.text import Record, tally
+from hetsim.core.units import format_seconds
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.reporting.pages.page import Island, Section, Verdict, table
 from hetsim.reporting.pages.reading import Left, whole
@@ -18,7 +19,7 @@ from hetsim.sweeping.rows import ASKED
 ROWS_MOST = 500
 """Figures, and nodes, that are told one by one."""
 
-_NO_FIGURES = ("problem", "served", "schema", "verdict", "profiles", "rows_file")
+_NO_FIGURES = ("problem", "served", "schema", "verdict", "profiles", "measured", "rows_file")
 
 _OPTIONS = (
     "objective", "objectives", "draws", "draw_seed", "sustained", "seed", "requests", "target_s",
@@ -28,8 +29,8 @@ _OPTIONS = (
 
 _SORTS = {
     "model": "model", "platform": "platform", "devices": "platform", "host": "platform",
-    "figures": "figures", "profiles": "figures", "contention": "options", "execute": "options",
-    "cost": "options", "pessimistic": "options",
+    "figures": "figures", "profiles": "figures", "measured": "figures",
+    "contention": "options", "execute": "options", "cost": "options", "pessimistic": "options",
 }  # fmt: skip
 """Sort of each entry of a problem."""
 
@@ -177,6 +178,10 @@ def _entries(problem: Record) -> Iterator[tuple[tuple[str, str], Any]]:
                 yield from _evidence(key, "", parts if isinstance(parts, dict) else {})
         elif key == "profiles":
             yield from _evidence(key, "profile of ", value or {})
+        elif key == "measured":
+            for name, each in (value or {}).items():
+                told = (f"{one['model']} {format_seconds(one['seconds'])}" for one in each)
+                yield (key, f"measured on {name}"), ", ".join(told)
         elif key in problem:
             yield (key, key), value
 

@@ -203,7 +203,7 @@ def _file(path: Path) -> Left:
     if isinstance(record, dict) and record.get("report") == SCHEMA:
         return _of_data(path, record)
     if not isinstance(record, dict):
-        raise InvalidInput("it is no record", where=str(path), hint=_WHAT)
+        raise InvalidInput("it is not a record", where=str(path), hint=_WHAT)
     return _of_record(str(path), record)
 
 
@@ -211,7 +211,7 @@ def _page(path: Path, text: str) -> Left:
     start = text.find(_ISLAND)
     end = text.find("</script>", start)
     if start < 0 or end < 0:
-        raise InvalidInput("it is no report of hetsim", where=str(path), hint=_WHAT)
+        raise InvalidInput("it is not a report of hetsim", where=str(path), hint=_WHAT)
     data = _json(path, text[start + len(_ISLAND) : end])
     if not isinstance(data, dict) or data.get("report") != SCHEMA:
         raise InvalidInput(
@@ -283,7 +283,9 @@ def _sweep(folder: Path) -> Left:
         row = _json(path, line, number)
         if not isinstance(row, dict) or not isinstance(row.get("key"), str):
             raise InvalidInput(
-                "this is no row of a sweep", where=f"{path}:{number}", hint="run the sweep again"
+                "this line is not a row of a sweep",
+                where=f"{path}:{number}",
+                hint="run the sweep again",
             )
         rows.append(row)
     record = {
@@ -303,7 +305,7 @@ def _sweep(folder: Path) -> Left:
 def _record(path: Path) -> Record:
     found = _json(path, _text(path))
     if not isinstance(found, dict):
-        raise InvalidInput("it is no record", where=str(path), hint=_WHAT)
+        raise InvalidInput("it is not a record", where=str(path), hint=_WHAT)
     return found
 
 

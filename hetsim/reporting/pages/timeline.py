@@ -31,7 +31,7 @@ BINS = 160
 """Spans of time of which utilization is told."""
 
 IDLE_DRAWN = 3
-"""Up to so many rows on which nothing happens are drawn."""
+"""Up to so many rows on which nothing happens are shown."""
 
 TASKS_TOLD = 100
 """Tasks of a timeline that its table has."""
@@ -80,7 +80,7 @@ def whole_requests(requests: Sequence[int], most: int) -> tuple[list[int], str]:
         last = request
     indices = [index for index, request in enumerate(requests) if request <= last]
     return indices, (
-        f"{len(indices)} of {len(requests)} tasks are drawn, those of the first {last + 1} "
+        f"{len(indices)} of {len(requests)} tasks are shown, those of the first {last + 1} "
         "requests; the page has no room for more."
     )
 
@@ -210,7 +210,7 @@ def utilization_figure(
     idle = [key for key in spans if key not in busy]
     note = f"Always idle: {', '.join(idle)}." if idle else ""
     if len(busy) > len(shown):
-        note += f" The {len(shown)} busiest of {len(busy)} rows are drawn."
+        note += f" The {len(shown)} busiest of {len(busy)} rows are shown."
     rows = [
         Area(
             key,
@@ -266,9 +266,9 @@ def memory_figure(name: str, held: Sequence[Held]) -> list[Record]:
     idle = [one.device for one in held if not peaks[one.device]]
     note = f"Always empty: {', '.join(idle)}." if idle else ""
     if any(len(one.times_s) > STEPS_MOST for one in shown):
-        note += f" The peaks of {STEPS_MOST} spans are drawn."
+        note += f" The peaks of {STEPS_MOST} spans are shown."
     if len(kept) > len(shown):
-        note += f" The {len(shown)} fullest of {len(kept)} are drawn."
+        note += f" The {len(shown)} fullest of {len(kept)} are shown."
     rows = [_held_area(one, places[one.device], end_s) for one in shown]
     alt = f"Memory of {name}, at most: "
     alt += ", ".join(f"{one.device} {format_bytes(peaks[one.device])}" for one in shown)

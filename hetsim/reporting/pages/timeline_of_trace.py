@@ -375,7 +375,8 @@ def _cut(requests: int, most: int, beyond: int) -> str:
         said.append(f"the first {most} of {requests} requests are shown")
     if beyond:
         said.append(
-            f"waiting is not drawn of {beyond} requests beyond {WAITING_MOST} at a time in a stream"
+            f"the waiting time of {beyond} requests beyond {WAITING_MOST} at a time in a stream "
+            "is not shown"
         )
     text = "; ".join(said)
     return f"{text[:1].upper()}{text[1:]}." if said else ""

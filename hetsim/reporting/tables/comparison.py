@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.comparison import Comparison, Row
+from hetsim.analysis.next_measurement import LEAST_SHARE, NextMeasurement
 from hetsim.analysis.sureness import Interval, Spread, Sureness
 from hetsim.analysis.verdict import Choice
 from hetsim.core.text import fields, plain
@@ -474,3 +475,18 @@ def spread_record(spread: Spread | None) -> dict[str, Any] | None:
 def interval_record(interval: Interval | None) -> dict[str, float] | None:
     """Return an 80 % interval by its ends."""
     return None if interval is None else {"p10": interval.low, "p90": interval.high}
+
+
+def next_measurement_text(found: NextMeasurement) -> Text:
+    """Return the sentence on the measurement that would most help to choose between two plans."""
+    now = (
+        f"The choice between {found.taken} and {found.other} is wrong with a probability of "
+        f"{percent(found.wrong)}"
+    )
+    if found.wrong - found.wrong_after < LEAST_SHARE:
+        return Text(f"{now}; no single measurement reduces that by 1 point.")
+    what = "this model" if found.model_itself else "a network that it runs as a whole"
+    return Text(
+        f"{now}. Measure {what} on {found.device} next: this is expected to reduce it to "
+        f"{percent(found.wrong_after)}."
+    )

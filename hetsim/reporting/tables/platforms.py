@@ -99,7 +99,7 @@ def platforms_sure(found: PlatformComparison) -> str:
 
 
 def platforms_beside(found: PlatformComparison) -> str:
-    """Return what is cheapest, and what the verdict leaves out of devices alone."""
+    """Return the sentences on the cheapest platform, and on what devices alone do not count."""
     best, peers = found.best, {id(row) for row in found.peers}
     if best is None:
         return ""

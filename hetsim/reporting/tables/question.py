@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from math import exp
+from statistics import median
 from typing import TYPE_CHECKING
 
 from hetsim.core.text import plain, tally
 from hetsim.core.units import GIGA, format_seconds
 from hetsim.hardware.spec import Platform
-from hetsim.problem.parts import Z80, Evidence, Slower
+from hetsim.problem.parts import Z80, Evidence, Measured, Slower
 from hetsim.problem.problem import Problem
 from hetsim.reporting.words.like_devices import fold_siblings, folded
 from hetsim.reporting.words.text import count, listed, more_text, percent, ratio
@@ -202,6 +203,10 @@ STATUSES = {
 """Meaning of the status of a figure."""
 
 
+MEASUREMENTS_SHOWN = 4
+"""Measurements whose errors are listed one by one."""
+
+
 def evidence_text(one: Evidence) -> str:
     """Return the provenance of the times of one device or link."""
     told = STATUSES[one.status]
@@ -217,6 +222,20 @@ def evidence_text(one: Evidence) -> str:
         told += f" (median error {percent(one.error.median_of(known))})"
     if one.measured > 0 and one.status != "measured":
         told = f"{percent(one.measured)} measured by a profile, the rest {told}"
+    if one.measured_here is not None:
+        told += ", corrected by your measurements"
+    return told
+
+
+def measured_here_text(here: Measured) -> str:
+    """Return ``2 networks, factor 1.31; left out one by one: off by 8 % and 12 %``."""
+    told = f"{count(here.networks, 'network')}, factor {here.factor:.2f}"
+    if len(here.left_out) > MEASUREMENTS_SHOWN:
+        off = [abs(1.0 / ratio - 1.0) for ratio in here.left_out]
+        return f"{told}; left out one by one: off by {percent(median(off))} in the median"
+    each = [percent(abs(1.0 / ratio - 1.0)) for ratio in here.left_out]
+    if each:
+        told += f"; left out one by one: off by {', '.join(each[:-1])} and {each[-1]}"
     return told
 
 
@@ -259,7 +278,15 @@ def slower_text(problem: Problem, slower: Slower) -> str:
 
 
 def measured_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Lines on the part of each device's time that a profile measured."""
+    """Lines on what the user measured: of each device's time by a profile, or other networks."""
+    rows = [
+        ("measured by you", f"{name}: {measured_here_text(problem.measured[first[0]])}")
+        for name, first in _alike(problem.measured, problem.devices)
+    ]
+    return [*_profile_rows(problem), *rows]
+
+
+def _profile_rows(problem: Problem) -> list[tuple[str, str]]:
     if not problem.profiles:
         return []
     told = [_measured_share(name, problem.profiles[first[0]]) for name, first in _profiled(problem)]
@@ -273,12 +300,16 @@ def measured_rows(problem: Problem) -> list[tuple[str, str]]:
 
 
 def _profiled(problem: Problem) -> list[tuple[str, list[str]]]:
-    """Devices with profiles; numbered siblings of one profile are a range."""
-    names = [name for name in problem.devices if name in problem.profiles]
+    digests = {name: share.profile.sha256 for name, share in problem.profiles.items()}
+    return _alike(digests, problem.devices)
+
+
+def _alike(known: Mapping[str, object], devices: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Devices of `known`; numbered siblings with the same entry are a range."""
     return [
         (name if same else each, [each])
-        for name, run in fold_siblings(names)
-        for same in [len({problem.profiles[one].profile.sha256 for one in run}) == 1]
+        for name, run in fold_siblings([name for name in devices if name in known])
+        for same in [all(known[one] == known[run[0]] for one in run)]
         for each in (run[:1] if same else run)
     ]
 

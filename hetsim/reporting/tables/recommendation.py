@@ -38,8 +38,8 @@ from hetsim.simulation.service.resolution import Resolved
 MOST_EXCUSES = 12
 """Platforms whose reasons are shown one by one."""
 
-MOST_KINDS, MOST_MISSES = 6, 4
-"""The same of kinds with one reason, and of mixes of one model at a rate that missed."""
+MOST_KINDS = 4
+"""The same of kinds with one reason."""
 
 
 def _tried(policies: Sequence[Policy], *, wide: bool) -> str:
@@ -113,28 +113,26 @@ def recommendation_report(found: Recommendation, *, wide: bool = False) -> Rende
 
 def _purchase_report(found: Recommendation, bought: Purchase, *, wide: bool) -> RenderableType:
     """The answer first, then choices, why nothing cheaper meets, how it is served, how sure."""
-    best = found.best
+    best, doubt = found.best, found.doubt
     rows: list[tuple[str, str]] = []
     if best is not None:
-        told = served_text if wide else _served
-        rows += [("served", told(one)) for one in best.service.resolved]
-    doubt = found.doubt
+        shown = served_text if wide else _served
+        rows += [("served", shown(one)) for one in best.service.resolved]
     if doubt is not None:
-        rows.append(
-            (
-                "how sure",
-                f"Allowing for cost-model error ({doubt.draws} Monte Carlo samples), it meets "
-                f"every objective in {percent(doubt.meets)}.",
-            )
-        )
+        sure = f"{percent(doubt.meets)} of {doubt.draws} Monte Carlo samples"
+        rows.append(("how sure", f"With cost-model error it meets every objective in {sure}."))
     if best is not None and wide:
         rows += [("figures", text) for text in _figures(best.service.resolved)]
-    rows.append(("simulated", _tried(found.policies, wide=wide)))
-    rows += [("prices", text) for text in price_texts(bought)]
+    if wide:
+        rows.append(("simulated", _tried(found.policies, wide=True)))
+    rows.append(("prices", " ".join(price_texts(bought))))
+    head = [Text(plain(_purchase_sentence(found, bought)), style="bold")]
+    if best is not None:
+        head.append(Text(plain(_cheaper(bought, bought.choices[0].hourly_usd))))
     return stack(
-        [Text(plain(sentence(found)), style="bold")],
+        head,
         _choices(bought) if bought.choices else None,
-        _reasons(found, bought),
+        _reasons(found, bought, wide=wide),
         pairs(rows),
     )
 
@@ -159,13 +157,13 @@ def _served(one: Resolved) -> str:
 def _choices(bought: Purchase) -> Table:
     percentile = f"{bought.choices[0].percentile:g}"
     return table(
-        ("choice", "what", "#purchase", "#$/h", f"#p{percentile}", "#utilization"),
+        ("choice", "what", "#purchase", "#$/h", f"#P{percentile}", "#rate / bound"),
         (
             (
                 one.label,
                 plain(counts_text(one.counts)),
                 ABSENT if one.usd is None else f"${one.usd:,.0f}",
-                f"{one.hourly_usd:.3g}",
+                _hourly(one.hourly_usd),
                 format_seconds(one.latency_s),
                 percent(one.utilization),
             )
@@ -174,63 +172,57 @@ def _choices(bought: Purchase) -> Table:
     )
 
 
-_STANDINGS: Mapping[str, str] = {
-    "refused": "no plan runs the model on it",
-    "slow": "one request alone takes longer than the limit: at least {figure}",
-    "many": "it takes at least {least} of them, more than --max-devices",
-    "weak": "the {least} or more that the rate takes cost no less than the answer",
-    "misses": "it misses in simulation with each count that was played",
-    "dearer": "one costs no less than the answer",
-    "open": "the time limit ended before it was priced",
+def _hourly(usd: float) -> str:
+    return f"{usd:.3f}" if usd >= 0.01 else f"{usd:.2g}"
+
+
+_STANDINGS: Mapping[str, tuple[str, str]] = {
+    "slow": ("one request takes at least {figure}, above the limit", "proved"),
+    "refused": ("no plan runs the model", "proved"),
+    "many": ("the rate takes at least {least}, above --max-devices", "proved"),
+    "dearer": ("as many as the rate takes cost no less than the answer", "proved"),
+    "misses": ("every number that was simulated misses an objective", "simulated"),
+    "open": ("the time limit ended before a price and a simulation", "open"),
 }
-"""Why a kind alone is not the answer, with the figures of the closest one."""
-
-_HOW = {"misses": "simulated", "open": "open"}
-"""How that is known, where it is not proved."""
+"""Why kinds alone are not the answer, with the figures of the closest one, and who says so."""
 
 
-def _reasons(found: Recommendation, bought: Purchase) -> Table:
-    """Why kinds alone, and mixes that cost less, are not the answer; kinds of one reason together.
+def _reasons(found: Recommendation, bought: Purchase, *, wide: bool) -> Table:
+    """Why kinds alone, and mixes that cost less, are not the answer.
 
-    Mixes that missed by their own.
+    Kinds of one reason stand in one row, and so do simulated and undecided mixes, which `wide`
+    lists one by one.
     """
     chosen = {} if found.best is None else found.best.counts
+    most = len(bought.singles) if wide else MOST_KINDS
     rows = []
-    for standing, text in _STANDINGS.items():
-        mine = [
-            one for one in bought.singles if one.standing == standing and one.kind not in chosen
-        ]
+    for standing, (text, how) in _STANDINGS.items():
+        same = {standing, "weak"} if standing == "dearer" else {standing}
+        mine = [one for one in bought.singles if one.standing in same and one.kind not in chosen]
         if mine:
             figures = [one.figure for one in mine if one.figure is not None]
             why = text.format(
                 figure=format_seconds(min(figures, default=0.0)),
                 least=min((one.least for one in mine if one.least is not None), default=0),
             )
-            names = ", ".join(one.kind for one in mine[:MOST_KINDS])
-            if len(mine) > MOST_KINDS:
-                names += f" and {len(mine) - MOST_KINDS} more"
-            rows.append((plain(names), why, _HOW.get(standing, "proved")))
-    if bought.proved:
-        what = f"{big(bought.proved)} cheaper {_mixes(bought.proved)}"
-        rows.append((what, "the devices sustain less than the rate within the limit", "proved"))
-    tried = [one for one in found.excuses if not one.proved]
-    tried.sort(key=lambda one: not one.undecided)
-    rows += [
-        (
-            plain(counts_text(one.counts or {})),
-            plain(one.what),
-            "undecided" if one.undecided else "simulated",
-        )
-        for one in tried[:MOST_MISSES]
-    ]
-    if len(tried) > MOST_MISSES:
-        more = len(tried) - MOST_MISSES
-        rows.append((f"{more} more {_mixes(more)}", "each misses an objective", "simulated"))
-    unplayed = bought.left_open - sum(one.undecided for one in tried)
-    if unplayed > 0:
-        named = "; ".join(counts_text(one) for one in bought.unplayed[:3])
-        rows.append((f"{big(unplayed)} {_mixes(unplayed)}", f"not simulated yet: {named}", "open"))
+            rows.append((plain(_named([one.kind for one in mine], most)), why, how))
+    for undecided, how in ((False, "simulated"), (True, "undecided")):
+        tried = [one for one in found.excuses if not one.proved and one.undecided == undecided]
+        if undecided and (unplayed := bought.left_open - len(tried)) > 0:
+            first = "; ".join(counts_text(one) for one in bought.unplayed[:2])
+            what = f"{big(unplayed)} {_mixes(unplayed)}, e.g. {first}"
+            rows.append((plain(what), "the time limit ended before a simulation", "open"))
+        for one in tried if wide else tried[-1:]:
+            name = counts_text(one.counts or {})
+            if len(tried) > 1 and not wide:
+                name = f"{len(tried)} {_mixes(len(tried))}, e.g. {name}"
+            rows.append((plain(name), plain(one.what.removeprefix("undecided: ")), how))
     return table(("not", "because", "|"), rows)
+
+
+def _named(names: Sequence[str], most: int) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _mixes(number: int) -> str:
@@ -240,27 +232,26 @@ def _mixes(number: int) -> str:
 def price_texts(bought: Purchase) -> Iterator[str]:
     """Yield what prices rest on: their months, depreciation, electricity, hosts and links."""
     months = sorted(one.month for one in bought.had.values())
-    dated = f"Prices of {months[0]} to {months[-1]} in US dollars without tax. " if months else ""
+    dated = f"Prices are of {months[0]} to {months[-1]}, in US dollars without tax. "
+    dated = dated if months else ""
     tariff = f"${bought.tariff_usd_per_kwh:g}/kWh"
     if bought.tariff_usd_per_kwh == TARIFF_USD_PER_KWH:
         tariff += f" ({TARIFF_OF})"
     yield (
         f"{dated}Purchased hardware depreciates over {bought.lifetime_years:g} years "
-        f"(--depreciation) and draws its full power all the time at {tariff} (--tariff); rent "
+        f"(--depreciation) and draws full power all the time at {tariff} (--tariff); rent "
         "includes electricity."
     )
     if any(one.host is not None for one in bought.had.values()):
         host = next(one.host for one in bought.had.values() if one.host is not None)
         yield (
-            f"A card stands in a host with {host.what} and ${HOST_PARTS_USD:,.0f} for the rest of "
-            "the machine (assumed)."
+            f"A card stands in a host with {host.what}; the other parts of the host are assumed "
+            f"at ${HOST_PARTS_USD:,.0f}."
         )
     if bought.had:
-        yield "Boards are behind 1 Gbit/s Ethernet, machines behind 10 Gbit/s."
+        yield "Requests reach boards by 1 Gbit/s Ethernet and machines by 10 Gbit/s."
     if bought.unpriced:
-        few = ", ".join(bought.unpriced[:MOST_KINDS])
-        more = len(bought.unpriced) - MOST_KINDS
-        yield f"Without a price: {few}{f' and {more} more' if more > 0 else ''}."
+        yield f"No price is listed for {_named(bought.unpriced, MOST_KINDS)}."
 
 
 def _purchase_sentence(found: Recommendation, bought: Purchase) -> str:
@@ -270,49 +261,49 @@ def _purchase_sentence(found: Recommendation, bought: Purchase) -> str:
         open_ = [one.kind for one in bought.singles if one.standing == "open"]
         if open_:
             return (
-                f"Undecided: nothing is known to sustain {asked}, and the time limit was over "
-                f"before {len(open_)} kinds were priced; name fewer by --catalog."
+                f"Undecided: no mix is known to sustain {asked}, and the time limit ended before "
+                f"{len(open_)} kinds were priced; name fewer in --catalog."
             )
         if bought.left_open:
             return (
-                f"Undecided: nothing is known to sustain {asked}, and {bought.left_open} mixes "
-                "were not decided in the time limit."
+                f"Undecided: no mix is known to sustain {asked}, and the time limit left "
+                f"{bought.left_open} mixes open."
             )
-        return f"Nothing in the catalog is known to sustain {asked}."
+        return f"No hardware of the catalog is known to sustain {asked}."
     best = bought.choices[0]
     rents = {one.kind for one in bought.singles if one.usd is None}
     buys = {name: n for name, n in best.counts.items() if name not in rents}
     rent = {name: n for name, n in best.counts.items() if name in rents}
-    hourly = f"${best.hourly_usd:.3g}/h"
+    hourly = f"${_hourly(best.hourly_usd)}/h"
     if not rent:
-        text = f"Buy {counts_text(buys)} (${best.usd or 0:,.0f}, {hourly} with power)."
-    elif not buys:
-        text = f"Rent {counts_text(rent)} ({hourly})."
-    else:
-        text = (
-            f"Buy {counts_text(buys)} (${best.usd or 0:,.0f}) and rent {counts_text(rent)}: "
-            f"{hourly} in all, with power."
-        )
-    return f"{text} {_cheaper(bought, best.hourly_usd)}"
+        return f"Buy {counts_text(buys)} (${best.usd or 0:,.0f}, {hourly} with power)."
+    if not buys:
+        return f"Rent {counts_text(rent)} ({hourly})."
+    return (
+        f"Buy {counts_text(buys)} (${best.usd or 0:,.0f}) and rent {counts_text(rent)} "
+        f"({hourly} in all, with power)."
+    )
 
 
 def _cheaper(bought: Purchase, hourly_usd: float) -> str:
     """What became of cheaper mixes, in a sentence or two."""
-    parts = []
-    if bought.proved:
-        parts.append(f"{big(bought.proved)} {_mixes(bought.proved)} ruled out by proof")
-    elif bought.proved is None:
-        parts.append("mixes whose devices sustain too little ruled out by proof")
+    parts = ["mixes whose devices sustain too little are ruled out by proof"]
+    if bought.proved is not None:
+        parts = []
+        if bought.proved:
+            are = "is" if bought.proved == 1 else "are"
+            parts = [f"{big(bought.proved)} {are} ruled out by proof"]
     if bought.missed:
         parts.append(f"{big(bought.missed)} missed in simulation")
     if bought.left_open:
-        parts.append(f"{big(bought.left_open)} undecided")
-    text = f"Cheaper: {', '.join(parts) or 'nothing in the catalog'}."
+        are = "is" if bought.left_open == 1 else "are"
+        parts.append(f"{big(bought.left_open)} {are} undecided")
+    text = f"Of the cheaper mixes, {', '.join(parts)}." if parts else "No mix costs less."
     if not bought.complete:
         gap = 1 - bought.least_hourly_usd / hourly_usd
         text += (
-            f" The search is incomplete: nothing costs less than "
-            f"${bought.least_hourly_usd:.3g}/h (gap {percent(gap)})."
+            f" The search is incomplete: any answer costs at least "
+            f"${_hourly(bought.least_hourly_usd)}/h (optimality gap {percent(gap)})."
         )
     return text
 
@@ -439,7 +430,8 @@ def amount(cost: float, unit: str) -> str:
 def sentence(found: Recommendation) -> str:
     """Return the answer in one sentence."""
     if found.purchase is not None:
-        return _purchase_sentence(found, found.purchase)
+        text, choices = _purchase_sentence(found, found.purchase), found.purchase.choices
+        return f"{text} {_cheaper(found.purchase, choices[0].hourly_usd)}" if choices else text
     if found.best is None:
         if found.impossible is not None:
             return (

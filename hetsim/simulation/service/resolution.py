@@ -27,6 +27,7 @@ from hetsim.placement.constraints import check_runnable, only_devices
 from hetsim.placement.objective import Objective
 from hetsim.placement.planning import plan as planned
 from hetsim.problem.groups import Group
+from hetsim.problem.measured import Asked as Measurements
 from hetsim.problem.parts import Contention, scaled
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -56,6 +57,7 @@ class Asked:
     execute: Mapping[str, str] = field(default_factory=dict, hash=False)
     pessimistic: bool = False
     profiles: Mapping[str, str] = field(default_factory=dict, hash=False)
+    measured: Measurements = field(default_factory=dict, hash=False)
     objective: Objective | None = None
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     constraints: Callable[[Problem], Mapping[str, Any]] | None = None
@@ -395,6 +397,7 @@ def _problem(
             cost=asked.cost,
             contention=asked.contention,
             profiles=asked.profiles,
+            measured=asked.measured,
             execute=asked.execute,
             pessimistic=asked.pessimistic,
         )

@@ -115,7 +115,7 @@ def test_providers_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (("cpu",), 2, "--out is missing; give -o my-cpu.yaml"),
         (("cpu", "-o", "x.json"), 2, "'x.json' is not a device file name"),
-        (("cpu", "-o", "x.yaml", "--budget", "soon"), 2, "'soon' is no duration"),
+        (("cpu", "-o", "x.yaml", "--budget", "soon"), 2, "'soon' is not a duration"),
         (("cpu", "-o", "x.yaml", "--budget", "0s"), 2, "'0s' is not above 0"),
         (("cpu", "-o", "x.yaml", "--networks", "3"), 2, "3 networks are too few for a fit"),
         (("cpu", "-o", "x.yaml", "--threads", "4096"), 2, "4096 threads on"),

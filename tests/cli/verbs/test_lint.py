@@ -83,7 +83,7 @@ def test_a_platform_that_cannot_run_it(cli: Cli, model: Path) -> None:
     ("more", "said"),
     [
         (["--device", "nps"], "did you mean 'npu'"),
-        (["--fail-on", "soon"], "'soon' is no duration or percentage, e.g. 2ms or 5%"),
+        (["--fail-on", "soon"], "'soon' is not a duration or a percentage; write e.g. 2ms or 5%"),
         (["--fail-on", "-1%"], "e.g. 2ms or 5%"),
         (["--set", "max_device=1"], "max_devices"),
     ],

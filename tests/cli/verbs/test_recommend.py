@@ -164,7 +164,7 @@ def test_a_certificate_is_checked(cli: Cli, tmp_path: Path) -> None:
     false = cli("recommend", "--verify", left(certificate, tmp_path))
     assert false.exit_code == 5
     assert "/answer/cost: its kinds cost" in false.stderr
-    assert cli("recommend", "--verify", tmp_path / "none.json").exit_code == 3
+    assert cli("recommend", "--verify", tmp_path / "none.json").exit_code == 2
 
 
 def test_one_model_at_a_rate(cli: Cli, asked: Path, dynamic_model: Path, platform: Path) -> None:

@@ -126,8 +126,8 @@ def test_a_saved_plan(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> 
 
 
 BAD = [
-    (("--rate", "-3"), 2, "'-3' is no rate above 0"),
-    (("--rate", "nan"), 2, "'nan' is no rate above 0"),
+    (("--rate", "-3"), 2, "'-3' is not a rate above 0"),
+    (("--rate", "nan"), 2, "'nan' is not a rate above 0"),
     (("--rate", "1e300", "--requests", "5"), 3, "above 1e+12"),
     (
         ("--rate", "3", "--concurrency", "2"),

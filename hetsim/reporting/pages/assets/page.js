@@ -219,7 +219,7 @@ const hetsim = (() => {
         await draw(picture, view);
       } catch (error) {
         picture.replaceChildren(element("p", { class: "note",
-          text: "This picture could not be drawn here; the tables hold its figures." }));
+          text: "The browser could not show this picture; the tables hold its figures." }));
         console.error(error);
       } finally {
         underWay -= 1;

@@ -1,0 +1,96 @@
+"""Every verb that prices takes measurements of networks, and its report says what they gave."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import hetsim
+from onnx_builders import save
+from profile_builders import unit_model
+
+
+@pytest.fixture
+def words(tmp_path):
+    """A model, a platform, and a measurement of the model on the cpu in a table."""
+    path = save(unit_model(), tmp_path, "unit.onnx")
+    (tmp_path / "l.csv").write_text("model,latency\nunit.onnx,0.1ms\n")
+    return [path, "--platform", "laptop", "--measured", f"cpu={tmp_path / 'l.csv'}"]
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [["compare"], ["simulate"], ["partition"], ["inspect", "--nodes"],
+     ["run", "--executor", "threads"], ["simulate", "--rate", "10/s", "--requests", "20"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_every_verb_takes_measurements(cli, words, verb):
+    plain = cli(verb[0], *words[:3], *verb[1:], "--json")
+    result = cli(verb[0], *words, *verb[1:], "--json")
+    assert result.exit_code == plain.exit_code == 0, result.stderr
+    assert '"measured_here"' not in plain.stdout
+    assert '"measured_here"' in result.stdout
+
+
+def test_the_report_names_them(cli, words):
+    told = " ".join(cli("simulate", *words).stdout.split())
+    assert "measured by you cpu: 1 network, factor" in told
+    far = cli("simulate", *words[:3], "--measured", f"cpu={words[0]}:9s")
+    assert "times the predicted time: check its unit and batch size" in far.stderr
+
+
+def test_a_saved_plan_has_its_measurements(cli, words, tmp_path):
+    out = tmp_path / "out"
+    made = cli("simulate", *words, "--out", out, "--json")
+    assert made.exit_code == 0, made.stderr
+    again = cli("simulate", out / "plan.json", "--json")
+    assert json.loads(again.stdout)["problem"] == json.loads(made.stdout)["problem"]
+    refused = cli("simulate", out / "plan.json", "--measured", "cpu=unit.onnx:4ms")
+    assert refused.exit_code == 2
+    assert "--measured cannot go with a saved plan" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("cpu", "is not DEVICE=MODEL:TIME"),
+        ("tpu=zoo:squeezenet:4ms", "no device 'tpu'"),
+        ("cpu=zoo:squeezenet:4", "the time '4' has no unit; write 4ms"),
+        ("cpu=none.csv", "none.csv: no such file"),
+    ],
+)
+def test_a_wrong_measurement_is_one_line_that_helps(cli, words, given, says):
+    result = cli("compare", *words[:3], "--measured", given)
+    assert result.exit_code == 2
+    assert says in " ".join(result.stderr.split())
+    assert len(result.stderr.splitlines()) <= 4
+
+
+def test_a_device_file_may_state_them(cli, words, tmp_path):
+    platform = tmp_path / "p.yaml"
+    entry = "{model: unit.onnx, latency: LATENCY, precision: float32}"
+    text = (
+        "host: cpu\ndevices:\n  cpu: {device: intel-core-i7-1360p-cpu, overrides: "
+        f"{{measurements: [{entry}]}}}}\nlinks: []\n"
+    )
+    platform.write_text(text.replace("LATENCY", "0.1ms"))
+    model = hetsim.load_model(words[0])
+    known = hetsim.load_platform(platform)
+    problem = hetsim.Problem.of(model, known)
+    given = hetsim.Problem.of(
+        model,
+        hetsim.load_platform("intel-core-i7-1360p-cpu"),
+        measured={"cpu": f"{words[0]}:0.1ms:float32"},
+    )
+    assert problem.measured["cpu"].factor == given.measured["cpu"].factor
+    assert (problem.seconds == given.seconds).all()
+    plan = hetsim.plan(problem, "single:cpu")
+    plan.save(tmp_path / "plan.json")
+    assert hetsim.load_plan(tmp_path / "plan.json").problem.measured == problem.measured
+    platform.write_text(text.replace("LATENCY", "0.2ms"))
+    assert hetsim.load_platform(platform).sha256 != known.sha256
+    platform.write_text(text.replace("LATENCY", "'0.2'"))
+    wrong = cli("inspect", platform)
+    assert wrong.exit_code == 3
+    assert "has no unit; write 0.2ms" in " ".join(wrong.stderr.split() + wrong.stdout.split())
