@@ -190,7 +190,7 @@ def _ask(
     if at(classes, one.class_, f"{where}/class").model != stream.model:
         broken(f"{where}/class", "of another model than the stream's")
     if (one.rate_per_s is None) == sampled:
-        broken(f"{where}/rate_per_s", "drawn requests have a rate, and those of a trace none")
+        broken(f"{where}/rate_per_s", "random requests have a rate, and those of a trace have none")
     return Ask(one.stream, one.class_, one.rate_per_s)
 
 

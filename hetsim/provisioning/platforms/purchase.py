@@ -244,7 +244,7 @@ class Market:
 
     @property
     def best_cost(self) -> float:
-        """What it costs, in ``UNIT``; infinite where nothing is known."""
+        """Its cost, in ``UNIT``; infinite without a known answer."""
         return inf if self.best is None else self.question.cost(self.best)
 
     @property
@@ -255,7 +255,7 @@ class Market:
         return min(mine, key=self.question.key, default=None)
 
     def say(self, share: float, what: str) -> None:
-        """Say what is worked on, and the best answer so far."""
+        """Progress message with the best answer so far."""
         best = self.best
         if best is not None:
             usd = float(self.question.cost(best) * UNIT["cost"])

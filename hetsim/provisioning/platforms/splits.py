@@ -103,7 +103,7 @@ def _in_order(own: Sequence[int], devices: Sequence[tuple[int, int]]) -> Set:
 def splits_of(
     question: Question, pieces: Sequence[Pieces], planner: Planner, within: int | None = None
 ) -> tuple[tuple[Split, ...], dict[tuple[int, int], Off]]:
-    """Plans over several devices that are looked at, those that carry most first.
+    """Plans over several devices, those that sustain most first.
 
     Beside them what is left open of their devices, by (type, model). `question` says what devices
     do alone; `within` a kind: only sets of devices of one of it. Up to 2 * ``MOST_SETS`` plans of a
