@@ -116,10 +116,7 @@ def filled(replicas: Replicas, chosen: Chosen) -> Chosen:
 
 
 def _best(seen: Seen, now: Flow, steps: list[Chosen]) -> Chosen | None:
-    """Set that carries most, where it is more than now; of equal ones the first.
-
-    Those are asked first that may carry most by the prices of what is there now.
-    """
+    """Set that carries most, where it is more than now; of equal ones the first."""
     bounds = [_bound(seen.replicas, now, step) for step in steps]
     best, most = None, now.factor * (1 + BETTER)
     for at in sorted(range(len(steps)), key=lambda at: -bounds[at]):

@@ -195,11 +195,7 @@ def _ask(
 
 
 def _came(arrivals: Arrivals, ask: int, rate: float | None) -> tuple[int, float, float]:
-    """How many arrivals there are, their rate, and how far from it a right one may be.
-
-    By how much intervals differ, which arrivals that come in bursts or waves do; no less than
-    independent ones would. Infinite where nothing comes after the first moment. Raises Untrue.
-    """
+    """How many arrivals there are, their rate, and how far from it a right one may be."""
     own_s = arrivals.time_s[arrivals.ask == ask]
     end_s = float(arrivals.time_s[-1]) if len(arrivals) else 0.0
     if not end_s:

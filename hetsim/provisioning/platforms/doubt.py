@@ -291,10 +291,7 @@ def drawn(question: Question, value: Mapping[str, float], factor: float) -> Ques
 
 
 def _off_by(way: Way, each: Sequence[tuple[float, ...]]) -> Way:
-    """A way with each slot's device and route that much slower.
-
-    A transfer between two devices is slower by what the slower of their routes is.
-    """
+    """A way with each slot's device and route that much slower."""
     ends_at: list[set[int]] = [set() for _ in way.tasks]
     for at, task in enumerate(way.tasks):
         for before in task.before:

@@ -377,12 +377,7 @@ def _dealt(
     room: list[int],
     holds: Sequence[Mapping[int, int]],
 ) -> list[list[int]]:
-    """Devices dealt out to models as long as there is room.
-
-    The model that has the smallest part of what it needs takes the device that does most of it a
-    second among those that have room; of equals the first. `speed` and `holds` are by model and
-    device that serves it, `found` is what each has already. O(models x devices^2).
-    """
+    """Devices dealt out to models as long as there is room."""
     need = needs_of(question)
     does = [sum(speed[model][at] for at in mine) for model, mine in enumerate(found)]
     order = [sorted(each, key=lambda at: (-each[at], at)) for each in speed]

@@ -298,10 +298,7 @@ class Search:
                 return
 
     def _run(self, group: tuple[int, ...], where: Placed | str) -> Run:
-        """What a deployment does, with all devices and without those that may be lost.
-
-        It ends with the first of these that misses.
-        """
+        """What a deployment does, with all devices and without those that may be lost."""
         if isinstance(where, str):
             return Run(group, where, None)
         policy = self.policies[group[0]]

@@ -243,10 +243,7 @@ def _of_shelf(
 
 
 def _least_cost(missing: Floats, capacity: Floats, costs: Ints, kinds: Sequence[int]) -> Floats:
-    """By row: what open kinds cost at least that add what tests miss [rows, tests].
-
-    What adds nothing to a test is left out of it; what no kind adds to is excluded elsewhere.
-    """
+    """By row: what open kinds cost at least that add what tests miss [rows, tests]."""
     per_unit = np.zeros(len(capacity))
     for test, row in enumerate(capacity):
         each = [costs[k] / row[k] for k in kinds if row[k] > 0]

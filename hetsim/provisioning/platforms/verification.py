@@ -560,10 +560,7 @@ class _Check:
         return found
 
     def _unseen(self, counts: Counts, number: int, runs: Sequence[CheckedRun]) -> str:
-        """A placement that no bound excludes and that none of the runs is of; empty: there is none.
-
-        Whole models alone; a run is of it where some devices that may be lost leave the same.
-        """
+        """A placement that no bound excludes and none of the runs is of; empty: none."""
         question, policy = self.question, self.policies[number]
         refused = [(of, set(models)) for of, models in self.claim.question.policies[number].refused]
 

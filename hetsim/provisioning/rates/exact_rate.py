@@ -180,10 +180,7 @@ def least_stretch(play: Play, arrival: Sequence[int], wanted: Sequence[Wanted]) 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What happens at one stretch, and just below it.
-
-    `crossing`: where so many are late as may be, were every latency the line that it is here.
-    """
+    """What happens at one stretch, and just below it."""
 
     stretch: Fraction
     makespan: int

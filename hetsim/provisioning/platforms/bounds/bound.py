@@ -152,10 +152,7 @@ Able = tuple[tuple[int, float], ...]
 
 
 def _choices(question: Question, of_class: int, limit_s: float) -> list[Able]:
-    """Sets of device types that have one of each useful way, with what each counts.
-
-    None of them has another in it, so that together they exclude every vector without a way.
-    """
+    """Sets of device types that have one of each useful way, with what each counts."""
 
     def within(one: Able, other: Able) -> bool:
         has = dict(other)
