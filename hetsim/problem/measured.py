@@ -34,8 +34,8 @@ Floats = NDArray[np.float64]
 
 OF_DEVICE = 0.75
 """Share of the variance of a device without published measurements that is one factor for all
-networks. With it 80 % intervals hold 78 to 81 %, with 0.82 72 to 75 %: ``catalog.user_measured`` of
-``tools``, which judges all that stands here."""
+networks. With it 80 % intervals hold 78 to 81 %, with 0.82 72 to 75 %, as a script of
+tools/catalog, user_measured.py, computes for every constant here."""
 
 ELSEWHERE_SD = 0.3
 """Standard deviation of the factor of a device with published measurements: the user's machine has
