@@ -275,4 +275,4 @@ def test_replicas_that_come_and_go(cli: Cli, model: Path, platform: Path, tmp_pa
     (tmp_path / "d.yaml").write_text(deployment.replace("max_replicas: 2", "max_replicas: 3"))
     result = cli(*words)
     assert result.exit_code == 3
-    assert "d.yaml:5: autoscaling has max_replicas 3, but instances count 2" in result.stderr
+    assert "d.yaml:5: autoscaling has max_replicas 3, but 2 instances" in result.stderr
