@@ -90,7 +90,7 @@ def test_staging_is_checked_and_part_of_the_fingerprint() -> None:
         Problem.from_arrays([[1.0, 2.0]], staging=Staging((0.0,), (0.0, 0.0)))
     with pytest.raises(InvalidInput, match="not a finite number from 0 on"):
         Problem.from_arrays([[1.0, 2.0]], staging=Staging((0.0, -1.0), (0.0, 0.0)))
-    with pytest.raises(UsageError, match="length 1 for 3 nodes"):
+    with pytest.raises(UsageError, match="1 entries for 3 nodes"):
         max_load(staged(), (0,))
 
 

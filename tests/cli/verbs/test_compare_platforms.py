@@ -59,7 +59,8 @@ def test_without_a_platform_it_is_the_catalog() -> None:
 def test_options_of_one_platform_are_refused(flag: str) -> None:
     words = {"--sustained": (), "--run": (), "--explain": (), "--sensitivities": (),
              "--executor": ("threads",), "--timeout": ("9s",), "--precision": ("device",),
-             "--affinity": ("model",), "--profile": ("npu=x.json",)}  # fmt: skip
+             "--affinity": ("model",), "--profile": ("npu=x.json",),
+             "--measured": ("npu=x.onnx:4ms",)}  # fmt: skip
     result = call("compare", "zoo:squeezenet", flag, *words.get(flag, ("x",)))
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"{flag} needs one platform; add --platform NAME" in result.stderr
