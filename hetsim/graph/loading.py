@@ -198,4 +198,4 @@ def read_source(source: str) -> tuple[str, OnnxFile]:
     if source.endswith((".yaml", ".yml", ".json")) and os.path.isfile(source):
         what = "a model is an ONNX file, and this is YAML or JSON"
         raise ModelError(what, where=source, hint=f"'hetsim inspect {source}' shows what it is")
-    return Path(source).stem, read_onnx(Path(source))
+    return Path(source).stem, read_onnx(Path(source), apart=True)

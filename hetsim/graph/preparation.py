@@ -16,7 +16,7 @@ from hetsim.errors import ModelError, NoKernel, OutOfRoom, RequestError, UsageEr
 from hetsim.graph.batching import widen
 from hetsim.graph.canonical.canonical_model import Canonical, Opened, canonicalise, changed
 from hetsim.graph.canonical.folding import fold_branches
-from hetsim.graph.canonical.half_precision import mentions
+from hetsim.graph.canonical.half_precision import mentions, mentions_half
 from hetsim.graph.graph import Graph
 from hetsim.graph.inputs.arrays import Inputs, check_arrays, read_npz
 from hetsim.graph.inputs.samples import draw_inputs
@@ -112,6 +112,8 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
     check_versions(proto, source, custom.libraries)
     notes = take_device_notes(proto, nodes)
     requests = several(proto.graph, options.dims, source)
+    if added or requests is not None or mentions_half(proto):
+        file.complete(proto)
     bound = {key: int(size) for key, size in options.dims.items()}
     if requests is not None:
         options = replace(options, dims=requests.others)
@@ -157,8 +159,8 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
         graph = result.graph
     if arrays is not None:
         check_arrays(graph, arrays, source)
-    weights_dir = folder if refers_outside(result.proto) else None
-    observed, unmeasured = _observed(result, graph, weights_dir, options, source, custom)
+    outside = folder if refers_outside(result.proto) else None
+    observed, unmeasured = _observed(result, graph, outside, options, source, custom)
     if refused is not None and observed is None:
         raise ModelError(
             refused.what,
@@ -173,6 +175,7 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
     if shapes or observed:
         graph = result.with_shapes(shapes, custom, observed)
     _check_not_empty(graph, options, source)
+    file.complete(result.proto)
     sha256 = file.sha256
     if added:
         digests = "\0".join((sha256, *(extension.sha256 for extension in added)))
@@ -182,7 +185,7 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
         source=source,
         graph=graph,
         proto=result.proto,
-        weights_dir=weights_dir,
+        weights_dir=None if file.apart is not None else outside,
         sha256=sha256,
         canonical=level,
         dims=bound,

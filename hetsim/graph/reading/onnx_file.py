@@ -8,7 +8,7 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from hetsim.core.files import no_such_file, open_regular, read_most, siblings
 from hetsim.core.room import check_memory, out_of_room
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS
+from hetsim.graph.reading.apart import put_back, read_apart
 from hetsim.graph.reading.onnx_types import MOST_DIMS, bytes_of, dtype_name
 from hetsim.graph.reading.structure import FunctionKey, key_of
 
@@ -36,19 +37,41 @@ Stored = onnx.TensorProto | onnx.SparseTensorProto
 
 @dataclass(frozen=True, slots=True)
 class OnnxFile:
-    """Parsed ONNX file, small tensors inline, large ones relative to `folder`."""
+    """Parsed ONNX file, small tensors inline, large ones relative to `folder`.
+
+    `apart` is the file itself where its large tensors were left in it (``read_apart``).
+    """
 
     proto: onnx.ModelProto
     folder: Path
     sha256: str
+    apart: Path | None = None
+
+    def complete(self, proto: onnx.ModelProto) -> None:
+        """Read into `proto`, this one or what was made of it, what was left in the file.
+
+        Raises ModelError where the file has changed since.
+        """
+        if self.apart is None:
+            return
+        try:
+            put_back(tensors_of(proto.graph), self.apart)
+        except (OSError, MemoryError) as error:
+            raise out_of_room(error, self.apart) or ModelError(
+                f"cannot be read: {error}", where=str(self.apart), hint="read it again"
+            ) from error
 
 
-def read_onnx(path: Path) -> OnnxFile:
-    """Return the model at `path`, its large weights left on disk.
+def read_onnx(path: Path, *, apart: bool = False) -> OnnxFile:
+    """Return the model at `path`, its large weights left on disk: with `apart` its own, too.
 
     Raises ModelError where the file is missing, no ONNX or cut short, or its external data is
     missing, too short, or outside the model's folder.
     """
+    if apart and (light := read_apart(path)) is not None:
+        with open_regular(path) as stream:
+            whole = hashlib.file_digest(stream, "sha256")
+        return replace(_checked(light, whole, path, apart=True), apart=path)
     content = _read(path)
     try:
         check_memory(2 * len(content))
@@ -93,7 +116,9 @@ def from_memory(proto: onnx.ModelProto, name: str, folder: Path | None) -> OnnxF
     return _checked(copy, digest, (folder or Path()) / (Path(name).name or "model"))
 
 
-def _checked(proto: onnx.ModelProto, digest: hashlib._Hash, path: Path) -> OnnxFile:
+def _checked(
+    proto: onnx.ModelProto, digest: hashlib._Hash, path: Path, *, apart: bool = False
+) -> OnnxFile:
     """Check what a file of that `digest` says, and attach its small external data in place."""
     if not proto.HasField("graph") or not proto.ir_version:
         raise ModelError(
@@ -108,7 +133,7 @@ def _checked(proto: onnx.ModelProto, digest: hashlib._Hash, path: Path) -> OnnxF
             where=str(path),
             hint="export the model again",
         )
-    sizes = _attach_external(proto, path)
+    sizes = {} if apart else _attach_external(proto, path)
     for location, size in sorted(sizes.items()):
         digest.update(f"\0{location}\0{size}".encode())
     return OnnxFile(proto, path.parent, digest.hexdigest())

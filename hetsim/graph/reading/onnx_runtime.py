@@ -18,6 +18,7 @@ import onnx
 from hetsim.core.files import scratch_folder
 from hetsim.core.room import no_room_in, out_of_room
 from hetsim.errors import ModelError
+from hetsim.graph.reading.apart import LARGE_BYTES, MOST_BYTES, PAYS_BYTES
 from hetsim.graph.reading.onnx_file import external_bytes, inline_bytes, tensors_of
 from hetsim.graph.reading.onnx_types import bytes_of, parse_type
 from hetsim.graph.reading.session import open_session
@@ -25,16 +26,6 @@ from hetsim.graph.reading.structure import bodies
 
 MANY_TREE_NODES = 2**18
 """Tree nodes from which on it takes longer to rewrite a graph than that gives."""
-
-LARGE_BYTES = 2**16
-"""Of a constant that is put aside."""
-
-PAYS_BYTES = 2**24
-"""Of all of them together, from which on it pays to write a file."""
-
-_MANY_BYTES = 2**30
-"""Of weights in files. Above, large constants are not folded: what is folded is stored in the
-model, which ends at 2 GiB, and is private to every process, where files are shared."""
 
 _ASIDE = "aside.bin"
 _ELSEWHERE = "set TMPDIR to a writable folder with free space, or use --canonical none"
@@ -74,7 +65,7 @@ def optimise(
     Weights that it did not touch stay the external references they were; those it made are
     inline. The file it writes lives in a temporary folder and is gone afterwards.
     """
-    fold_large = fold_large and external_bytes(proto) <= _MANY_BYTES
+    fold_large = fold_large and external_bytes(proto) <= MOST_BYTES
     try:
         with scratch_folder() as folder, _aside(proto, weights_dir) as (left, weights, kept):
             saved = folder / "optimised.onnx"

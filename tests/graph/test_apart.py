@@ -1,0 +1,105 @@
+"""Large weights are left in the file while it is read, and the model is that of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import hetsim
+from hetsim.graph.reading import apart, onnx_file, onnx_runtime
+from hetsim.graph.reading.apart import read_apart
+
+SIDE = 160
+
+
+def saved(path: Path, change: Callable[[onnx.ModelProto], None] | None = None) -> Path:
+    """Write a chain of products, one weight read through a transposition that is folded."""
+    drawn = np.random.default_rng(1)
+    names = [f"w{k}" for k in range(4)]
+    weights = [
+        onnx.numpy_helper.from_array(drawn.random((SIDE, SIDE), dtype=np.float32), name)
+        for name in names
+    ]
+    nodes = [onnx.helper.make_node("Transpose", ["w0"], ["t"], name="turn")]
+    value = "x"
+    for name in ("t", *names[1:]):
+        nodes.append(onnx.helper.make_node("MatMul", [value, name], [f"by_{name}"], name=name))
+        value = f"by_{name}"
+    row = [
+        onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [2, SIDE])
+        for n in ("x", value)
+    ]
+    proto = onnx.helper.make_model(
+        onnx.helper.make_graph(nodes, "chain", row[:1], row[1:], weights),
+        opset_imports=[onnx.helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    if change is not None:
+        change(proto)
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+@pytest.fixture(autouse=True)
+def pays_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (apart, onnx_runtime):
+        monkeypatch.setattr(module, "PAYS_BYTES", 4 * SIDE * SIDE)
+
+
+@pytest.mark.parametrize("level", ["none", "basic", "extended"])
+def test_the_model_is_that_of_the_file_read_as_a_whole(
+    level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(tmp_path / "chain.onnx")
+    light = read_apart(path)
+    assert light is not None
+    assert light.ByteSize() < path.stat().st_size / 100
+    left = hetsim.load_model(path, canonical=level)  # type: ignore[arg-type]
+    monkeypatch.setattr(onnx_file, "read_apart", lambda path: None)
+    whole = hetsim.load_model(path, canonical=level)  # type: ignore[arg-type]
+    assert left.proto.SerializeToString() == whole.proto.SerializeToString()
+    assert (left.sha256, left.weights_dir) == (whole.sha256, whole.weights_dir)
+    assert [node.origins for node in left.graph.nodes] == [n.origins for n in whole.graph.nodes]
+    assert left.graph.tensors == whole.graph.tensors
+
+
+def _short(proto: onnx.ModelProto) -> None:
+    proto.graph.initializer[1].dims[0] += 1
+
+
+def _outside(proto: onnx.ModelProto) -> None:
+    tensor = proto.graph.initializer[2]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="weights.bin")
+
+
+def _halved(proto: onnx.ModelProto) -> None:
+    zeros = np.zeros((SIDE * 2, SIDE), np.float16)
+    proto.graph.initializer[1].CopyFrom(onnx.numpy_helper.from_array(zeros, "w1"))
+
+
+def _with_a_body(proto: onnx.ModelProto) -> None:
+    proto.graph.node.add(op_type="If")
+
+
+@pytest.mark.parametrize("change", [_short, _outside, _halved, _with_a_body])
+def test_what_is_out_of_the_ordinary_is_read_as_a_whole(
+    change: Callable[[onnx.ModelProto], None], tmp_path: Path
+) -> None:
+    assert read_apart(saved(tmp_path / "chain.onnx", change)) is None
+
+
+def test_neither_a_cut_file_nor_a_link_is_taken(tmp_path: Path) -> None:
+    path = saved(tmp_path / "chain.onnx")
+    content = path.read_bytes()
+    linked = tmp_path / "linked.onnx"
+    linked.symlink_to(path)
+    assert read_apart(linked) is None
+    for cut in range(len(content) - 300, len(content) - 10, 7):
+        path.write_bytes(content[:cut])
+        assert read_apart(path) is None
