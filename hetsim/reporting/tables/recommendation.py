@@ -287,7 +287,7 @@ def _purchase_sentence(found: Recommendation, bought: Purchase) -> str:
 
 def _cheaper(bought: Purchase, hourly_usd: float) -> str:
     """What became of cheaper mixes, in a sentence or two."""
-    parts = ["mixes whose devices sustain too little are ruled out by proof"]
+    parts = ["those whose devices sustain too little are ruled out by proof"]
     if bought.proved is not None:
         parts = []
         if bought.proved:
