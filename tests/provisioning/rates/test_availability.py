@@ -149,7 +149,7 @@ def test_what_is_not_known_is_asked_for(model: str, folder: Path, tmp_path: Path
     entries = tuple(Instances(1, (name,)) for name in ("t4.0", "t4.1"))
     deployment = hetsim.Deployment((Served(model, "single", instances=entries),))
     workload = traced(folder, model, 10.0, hetsim.Slo(0.9, 1.0), 1)
-    with pytest.raises(hetsim.errors.UsageError, match=r"time is up: t4\.0, t4\.1"):
+    with pytest.raises(hetsim.errors.UsageError, match=r"given for t4\.0, t4\.1"):
         availability(deployment, workload, platform=platform, target=0.9)
     with pytest.raises(hetsim.errors.UsageError, match="'gpu', which the platform does not have"):
         availability(deployment, workload, platform=platform, target=0.9, available={"gpu": 0.5})
