@@ -165,7 +165,7 @@ def test_nothing_is_recommended_that_does_not_meet(folder: Path, catalog: Catalo
 def test_a_price_is_asked_for_by_name(folder: Path, workload: hetsim.Workload) -> None:
     with pytest.raises(hetsim.errors.UsageError, match="rb3-gen-2 has no price"):
         hetsim.recommend(workload, "rock-5b,rb3-gen-2")
-    with pytest.raises(hetsim.errors.UsageError, match="for how many years rb3-gen-2"):
+    with pytest.raises(hetsim.errors.UsageError, match="rb3-gen-2 has no depreciation"):
         hetsim.recommend(
             workload,
             "rock-5b,rb3-gen-2",
