@@ -172,8 +172,13 @@ def test_a_price_is_asked_for_by_name(folder: Path, workload: hetsim.Workload) -
             prices={"rock-5b": "0.1/h", "rb3*": "250"},
             tariff_usd_per_kwh=0.2,
         )
-    with pytest.raises(hetsim.errors.UsageError, match="electricity of rock-5b"):
-        hetsim.recommend(workload, "rock-5b", prices={"*": "100/4y"})
+    (folder / "bought.yaml").write_text(
+        "kinds:\n  rock-5b: {platform: rock-5b, price: {usd: 100, years: 4, of: 2024-06, source: x}}"
+    )
+    with pytest.raises(
+        hetsim.errors.UsageError, match="no electricity tariff is given for rock-5b"
+    ):
+        hetsim.recommend(workload, folder / "bought.yaml")
     with pytest.raises(hetsim.errors.UsageError, match="price of 'rok'"):
         hetsim.recommend(workload, "rock-5b", prices={"rok": "100/4y"})
 
