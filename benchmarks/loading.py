@@ -37,7 +37,8 @@ TOKENS = 8
 class Writer:
     """Nodes and weights of a graph, as they are written."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = WIDTH) -> None:
+        self.width = width
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
         self.drawn = np.random.Generator(np.random.SFC64(1))
@@ -87,26 +88,26 @@ def chain(path: Path, nodes: int, width: int = WIDTH) -> None:
     writer.save(path, "x", [TOKENS, width], value)
 
 
-def llm(path: Path, nodes: int) -> None:
+def llm(path: Path, nodes: int, width: int = WIDTH) -> None:
     """Write decoder layers until there are so many nodes."""
-    writer, value = Writer(), "x"
+    writer, value = Writer(width), "x"
     while len(writer.nodes) < nodes:
         value = _layer(writer, value)
-    writer.save(path, "x", [1, TOKENS, WIDTH], value)
+    writer.save(path, "x", [1, TOKENS, width], value)
 
 
 def _layer(writer: Writer, value: str) -> str:
-    op, constant = writer.op, writer.constant
-    within = WIDTH // HEADS
+    op, constant, width = writer.op, writer.constant, writer.width
+    within = width // HEADS
 
     def norm(value: str) -> str:
         square = op("Pow", value, constant(2.0))
         mean = op("ReduceMean", square, axes=[-1])
         scale = op("Reciprocal", op("Sqrt", op("Add", mean, constant(1e-6))))
-        return op("Mul", op("Mul", value, scale), writer.weight(WIDTH))
+        return op("Mul", op("Mul", value, scale), writer.weight(width))
 
     def heads(value: str) -> str:
-        made = op("MatMul", value, writer.weight(WIDTH, WIDTH))
+        made = op("MatMul", value, writer.weight(width, width))
         apart = op("Reshape", made, constant([1, TOKENS, HEADS, within], np.int64))
         return op("Transpose", apart, perm=[0, 2, 1, 3])
 
@@ -126,16 +127,16 @@ def _layer(writer: Writer, value: str) -> str:
     score = op("Add", op("Div", score, constant(math.sqrt(within))), writer.weight(TOKENS, TOKENS))
     seen = op("MatMul", op("Softmax", score, axis=-1), held)
     seen = op("Reshape", op("Transpose", seen, perm=[0, 2, 1, 3]),
-              constant([1, TOKENS, WIDTH], np.int64))  # fmt: skip
-    value = op("Add", value, op("MatMul", seen, writer.weight(WIDTH, WIDTH)))
+              constant([1, TOKENS, width], np.int64))  # fmt: skip
+    value = op("Add", value, op("MatMul", seen, writer.weight(width, width)))
     before = norm(value)
-    gate = op("MatMul", before, writer.weight(WIDTH, 2 * WIDTH))
+    gate = op("MatMul", before, writer.weight(width, 2 * width))
     gate = op("Mul", gate, op("Sigmoid", gate))
-    up = op("Mul", gate, op("MatMul", before, writer.weight(WIDTH, 2 * WIDTH)))
-    return op("Add", value, op("MatMul", up, writer.weight(2 * WIDTH, WIDTH)))
+    up = op("Mul", gate, op("MatMul", before, writer.weight(width, 2 * width)))
+    return op("Add", value, op("MatMul", up, writer.weight(2 * width, width)))
 
 
-KINDS: dict[str, Callable[[Path, int], None]] = {"chain": chain, "llm": llm}
+KINDS: dict[str, Callable[..., None]] = {"chain": chain, "llm": llm}
 
 HETSIM = """
 import hetsim

@@ -15,7 +15,7 @@ _KEYWORDS = {"hint": "hint", "help": "help", "summary": "summary", "title": "tit
 _WORDS = re.compile(r"([A-Za-z]{2}[,;:')]*|[}]) +['($\w{]*[a-z]{2}")
 PRIVATE = {
     r"\bkin\b": "device family",
-    r"\bdraws?\b(?! (its|idle|power)\b)|\bdrawn\b": "samples, sampled",
+    r"\bdraws?\b(?! (its|idle|full|power)\b)|\bdrawn\b": "samples, sampled",
     r"\bunlike\b": "different, heterogeneous",
     r"\bcarr(y|ies)\b|(?<!loop-)\bcarried\b": "sustains, holds",
     r"\babove (the )?(lower )?bound\b": "gap to the lower bound",

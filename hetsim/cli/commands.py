@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 GROUPS: Mapping[str, str] = {
     "Question": "*max-rate *nodes *lint *strategies *method *run *explain *verify *schema *front "
-    "*index *measure *budget *judge sensitivities fail-on device plain",
+    "*index *families *measure *budget *judge sensitivities fail-on device plain",
     "Platform": "*platform *catalog *max-devices *execute *what-if without runtime",
     "Model": "*shape *dim input freeze canonical extension",
     "Planning": "*strategy *objective *target *target-rate *priority affinity set placements",

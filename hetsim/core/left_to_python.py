@@ -15,10 +15,11 @@ from hetsim.core import deadline
 from hetsim.core.machine_code import Compiled
 
 LOADING, LOADING_MORE = 0.5, 0.1
-"""Part of the work that is compiled from which what is kept is loaded: with numba, and after it."""
+"""Seconds left to plain Python from which what is kept is loaded: of all functions together, numba;
+of one, its machine code."""
 
 _done: dict[Callable[..., Any], float] = {}
-"""Work asked for in this process so far, by function."""
+"""Seconds of work asked for in this process so far, by function."""
 
 _kept: dict[Callable[..., Any], bool] = {}
 """Whether machine code of a function is kept, as far as it was asked."""
@@ -51,11 +52,12 @@ def pays(
     function, ways = compiled.plain, (compiled, *others)
     if any(one.loaded for one in ways):
         return True
-    done = _done[function] = _done.get(function, 0.0) + work
-    if done >= compile_from and deadline.may_compile():
+    done = _done[function] = _done.get(function, 0.0) + work / compile_from
+    if done >= 1.0 and deadline.may_compile():
         return True
-    loading = LOADING_MORE if "numba" in sys.modules else LOADING
-    if done < compile_from * loading or deadline.left_s() < deadline.LOAD_S:
+    if done < LOADING_MORE or deadline.left_s() < deadline.LOAD_S:
+        return False
+    if "numba" not in sys.modules and sum(_done.values()) < LOADING:
         return False
     if function not in _kept:
         _kept[function] = any(one.kept for one in ways)

@@ -84,6 +84,11 @@ def load_link(source: str | os.PathLike[str]) -> LinkModel:
     return read_link(path, shown)
 
 
+def kin_names() -> tuple[str, ...]:
+    """Return the names of the catalog's device families, sorted."""
+    return names("kin")
+
+
 def load_kin(name: str) -> Kin:
     """Return the catalog's record of a device family, by name.
 

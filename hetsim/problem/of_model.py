@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import hypot
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -309,13 +309,8 @@ def price(
     by, batch = cost_model(cost), batch_of(graph)
     figures, likely = list[KernelFigures | None](), list[Likely | None]()
     borders: list[tuple[float, float]] = []
-    known: list[tuple[DeviceSpec, _OnDevice]] = []
     for p, device in enumerate(platform_devices(platform, model.extensions).values()):
-        # Devices of one sort are priced once.
-        one = next((found for spec, found in known if spec == device.spec), None)
-        if one is None or device.spec.backend != SIMULATED:
-            one = _on_device(graph, device, works, (*values, *constants), by, batch)
-            known.append((device.spec, one))
+        one = _kept_on_device(graph, device, works, (*values, *constants), by, batch)
         refusals.append(dict(one.support.reasons))
         figures.append(one.figures)
         likely.append(one.likely)
@@ -422,6 +417,33 @@ class _OnDevice(NamedTuple):
     seconds: NDArray[np.float64]
     least: NDArray[np.float64]
     fused: tuple[Fused, ...]
+
+
+_KEPT = "times on devices"
+_MOST_KEPT = 32
+"""Sorts of devices whose times are kept with a graph, the last ones."""
+
+
+def _kept_on_device(
+    graph: Graph,
+    device: Device,
+    works: Sequence[Work],
+    values: Sequence[Value | Constant],
+    by: CostModel,
+    batch: int,
+) -> _OnDevice:
+    """Do as ``_on_device``, once for all devices of a sort: on every platform that has one."""
+    kept: Any = graph.kept.setdefault(_KEPT, [])
+    known: list[tuple[CostModel, DeviceSpec, _OnDevice]] = kept
+    simulated = device.spec.backend == SIMULATED
+    for like, spec, found in known if simulated else ():
+        if like == by and spec == device.spec:
+            return found
+    one = _on_device(graph, device, works, values, by, batch)
+    if simulated:
+        known.append((by, device.spec, one))
+        del known[:-_MOST_KEPT]
+    return one
 
 
 def _on_device(

@@ -1,1 +1,1 @@
-"""How many of what is needed: the rate a platform sustains, redundancy, the cheapest platform."""
+"""Provisioning: the rate that a platform sustains, redundancy, and the cheapest platform."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hetsim.errors import PlatformError
-from hetsim.hardware.catalog import load_device, load_link, load_platform
-from hetsim.hardware.files.checking import check_file, sort_of
+from hetsim.hardware.catalog import device_names, load_device, load_link, load_platform
+from hetsim.hardware.files.checking import check_file, doubtful_peaks, sort_of
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.spec import DeviceSpec, Platform
 
@@ -52,6 +52,28 @@ def write(tmp_path: Path) -> Write:
 def messages(given: str) -> list[str]:
     """Line and complaint of each error, without the folder."""
     return [f"{error.where}: {error.what}".rpartition("/")[2] for error in check_file(given).errors]
+
+
+@pytest.mark.parametrize(
+    ("peaks", "doubt"),
+    [
+        ({"float16": 4, "int8": 16}, ""),
+        ({"float16": 4, "int8": 32}, "int8 is 8 times float16"),
+        ({"bfloat16": 4, "int8": 32}, "int8 is 8 times bfloat16"),
+        ({"float32": 2, "float16": 64, "int8": 128}, "float16 is 32 times float32"),
+        ({"float32": 2, "int8": 40}, "int8 is 20 times float32"),
+    ],
+)
+def test_a_peak_that_may_count_sparse_weights_is_doubted(
+    write: Write, peaks: dict[str, float], doubt: str
+) -> None:
+    text = DEVICE.replace("{float16: 4, int8: 8}", str(peaks).replace("'", ""))
+    (*doubts,) = check_file(write("own.yaml", text)).doubts
+    assert [one.partition(", and")[0] for one in doubts] == [f"peak_tflops: {doubt}"] * bool(doubt)
+
+
+def test_no_peak_of_the_catalog_is_doubted() -> None:
+    assert not [name for name in device_names() if [*doubtful_peaks(load_device(name).flops_per_s)]]
 
 
 def test_valid_files_are_what_the_loader_makes_of_them(write: Write) -> None:

@@ -146,7 +146,7 @@ def test_figures_of_its_own_go_before_those_of_kin(tmp_path: Path) -> None:
 
 def test_kin_and_cores_that_are_not_there_are_named(tmp_path: Path) -> None:
     path = written(tmp_path, DEVICE.replace(KIN, "ncnn-cpu-flaot"))
-    with pytest.raises(PlatformError, match="no kin 'ncnn-cpu-flaot'") as raised:
+    with pytest.raises(PlatformError, match="no device family 'ncnn-cpu-flaot'") as raised:
         load_device(str(path))
     assert KIN in (raised.value.hint or "")
     path = written(tmp_path, DEVICE.replace("cortex-a72", "cortex-a27"))

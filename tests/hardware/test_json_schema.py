@@ -153,7 +153,7 @@ OWN_DEVICE: dict[str, Any] = {
     "patterns": {"gelu": "Mul(Erf)"},
     "backend": "simulated",
     "kernels": {"int8": kernels_block()},
-    "measured": {"int8": {"kin": "test-kin", "chip": "a chip", "where": {"threads": 4}}},
+    "measured": {"int8": {"kin": "rknn-int8", "chip": "a chip", "where": {"threads": 4}}},
 }
 OWN_LINK: dict[str, Any] = {
     "full_name": "Cable",

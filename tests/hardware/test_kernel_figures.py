@@ -181,7 +181,7 @@ def test_a_kin_has_a_hundred_networks_at_most(catalog: Path) -> None:
     many = [(f"net{i}", *NETWORKS[0][1:]) for i in range(101)]
     checked = check_file(str(write_kin(catalog, kin_block(many))))
     assert [error.what for error in checked.errors] == [
-        "'likeness.networks' has 101 lines, 100 at most"
+        "'likeness.networks' has 101 lines, but at most 100 are allowed"
     ]
 
 

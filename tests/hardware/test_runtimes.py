@@ -48,7 +48,7 @@ def test_another_runtime_is_named_by_device_or_for_all() -> None:
 @pytest.mark.parametrize(
     ("runtime", "told"),
     [
-        ({"gpu": "vulkan"}, "no figures by runtime 'vulkan'"),
+        ({"gpu": "vulkan"}, "no figures for runtime 'vulkan'"),
         ({"npu": "ncnn"}, "no device 'npu'"),
         ({"*": "vulkan"}, "no device of platform 'nvidia-rtx-3090'"),
     ],

@@ -403,7 +403,7 @@ def an_instance_is_on_another_device(given: Json, rng: np.random.Generator) -> s
     found = a_played_way(given, rng)
     one, way, counts = found
     one["copies"][0] = counts[way["kinds"][0]] + int(rng.integers(3))
-    return "there are not so many"
+    return "there are fewer"
 
 
 @falsify
@@ -421,7 +421,7 @@ def an_instance_takes_one_for_two(given: Json, rng: np.random.Generator) -> str:
                 ]
     copies, first, second = one_of(rows, rng)
     copies[second] = copies[first]
-    return "in the place of two"
+    return "instead of two"
 
 
 @falsify
@@ -458,7 +458,7 @@ def a_batch_runs_as_another_class(given: Json, rng: np.random.Generator) -> str:
     others = [at for at, of in enumerate(classes) if of != classes[row[0]]]
     need(others)
     row[0] = one_of(others, rng)
-    return "of class|there are not so many|other templates|entries in the place|in the place of two"
+    return "of class|there are fewer|other templates|entries instead|instead of two"
 
 
 @falsify
@@ -566,7 +566,7 @@ def a_kind_is_not_to_be_had(given: Json, rng: np.random.Generator) -> str:
     found = last(given)
     at = one_of([at for at, n in enumerate(found["counts"]) if n], rng)
     given["question"]["kinds"][at]["most"] = found["counts"][at] - 1
-    return "more than can be had"
+    return "more than are available"
 
 
 @falsify
@@ -575,7 +575,7 @@ def a_kind_is_dropped(given: Json, rng: np.random.Generator) -> str:
         # That none meets, none of fewer kinds does either.
         raise Nothing
     given["question"]["kinds"].pop(int(rng.integers(len(given["question"]["kinds"]))))
-    return r"entries in the place of|at least 1 item|/ways/\d+/.*: no whole number"
+    return r"entries instead of|at least 1 item|/ways/\d+/.*: no whole number"
 
 
 @falsify
@@ -585,7 +585,7 @@ def fewer_devices_may_be_had(given: Json, rng: np.random.Generator) -> str:
     many = sum(kind["counts"] * n for kind, n in zip(kinds, found["counts"], strict=True))
     need(many)
     given["question"]["max_devices"] = many - 1
-    return "more than can be had"
+    return "more than are available"
 
 
 @falsify

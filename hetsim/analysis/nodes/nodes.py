@@ -61,10 +61,7 @@ class Nodes(Result, Facts):
 
 
 @checks.takes(
-    asked=checks.either(
-        checks.instance("hetsim.problem.problem:Problem"),
-        checks.instance("hetsim.problem.plan:Plan"),
-    ),
+    asked=checks.instance("hetsim.problem.problem:Problem", "hetsim.problem.plan:Plan"),
     device=checks.text,
 )
 def nodes(asked: Problem | Plan, *, device: str | None = None) -> Nodes:

@@ -37,15 +37,22 @@ def devices() -> None:
 
 
 @devices.command("list")
+@click.option(
+    "--families",
+    is_flag=True,
+    help="List the device families, cores and makes of graphics that a device file can name.",
+)
 @wide_option
 @json_option
 @common_options
-def list_devices(wide: bool) -> None:
+def list_devices(families: bool, wide: bool) -> None:
     """List the devices, links and platforms of the catalog."""
     from hetsim.hardware.catalog import (
         device_names,
+        kin_names,
         link_names,
         load_device,
+        load_kin,
         load_link,
         load_platform,
         platform_names,
@@ -53,11 +60,17 @@ def list_devices(wide: bool) -> None:
     from hetsim.reporting.tables.hardware import (
         device_record,
         devices_report,
+        families_record,
+        families_report,
         link_record,
         platform_record,
     )
 
     invocation = current()
+    if families:
+        kins = [(name, load_kin(name)) for name in kin_names()]
+        invocation.answer(lambda: families_record(kins), lambda: families_report(kins))
+        return
     kinds = [(name, load_device(name)) for name in device_names()]
     links = [(name, load_link(name)) for name in link_names()]
     platforms = [(name, load_platform(name)) for name in platform_names()]

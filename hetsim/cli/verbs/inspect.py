@@ -336,6 +336,7 @@ class Checked:
     line: str = ""
     name: str | None = None
     contents: Callable[[], tuple[Record, RenderableType]] | None = None
+    doubts: tuple[str, ...] = ()
 
 
 def _check_files(files: tuple[str, ...], *, wide: bool) -> None:
@@ -376,6 +377,8 @@ def _check_files(files: tuple[str, ...], *, wide: bool) -> None:
         for one in checks:
             for told in [cut(str(error)) for error in one.errors] or [one.line]:
                 invocation.say(told)
+            for doubt in one.doubts:
+                invocation.say(f"{one.file}: warning: {doubt}")
         if report is not None:
             invocation.say("")
             invocation.show(report)
@@ -408,7 +411,7 @@ def _checked(file: str, *, wide: bool) -> Checked:
     if kind not in ("device", "link", "platform"):
         return Checked(file, kind, found.errors, line, found.name)
     contents = partial(contents_of, file, kind, wide=wide)
-    return Checked(file, kind, found.errors, line, found.name, contents)
+    return Checked(file, kind, found.errors, line, found.name, contents, found.doubts)
 
 
 def _checked_catalog(file: str) -> Checked:

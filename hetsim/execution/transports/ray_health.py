@@ -185,7 +185,7 @@ def watched(address: str, losing: Losing) -> Iterator[None]:
                     said = error.strerror or error
                     losing.lose(
                         ClusterError(
-                            f"the connected Ray is lost: {said}",
+                            f"the connection to Ray is lost: {said}",
                             where=f"Ray at {address}",
                             hint="check whether its head is up, and run it again",
                         )

@@ -148,7 +148,12 @@ def _pattern_text(text: str) -> str:
     return text
 
 
-CoreCluster = tuple[Count, Positive, Annotated[StrictStr, OneOf("core", tuple(CORES))]]
+LISTED = "hetsim devices list --families"
+"""Command that lists device families, cores and makes of graphics."""
+
+CoreCluster = tuple[
+    Count, Positive, Annotated[StrictStr, OneOf("core", tuple(CORES), listed_by=LISTED)]
+]
 CustomOp = Annotated[StrictStr, OneOf("custom op", CUSTOM_OPS)]
 PatternText = Annotated[StrictStr, AfterValidator(_pattern_text)]
 Entry = StrictInt | StrictFloat | StrictStr
@@ -305,7 +310,7 @@ class DeviceModel(Strict):
     cores: tuple[CoreCluster, ...] = ()
     """Of a processor: a list of [cores, GHz, core], the fastest first, for what its kin say of it.
     """
-    family: Annotated[StrictStr, OneOf("family", FAMILIES)] | None = None
+    family: Annotated[StrictStr, OneOf("family", FAMILIES, listed_by=LISTED)] | None = None
     """Of graphics or a processor: the make, e.g. mali, for what its kin say of it."""
     measurements: tuple[MeasurementModel, ...] = ()
     """Latencies of networks that you measured on it: they correct its times."""

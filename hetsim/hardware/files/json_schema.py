@@ -21,6 +21,7 @@ from pydantic_core import core_schema
 
 from hetsim.hardware.files.catalog_files import Sort, names
 from hetsim.hardware.files.device_schema import DeviceModel, SupportModel
+from hetsim.hardware.files.kernels_schema import MeasuredModel
 from hetsim.hardware.files.platform_schema import (
     MODELS,
     TABLES,
@@ -122,6 +123,7 @@ def _add_rules(definitions: dict[str, Any]) -> None:
     use["properties"]["device"] = {"anyOf": [name, {"$ref": _ref(DeviceModel.__name__)}]}
     use["properties"]["overrides"] = {"$ref": _ref("Overrides")}
     definitions[DeviceUse.__name__] = {"anyOf": [name, use]}
+    definitions[MeasuredModel.__name__]["properties"]["kin"]["enum"] = list(names("kin"))
     link = definitions[LinkUse.__name__]
     link["properties"]["link"] = {"anyOf": [_name_or_path(names("link")), {"type": "null"}]}
     figures = ("latency_us", "bandwidth_gbytes_s")

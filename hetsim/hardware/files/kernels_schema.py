@@ -16,8 +16,10 @@ from pydantic import (
 )
 from pydantic import field_validator as checked
 
+from hetsim.errors import nearest
 from hetsim.graph.work.rule import FORMS
 from hetsim.hardware.datasheet import COVARIATES
+from hetsim.hardware.files.catalog_files import names
 from hetsim.hardware.files.schema import (
     DTYPE_ABBREVIATIONS,
     Count,
@@ -253,7 +255,7 @@ class MeasuredModel(Strict):
     """
 
     kin: Text
-    """Runtime and precision family."""
+    """Device family: a runtime, a unit and a precision."""
     computes: Literal["tf32"] | None = None
     """What the runtime computes in, where it is not the precision: tf32."""
     chip: Text | None = None
@@ -262,6 +264,14 @@ class MeasuredModel(Strict):
         default_factory=dict
     )
     """Further fields that pick one series of rows, e.g. threads: 4."""
+
+    @checked("kin")
+    @classmethod
+    def _in_the_catalog(cls, kin: str, info: ValidationInfo) -> str:
+        if not (info.context or {}).get("catalog") and kin not in (known := names("kin")):
+            hint = f"{nearest(kin, known)} ('hetsim devices list --families' lists all)"
+            raise refusal(f"no device family '{kin}' in the catalog", hint)
+        return kin
 
     @checked("where")
     @classmethod

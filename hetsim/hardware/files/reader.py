@@ -22,7 +22,6 @@ from hetsim.hardware.files.catalog_files import (
     fitted_beside,
     in_catalog,
     kin_file,
-    names,
 )
 from hetsim.hardware.files.device_schema import MICROSECONDS, DeviceModel
 from hetsim.hardware.files.kernels_schema import FittedModel, KinModel, MeasuredModel
@@ -203,7 +202,7 @@ def of_its_kin(spec: DeviceSpec, model: DeviceModel, path: Path | None, shown: s
     """Return the device of `model`, completed by its device family."""
 
     def completed(
-        kernels: Mapping[str, KernelFigures], measured: Mapping[str, MeasuredModel], key: str
+        kernels: Mapping[str, KernelFigures], measured: Mapping[str, MeasuredModel]
     ) -> dict[str, KernelFigures]:
         found = {}
         for precision, figures in kernels.items():
@@ -214,32 +213,24 @@ def of_its_kin(spec: DeviceSpec, model: DeviceModel, path: Path | None, shown: s
             for precision, told in measured.items():
                 if precision in found:
                     continue
-                by_kin = _by_kin(model, precision, told, f"{shown}: {key}.{precision}")
+                by_kin = _by_kin(model, precision, told)
                 if by_kin is not None:
                     found[precision] = by_kin
         return found
 
     return dataclasses.replace(
         spec,
-        kernels=completed(spec.kernels, model.measured, "measured"),
+        kernels=completed(spec.kernels, model.measured),
         runtimes={
-            name: completed(spec.runtimes[name], one.measured, f"runtimes.{name}.measured")
+            name: completed(spec.runtimes[name], one.measured)
             for name, one in model.runtimes.items()
         },
     )
 
 
-def _by_kin(
-    model: DeviceModel, precision: str, told: MeasuredModel, where: str
-) -> KernelFigures | None:
+def _by_kin(model: DeviceModel, precision: str, told: MeasuredModel) -> KernelFigures | None:
     """Return the figures of a device that nobody measured: those of its kin at its datasheet."""
     name = told.kin
-    if name not in names("kin"):
-        raise PlatformError(
-            (f"no device family '{name}' in the catalog"),
-            where=where,
-            hint=nearest(name, names("kin")),
-        )
     file, said = find("kin", name)
     kin = read_kin(file, said)
     if kin.by_datasheet is None:

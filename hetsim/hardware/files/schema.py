@@ -55,11 +55,12 @@ def refusals(found: Sequence[Refusal], kind: str = "hetsim") -> PydanticCustomEr
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Choice of a few words; `meant_by` maps common misspellings to them, for hints."""
+    """Choice of words; `meant_by` maps common misspellings to them, `listed_by` lists them."""
 
     noun: str
     choices: tuple[str, ...]
     meant_by: Mapping[str, str] = field(default_factory=dict, hash=False)
+    listed_by: str = ""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: CoreHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
@@ -73,7 +74,9 @@ class OneOf:
         """Return `word`, or raise the error with the nearest choice."""
         if word not in self.choices:
             meant = self.meant_by.get(word, word)
-            raise refusal(f"unknown {self.noun} '{word}'", nearest(meant, self.choices))
+            hint = nearest(meant, self.choices)
+            hint += f" ('{self.listed_by}' lists all)" if self.listed_by else ""
+            raise refusal(f"unknown {self.noun} '{word}'", hint)
         return word
 
 

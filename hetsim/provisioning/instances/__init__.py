@@ -1,1 +1,1 @@
-"""Which replicas of which model on which devices."""
+"""Replicas of models and the devices that they run on."""

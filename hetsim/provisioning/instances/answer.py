@@ -19,7 +19,7 @@ from hetsim.workload.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What was looked through under one way to batch.
+    """Search under one way to batch.
 
     Of the instances that were `offered` the best set that fits carries `factor` times the demand, 0
     where none fits; no set exceeds `bound`, nor `relaxed` with instances in parts. A better one may
@@ -63,7 +63,7 @@ class Placed:
 
     @property
     def waits(self) -> str:
-        """How requests wait for its instances."""
+        """Queue discipline of its instances."""
         served = self.deployment.models[0]
         if all(served.in_flight(entry) for entry in served.instances):
             return "in one line"
@@ -100,7 +100,7 @@ class Apart:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Placement(Result):
-    """Where the models of a workload are placed.
+    """Best placement of a workload's models, and the others that were simulated.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class Placement(Result):
 
     @property
     def bound(self) -> float:
-        """Multiple of the demand that no set of what was tried carries."""
+        """Multiple of the demand that no set of the replicas tried exceeds."""
         return max(one.bound for one in self.sought)
 
     @property
@@ -178,12 +178,12 @@ class Placement(Result):
         best = self.rows[0]
         if any(one.answer == "undecided" for one in self.rows):
             raise Undecided(
-                f"whether a placement meets the objectives is undecided; the best carries "
+                f"whether a placement meets the objectives is undecided; the best sustains "
                 f"{best.factor:.3g} times the demand",
-                hint=f"give --requests {self.requests_to_tell}, after which about it is told",
+                hint=f"give --requests {self.requests_to_tell}, about as many as a verdict takes",
             )
         raise ObjectiveMissed(
-            f"each of {len(self.rows)} deployments misses an objective; the best carries "
+            f"each of {len(self.rows)} deployments misses an objective; the best sustains "
             f"{best.factor:.3g} times the demand, and no other of the instances tried more than "
             f"{self.bound:.3g}",
             hint="give other --batching or --strategy, a longer latency, or another platform",

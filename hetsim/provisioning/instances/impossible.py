@@ -1,4 +1,4 @@
-"""What no placement of any kind can do: whatever instances, plans and batches."""
+"""Bounds that hold for every placement, whatever instances, plans and batches."""
 
 from __future__ import annotations
 

@@ -32,13 +32,13 @@ class Instance:
 
     @property
     def strategy(self) -> str:
-        """What plans it."""
+        """Strategy or saved plan that plans it."""
         assert self.entry.strategy is not None
         return self.entry.strategy
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Those that its plans use, in the platform's order."""
+        """Devices that its plans use, in the platform's order."""
         problem = self.resolved.problem
         used = {
             group.device for row in self.resolved.plans[0] for one in row for group in one.groups
@@ -183,7 +183,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offered:
-    """What there may be of each model under one way to batch.
+    """Replicas of each model under one way to batch.
 
     `served` has the models with the first of their instances, `replicas` the instances in numbers,
     whose resources, devices and then links, are named by `resources`.
@@ -255,7 +255,7 @@ def offered(
                 refused.append(Refused(model, devices, strategy, error.what))
                 continue
             if len(resolved.plans) > 1:
-                why = "its plan is several replicas, each of which is offered by itself"
+                why = "its plan is several replicas, each of which is offered alone"
                 refused.append(Refused(model, devices, strategy, why))
                 continue
             new = Instance(model, entry, resolved)
@@ -351,7 +351,7 @@ MOST = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """Set of replicas of one way to batch, with what it carries."""
+    """Set of replicas of one way to batch, with the demand that it sustains."""
 
     offered: Offered
     chosen: Chosen
@@ -367,7 +367,7 @@ class Candidate:
 def candidates(
     found: Sequence[tuple[Offered, Best]], most: int, routing: Routing
 ) -> list[Candidate]:
-    """Sets that are worth a simulation, at most so many of each way to batch; best first."""
+    """Sets to simulate, at most `most` of each way to batch; best first."""
     rows = [
         Candidate(each, chosen, flow, routing)
         for each, best in found

@@ -112,7 +112,7 @@ def place_of(
     most: int = MOST,
     most_requests: int = BUDGET,
 ) -> Placement:
-    """What ``place`` gives, of models read and planned for as `asked`."""
+    """Result of ``place``, of models read and planned for as `asked`."""
     asked = Asked() if asked is None else asked
     if workload.failures is not None:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Replicas that there may be, in numbers, and what sets of them hold and carry.
+"""Replicas in numbers, and the memory and rates of sets of them.
 
 Free of models and plans. A *set* of replicas is a placement: it fits where every device holds what
 its replicas have there, and it carries a multiple of the demand, its factor, where each request
@@ -149,7 +149,7 @@ class Flow:
 
 
 def flow_of(replicas: Replicas, chosen: Sequence[int], models: Sequence[int] | None = None) -> Flow:
-    """What a set carries, or what it carries of some models where nothing else comes.
+    """Multiple of the demand that a set sustains, also for some models alone.
 
     The least part of their time for which all that is asked for keeps devices, links and replicas
     busy is a linear program; the factor is its inverse. That of its solution, made whole again, is

@@ -1,4 +1,4 @@
-"""Sets of replicas that carry most: greedy steps, branch and bound, and what no set exceeds."""
+"""Sets of replicas that sustain most: greedy steps, branch and bound, and an upper bound."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ EVALUATIONS = 1500
 
 @dataclass(slots=True)
 class Seen:
-    """Sets that were looked at, with what they carry, and how many more may be asked about."""
+    """Sets with the demand that they sustain, and the number that may still be evaluated."""
 
     replicas: Replicas
     flows: dict[Chosen, Flow] = field(default_factory=dict)
     left: int = EVALUATIONS
 
     def flow(self, chosen: Chosen) -> Flow:
-        """What a set of all models carries."""
+        """Multiple of the demand that a set of all models sustains."""
         if chosen not in self.flows:
             self.left -= 1
             self.flows[chosen] = flow_of(self.replicas, chosen)
@@ -78,7 +78,7 @@ def greedy(seen: Seen) -> Chosen:
 
 
 def swapped(seen: Seen, chosen: Chosen) -> Chosen:
-    """Set that a local search ends with: one replica more, or one or two in the place of one."""
+    """Local optimum of a set under adding one replica and exchanging one or two for one."""
     replicas = seen.replicas
     while seen.left > 0:
         now = seen.flow(chosen)
@@ -116,10 +116,7 @@ def filled(replicas: Replicas, chosen: Chosen) -> Chosen:
 
 
 def _best(seen: Seen, now: Flow, steps: list[Chosen]) -> Chosen | None:
-    """Set that carries most, where it is more than now; of equal ones the first.
-
-    Those are asked first that may carry most by the prices of what is there now.
-    """
+    """Set that carries most, where it is more than now; of equal ones the first."""
     bounds = [_bound(seen.replicas, now, step) for step in steps]
     best, most = None, now.factor * (1 + BETTER)
     for at in sorted(range(len(steps)), key=lambda at: -bounds[at]):
@@ -160,7 +157,7 @@ def _with(chosen: Chosen, one: int) -> Chosen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """Linear program of what is carried, over variables from 0 to 1.
+    """Linear program of the sustained demand, over variables from 0 to 1.
 
     Variables are whether each replica is there, whether each part of the weights is, the share of
     `most` times the demand that each way gets, and the share that is carried: in `rows` at most
@@ -174,7 +171,7 @@ class Program:
 
 
 def program_of(replicas: Replicas, most: float) -> Program:
-    """Program of all sets of replicas, where `most` is above what any carries.
+    """Program of all sets of replicas, where `most` is above the demand that any sustains.
 
     What a replica does with a resource is at most all of it, and nothing where it is not there.
     Memory is counted in the least bytes that devices hold of the graph's own.
@@ -345,7 +342,7 @@ EASE = 0.8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Best:
-    """Sets that were looked at, those that carry most first, and what no set exceeds.
+    """Sets, those that sustain most first, and an upper bound.
 
     Of equal `sets` that of fewer replicas is first. No set that fits exceeds `bound`, nor `relaxed`
     by the linear program alone. `calm` has each model in one place, furthest within its limits by
@@ -369,7 +366,7 @@ class Best:
 
     @property
     def proved(self) -> bool:
-        """Whether no set carries more, but for the solver's tolerance."""
+        """Whether no set sustains more, but for the solver's tolerance."""
         return self.gap <= PROVED
 
 
@@ -383,7 +380,7 @@ def gap_of(factor: float, bound: float) -> float:
 def best_of(
     replicas: Replicas, limit_s: Mapping[int, float] | None = None, nodes: int = NODES
 ) -> Best:
-    """Sets that carry most, by steps and by branch and bound where the relaxation leaves a gap.
+    """Best sets by steps, and by branch and bound where the relaxation leaves a gap.
 
     `limit_s` is what is asked of each model's latency. At most `nodes` linear programs of branch
     and bound, and some hundred small ones.
@@ -430,7 +427,7 @@ def _ranked(seen: Seen, bound: float, relaxed: float, calm: Chosen) -> Best:
 
 
 def few_of(best: Best, replicas: Replicas, most: int) -> list[tuple[Chosen, Flow]]:
-    """Sets that are worth a simulation, at most so many; what carries most first.
+    """Sets to simulate, at most `most`; those that sustain most first.
 
     The set that carries most, with the replicas alone that carry any; the same with all others
     that fit beside it; each model in one place; of those that carry nearly as much the one whose

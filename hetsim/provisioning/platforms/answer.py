@@ -42,7 +42,7 @@ class Lever(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What the nearest vector that costs less lacks: what it `needs` of a constraint, and `has`.
+    """Constraint that the nearest cheaper vector violates: what it `needs`, and `has`.
 
     `proved` by a bound; else by the runs of all policies.
     """
@@ -57,13 +57,13 @@ class Binding:
 
     @property
     def gap(self) -> float:
-        """What is missing."""
+        """Missing amount."""
         return self.needs - self.has
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """One vector that meets every objective, ready to be had.
+    """One vector that meets every objective, with its platform and deployment.
 
     Kinds of which there are none are not in `counts`; `cost` is in US dollars an hour, watts where
     all devices are busy, or devices. `service` is what becomes of the workload on them, as
@@ -82,7 +82,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Excuse:
-    """Why so many vectors, or the one of `counts`, are not the answer.
+    """Reason why a number of vectors, or the one of `counts`, are not the answer.
 
     `proved` of every policy over the plans that are looked at, else of each policy that was tried;
     `undecided`: it may meet all the same.
@@ -148,7 +148,7 @@ class Recommendation(Result):
 
     @property
     def plans(self) -> str:
-        """Which plans are looked at, in words."""
+        """Plans of the search, in words."""
         question = self.found.question
         found = "each model whole on one device"
         if question.splits:
@@ -163,7 +163,7 @@ class Recommendation(Result):
         return self.best is None and self.impossible is not None
 
     def require(self) -> Chosen:
-        """What is recommended.
+        """Recommended platform, or the reasons why there is none.
 
         Raises
         ------
@@ -202,7 +202,7 @@ class Recommendation(Result):
 
 
 def devices_of(question: Question, split: Split) -> tuple[str, ...]:
-    """What the devices of a split are called on a platform that has one of each."""
+    """Names of a split's devices on a platform that has one of each."""
     copies = split.copies
     names = []
     for (unit, _), of_type in zip(split.devices, question.types_of(split), strict=True):
@@ -222,7 +222,7 @@ def nearest(found: Found) -> str:
 
 
 def missed(found: Found, one: Tried) -> str:
-    """What the best run of a vector misses by; what excludes each policy where none ran."""
+    """Objective that the best run of a vector misses; the bounds of its policies where none ran."""
     question = found.question
     best = one.best(question)
     if best is None or best.played is None:
@@ -240,7 +240,7 @@ def missed(found: Found, one: Tried) -> str:
 
 
 def without_these(question: Question, run: Run) -> str:
-    """What is lost, where something is, in words."""
+    """Lost devices in words, where there are some."""
     if not run.lost or not isinstance(run.placed, Placed):
         return ""
     names = [question.types[run.placed.places[at].of_type].name for at in run.lost]
@@ -267,7 +267,7 @@ def excuses_of(found: Found, excluded: Sequence[int]) -> tuple[Excuse, ...]:
 
 
 def says(question: Question, bound: Bound) -> str:
-    """What a bound says of the vectors that it excludes."""
+    """Reason that a bound gives for the vectors that it excludes."""
     text = _says(question, bound)
     if not question.losses:
         return text
@@ -302,7 +302,7 @@ def _says(question: Question, bound: Bound) -> str:
 
 
 def unit_of(bound: Bound) -> str:
-    """What a bound's figures are."""
+    """Figures of a bound."""
     if bound.by == "needs":
         return "devices"
     return "requests/s" if _alike(bound) else "priced seconds a second"
@@ -315,7 +315,7 @@ def _alike(bound: Bound) -> bool:
 
 
 def binding_of(found: Found, most: Counts | None) -> Binding | None:
-    """What keeps the nearest cheaper vector out; None where nothing is cheaper.
+    """Constraint that excludes the nearest cheaper vector; None where none is cheaper.
 
     The nearest is that which has the largest part of what the bound needs that it is farthest
     from; one that no bound excludes comes before, by how far its best run is from its limits.

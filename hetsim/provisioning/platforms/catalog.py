@@ -1,4 +1,4 @@
-"""Catalog of what can be had: kinds of devices and boards, hosts, and their prices; its files."""
+"""Catalog of available hardware: kinds of devices and boards, hosts, prices; its files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MOST_KINDS = 64
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One kind that can be had, `most` times.
+    """One kind of hardware, available `most` times.
 
     Its devices are called after its `name`: ``l4.0``, ``l4.1``; of a board ``rock-npu.0``. `source`
     names what the catalog of hardware has, or a path: a device in a slot of a host where `on_link`,
@@ -66,7 +66,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class HostEntry:
-    """One platform in which so many devices can stand; `source` and `price` as of ``Entry``."""
+    """One platform with slots for devices; `source` and `price` as of ``Entry``."""
 
     name: str
     source: str
@@ -76,7 +76,7 @@ class HostEntry:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """What can be had.
+    """Available hardware.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ Many = Annotated[StrictInt, Field(ge=1, le=MOST)]
 
 
 class CatalogLinkModel(Strict):
-    """What joins a kind to its host: a link of the catalog, own figures, or both."""
+    """Link of a kind to its host: a link of the catalog, own figures, or both."""
 
     link: Text | None = None
     latency_us: NotNegativeFigure | None = None
@@ -169,7 +169,7 @@ class KindModel(Strict):
         if self.device is not None and self.link is None:
             raise refusal(
                 "KEY has a device without a link",
-                "write link: NAME, or platform: in the place of device: for a node of its own",
+                "write link: NAME, or platform: instead of device: for a node of its own",
             )
         return self
 
@@ -218,7 +218,7 @@ class CatalogModel(Strict):
             if kind.device is not None and not self.hosts:
                 raise refusal(
                     f"'{name}' is a device on a link, and there is no host",
-                    "write hosts:, or platform: in the place of device:",
+                    "write hosts:, or platform: instead of device:",
                 )
         return self
 
@@ -228,7 +228,7 @@ class CatalogModel(Strict):
 
 @takes(source=path)
 def load_catalog(source: str | os.PathLike[str]) -> Catalog:
-    """What can be had: of a YAML file, or of names with commas between them.
+    """Available hardware of a YAML file, or of names with commas between them.
 
     A name is that of a platform or a device of the catalog of hardware, or the path of its file:
     each a node of its own, of which there is any number. Paths in a file start from its folder.
@@ -239,7 +239,7 @@ def load_catalog(source: str | os.PathLike[str]) -> Catalog:
     given = os.fspath(source)
     each = [part.strip() for part in given.split(",")]
     if len(each) == 1 and is_path(given):
-        read = read_yaml(Path(given), given, holds="what can be had")
+        read = read_yaml(Path(given), given, holds="available hardware")
         if read.data.keys() & {"kinds", "hosts"}:
             return _of_file(read, given)
     kinds = tuple(Entry(Path(one).stem if is_path(one) else one, one) for one in each)
@@ -310,5 +310,5 @@ def _entries(source: Source, key: str) -> Mapping[str, Any]:
 
 def catalog_schema() -> dict[str, Any]:
     """JSON Schema, draft 2020-12, of a catalog file."""
-    title = "hetsim catalog of what can be had"
+    title = "hetsim catalog of available hardware"
     return document(title, definitions_of(CatalogModel), CatalogModel)

@@ -48,7 +48,7 @@ def untrue(where: str, what: str) -> NoReturn:
 
 
 def at(rows: Sequence[Row], place: int, where: str) -> Row:
-    """What stands in a place of a list. Raises Broken where there is none."""
+    """Value at a place of a list. Raises Broken where there is none."""
     if not 0 <= place < len(rows):
         broken(where, f"no whole number from 0 to {len(rows) - 1}")
     return rows[place]
@@ -57,7 +57,7 @@ def at(rows: Sequence[Row], place: int, where: str) -> Row:
 def as_long(rows: Sized, length: int, where: str) -> None:
     """Check the length of a list. Raises Broken."""
     if len(rows) != length:
-        broken(where, f"{len(rows)} entries in the place of {length}")
+        broken(where, f"{len(rows)} entries instead of {length}")
 
 
 def _printable(text: str) -> str:
@@ -197,7 +197,7 @@ class ArrivalsClaim(Record):
         )
 
     def unpacked(self, asks: int) -> Arrivals:
-        """Arrivals, of so many asks. Raises Broken."""
+        """Arrivals of the given number of asks. Raises Broken."""
         where = "/arrivals"
         time_s = _unpacked(self.time_s, "<f8", self.requests, f"{where}/time_s")
         ask = _unpacked(self.ask, "<u2", self.requests, f"{where}/ask")
@@ -353,7 +353,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _never(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _finite(text: str) -> float:

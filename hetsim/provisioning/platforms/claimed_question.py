@@ -190,16 +190,12 @@ def _ask(
     if at(classes, one.class_, f"{where}/class").model != stream.model:
         broken(f"{where}/class", "of another model than the stream's")
     if (one.rate_per_s is None) == sampled:
-        broken(f"{where}/rate_per_s", "drawn requests have a rate, and those of a trace none")
+        broken(f"{where}/rate_per_s", "random requests have a rate, and those of a trace have none")
     return Ask(one.stream, one.class_, one.rate_per_s)
 
 
 def _came(arrivals: Arrivals, ask: int, rate: float | None) -> tuple[int, float, float]:
-    """How many arrivals there are, their rate, and how far from it a right one may be.
-
-    By how much intervals differ, which arrivals that come in bursts or waves do; no less than
-    independent ones would. Infinite where nothing comes after the first moment. Raises Untrue.
-    """
+    """How many arrivals there are, their rate, and how far from it a right one may be."""
     own_s = arrivals.time_s[arrivals.ask == ask]
     end_s = float(arrivals.time_s[-1]) if len(arrivals) else 0.0
     if not end_s:

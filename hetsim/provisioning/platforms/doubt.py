@@ -45,7 +45,7 @@ MOST_NEAR = 4
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One vector near the front, over all draws.
+    """One vector near the front, over all Monte Carlo samples.
 
     `meets` and `cheapest` are the shares of the draws in which it meets every objective, and is the
     cheapest that does. `regret` is what it costs more than the cheapest that meets, on average;
@@ -62,7 +62,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Shares of `draws` times `demand` in which candidates, in order of cost, meet.
+    """Shares of samples times `demand` in which candidates, by cost, meet.
 
     `answer` is which of them is recommended, `none` the share in which none meets. Unless `near`,
     it is the only candidate, played with the deployment that is recommended.
@@ -77,12 +77,12 @@ class Doubt:
 
     @property
     def meets(self) -> float:
-        """How likely the recommendation meets every objective."""
+        """Probability that the recommendation meets every objective."""
         return self.candidates[self.answer].meets
 
     @property
     def right(self) -> float:
-        """How likely the recommendation is the cheapest of them that meets."""
+        """Probability that the recommendation is the cheapest candidate that meets."""
         return self.candidates[self.answer].cheapest
 
     @property
@@ -110,7 +110,8 @@ def demand_of_text(text: str) -> Demand:
     fine = all(0 < factor < np.inf for factor in factors) and len(given) in (0, len(factors))
     if not fine or any(not 0 < weight < np.inf for weight in given):
         raise UsageError(
-            f"'{text}' is no demand", hint="write 0.8,1,1.3, or with weights 0.8:0.2,1:0.5,1.3:0.3"
+            f"'{text}' is not a demand",
+            hint="write 0.8,1,1.3, or with weights 0.8:0.2,1:0.5,1.3:0.3",
         )
     if not given:
         given = [0.3, 0.4, 0.3] if len(factors) == 3 else [1.0] * len(factors)
@@ -129,7 +130,7 @@ def doubt_of(
     near: Counts | None = None,
     seed: int = 0,
 ) -> Doubt | None:
-    """Shares of draws in which what was found and vectors near it meet; None: nothing was found.
+    """Shares of samples in which the answer and its neighbours meet; None without an answer.
 
     `draws` of factors, each with every demand; `near` is a further candidate, the nearest that
     costs less. A run ends after `budget` drawn requests; undecided it counts as one that misses.
@@ -241,7 +242,7 @@ def _near(found: Found, near: Counts | None) -> list[Counts]:
 
 
 def drawn(question: Question, value: Mapping[str, float], factor: float) -> Question:
-    """The question with times that are off, and requests that come so much faster.
+    """The question with times of one sample, and the arrival rates times `factor`.
 
     `value` are standard normal numbers by source. O(ways and their tasks).
     """
@@ -290,10 +291,7 @@ def drawn(question: Question, value: Mapping[str, float], factor: float) -> Ques
 
 
 def _off_by(way: Way, each: Sequence[tuple[float, ...]]) -> Way:
-    """A way with each slot's device and route that much slower.
-
-    A transfer between two devices is slower by what the slower of their routes is.
-    """
+    """A way with each slot's device and route that much slower."""
     ends_at: list[set[int]] = [set() for _ in way.tasks]
     for at, task in enumerate(way.tasks):
         for before in task.before:

@@ -53,7 +53,7 @@ _NO_COST: Mapping[str, Any] = {"latency_us": 0.0, "bandwidth_gbytes_s": 1e12}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """What one kind brings to a platform, as a platform file says it.
+    """Devices and links of one kind, as a platform file says them.
 
     `devices` are by its own names of them, "" of a device alone, `links` and `memories` between
     these. Requests come to `host`, which `link` joins to the host of all; a host has none. `price`
@@ -70,7 +70,7 @@ class Pieces:
     price: Price | None = None
 
     def names(self, unit: int) -> dict[str, str]:
-        """What its devices are called on a platform, by its own names of them."""
+        """Names of its devices on a platform, by its own names of them."""
         if self.is_host:
             return {own: own or self.name for own in self.devices}
         return {
@@ -80,7 +80,7 @@ class Pieces:
 
 
 def pieces_of(catalog: Catalog) -> tuple[Pieces, ...]:
-    """What each host brings, then what each kind does. Raises PlatformError of a wrong file."""
+    """Pieces of each host, then of each kind. Raises PlatformError of a wrong file."""
     entries: tuple[Entry | HostEntry, ...] = (*catalog.hosts, *catalog.kinds)
     return tuple(_of_entry(one, catalog.folder) for one in entries)
 
@@ -142,7 +142,7 @@ def _absolute(given: str, base: Path) -> str:
 
 
 def description(pieces: Sequence[Pieces], counts: Sequence[int], name: str) -> dict[str, Any]:
-    """What the file of a platform of so many of each kind says."""
+    """Content of the platform file of a vector."""
     devices: dict[str, Any] = {}
     links: list[Any] = []
     memories: list[Any] = []
@@ -187,7 +187,7 @@ def description(pieces: Sequence[Pieces], counts: Sequence[int], name: str) -> d
 
 
 def composed(pieces: Sequence[Pieces], counts: Sequence[int], name: str) -> Platform:
-    """Platform of so many of each kind. Raises PlatformError where it cannot be."""
+    """Platform of a vector. Raises PlatformError where it cannot be."""
     data = description(pieces, counts, name)
     platform, wrong = survey(Source(Path(f"{name}.yaml"), name, data, {(): 1}), name)
     if platform is None:
@@ -205,7 +205,7 @@ def platform_of(question: Question, pieces: Sequence[Pieces], counts: Counts) ->
 
 
 def platform_file(question: Question, pieces: Sequence[Pieces], counts: Counts) -> dict[str, Any]:
-    """What the file of that platform says."""
+    """Content of the file of that platform."""
     found = description(pieces, counts, NAME)
     price = _price(question, counts)
     if price is not None:
@@ -259,7 +259,7 @@ def deployment_of(
 
 
 def deployment_file(deployment: Deployment) -> dict[str, Any]:
-    """What the file of a deployment says; paths of models are whole."""
+    """Content of the file of a deployment, with absolute paths of models."""
     models = []
     for served in deployment.models:
         model = served.model
@@ -289,7 +289,7 @@ def deployment_file(deployment: Deployment) -> dict[str, Any]:
 
 
 class KindCost(NamedTuple):
-    """What one of a kind costs, in ``UNIT``, and what that is made of, in decimals."""
+    """Cost of one of a kind, in ``UNIT``, and its parts, in decimals."""
 
     whole: int
     parts: Mapping[str, str]
@@ -299,7 +299,7 @@ class KindCost(NamedTuple):
 def costs_of(
     aim: Aim, entries: Sequence[Entry | HostEntry], alone: Sequence[Platform], terms: Prices
 ) -> tuple[KindCost, ...]:
-    """What one of each costs.
+    """Cost of one of each kind.
 
     - cost: US dollars an hour. What is bought costs the same every hour of its years, and the
       electricity that it takes where all its devices are busy, by the tariff: the most that it
@@ -356,7 +356,7 @@ def _check(names: Sequence[str], prices: Sequence[Price | None], terms: Prices) 
     unpriced = [name for name, price in each if price is None]
     if unpriced:
         raise UsageError(
-            f"nothing says what {', '.join(unpriced)} costs",
+            f"{', '.join(unpriced)} has no price",
             hint=f"give --price {unpriced[0]}=0.53/h or {unpriced[0]}=1600/3y, or price: in a "
             "catalog file; or another --objective",
         )
@@ -366,12 +366,12 @@ def _check(names: Sequence[str], prices: Sequence[Price | None], terms: Prices) 
     ]
     if endless:
         raise UsageError(
-            f"nothing says for how many years {', '.join(endless)} is bought",
+            f"{', '.join(endless)} has no depreciation period",
             hint="give --depreciation, e.g. --depreciation 3y",
         )
     if bought and terms.tariff_usd_per_kwh is None:
         raise UsageError(
-            f"nothing says what the electricity of {', '.join(name for name, _ in bought)} costs",
+            f"no electricity tariff is given for {', '.join(name for name, _ in bought)}",
             hint="give --tariff USD_PER_KWH",
         )
 

@@ -84,7 +84,7 @@ class Placements:
         return found
 
     def left(self, counts: Counts, policy: Policy, most: int) -> Iterator[Placed] | None:
-        """Placements that no bound excludes; None where they are more than so many.
+        """Placements that no bound excludes; None where they are more than `most`.
 
         One of a kind has nothing to serve only where the vector without it cannot be had: it comes
         sooner, and what is done on it is looked at there. Equal ones, but for which copies of kinds
@@ -177,12 +177,12 @@ def subsets(models: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def routing_of(where: Placed, policy: Policy) -> str:
-    """How a policy routes; empty where each model has one instance."""
+    """Routing of a policy; empty where each model has one instance."""
     return policy.routing if any(len(mine) > 1 for mine in where.instances) else ""
 
 
 def same_as(where: Placed, policy: Policy) -> object:
-    """What is equal of deployments that do the same."""
+    """Key that equal deployments share."""
     return shape_of(where), policy.max_batch, policy.line, routing_of(where, policy)
 
 
@@ -203,14 +203,14 @@ def shape_of(where: Placed) -> object:
 
 
 class Left(NamedTuple):
-    """What is left without some devices: a placement, or which model nothing serves then."""
+    """Placement without some devices, or the model that no device serves then."""
 
     lost: tuple[int, ...]
     placed: Placed | str
 
 
 def lefts(question: Question, where: Placed) -> list[Left]:
-    """What any so many losses leave that is not the same, with nothing lost first.
+    """Distinct remainders after any allowed losses, the one with nothing lost first.
 
     Instances on a device that is lost are gone, links stay. What has the same instances but for
     which copies of kinds these are on is the same to the last bit (decision 38), and so is what

@@ -41,7 +41,7 @@ SEEN = 3
 
 
 class Said(NamedTuple):
-    """What a run says of one objective, of the first so many `requests` of all that came.
+    """Verdict of a run on one objective, of its first `requests`.
 
     Of the stream's own so many were `late`; the answer may be wrong by `error`. Within `latency_s`
     as many were answered as are asked for.
@@ -58,7 +58,7 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What became of so many requests: one ``Said`` for each objective of each stream."""
+    """Result of a run: one ``Said`` for each objective of each stream."""
 
     played: int
     said: tuple[Said, ...]
@@ -72,7 +72,7 @@ class Played:
         return "meets" if answers == {"meets"} else "undecided"
 
     def worst(self, question: Question) -> Said:
-        """What is said of the objective whose latency is the largest part of its limit."""
+        """Verdict of the objective whose latency is the largest part of its limit."""
         return max(self.said, key=lambda one: _over(one, question))
 
     def margin(self, question: Question) -> float:
@@ -93,7 +93,7 @@ def said_of(
     error: float,
     kept_up: Stability | None = None,
 ) -> Said:
-    """What the first so many requests say of one objective.
+    """Verdict of the first `requests` on one objective.
 
     Given requests are counted; drawn ones give a verdict that may be wrong by `error`, none at 0.
     `kept_up` is how the stream's model did.
@@ -122,7 +122,7 @@ def said_of(
 def judged_of(
     question: Question, outcomes: Outcomes, streams: Sequence[int], requests: int
 ) -> NDArray[np.bool_]:
-    """Which of the first so many requests are of some streams, and not of the warm-up."""
+    """Mask of the first `requests` that are of some streams, and not of the warm-up."""
     found: NDArray[np.bool_] = np.isin(outcomes.stream, streams)
     found &= outcomes.arrival_s >= question.warm_up_s
     found[requests:] = False
@@ -161,7 +161,7 @@ def play_drawn(
     budget: int,
     by_batches: bool = False,
 ) -> Played:
-    """Play drawn requests until every objective is answered, or the budget is spent.
+    """Result of random requests, until every objective is decided or the budget is spent.
 
     It is looked at after 16,384 requests, and whenever there are twice as many; over all looks no
     answer is wrong but by `error`. A model that is overloaded misses, as ``simulate`` says it.
@@ -259,7 +259,7 @@ def _look(
 def outcomes_of(
     question: Question, where: Placed, policy: Policy, arrivals: Arrivals, runs: int = RUNS
 ) -> Outcomes:
-    """What becomes of requests on a deployment; `runs` as of ``play_given``."""
+    """Outcomes of requests on a deployment; `runs` as of ``play_given``."""
     engine = engine_for(question, where, policy, len(arrivals) * runs)
     return engine.serve_all(arrivals.time_s, *_columns(question, arrivals.ask))
 
@@ -275,7 +275,7 @@ def _columns(question: Question, ask: Ints) -> tuple[Ints, Ints]:
 
 
 def engine_for(question: Question, where: Placed, policy: Policy, requests: float) -> Serving:
-    """Engine that plays a deployment, compiled where so many requests to come are worth it.
+    """Engine that plays a deployment, compiled where the `requests` to come are worth it.
 
     O(devices, classes, sizes and their tasks).
     """
@@ -368,7 +368,7 @@ def _part(way: Way) -> tuple[Part, list[float]]:
 
 @functools.lru_cache(maxsize=1 << 14)
 def alone_and_load(way: Way, streams: tuple[int, ...]) -> tuple[float, float]:
-    """What a batch takes where nothing else is, and of what it asks the most of."""
+    """Seconds of a batch on idle devices, and its largest use of one device or link."""
     part, takes = _part(way)
     links = 1 + max((link for held in part.held for link in held), default=-1)
     alone: Any = SimpleNamespace(strategy="single")

@@ -32,7 +32,7 @@ Devices = Sequence[Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a vector serves what comes.
+    """Policy of a vector: placement, routing and batches.
 
     Placements: "all" devices serve every model for all of whose shapes they are quick enough,
     "together" where that may leave a model out or not fit a device's memory. Each device serves one
@@ -56,7 +56,7 @@ class Policy:
     by_device: bool = False
 
     def limit(self, streams: Sequence[int]) -> int:
-        """Batches that an instance has under way on devices of so many streams; 0: any number."""
+        """Batches that an instance has under way on devices of these streams; 0: any number."""
         if self.line:
             return sum(streams)
         return 0 if self.max_batch == 1 else len(streams)
@@ -80,7 +80,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where models are served on a vector by one placement.
+    """Instances of models on a vector by one placement.
 
     `places` are all devices, kind after kind, one after another; `instances` are by model, by first
     device.
@@ -108,7 +108,7 @@ class Placed:
 
 
 def policies_of(question: Question) -> tuple[Policy, ...]:
-    """What is tried, in order: unbatched first, and all devices for all models."""
+    """Policies in order: unbatched first, and all devices for all models."""
     whole: Placement = "all" if _never_fails(question) else "together"
     models = range(len(question.models))
     types = range(len(question.types))
@@ -214,7 +214,7 @@ def places_of(question: Question, counts: Counts) -> tuple[Place, ...]:
 
 
 def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
-    """Where models are served on a vector, or why they cannot be so; not of "each"."""
+    """Placement of models on a vector, or the reason why there is none; not of "each"."""
     places, able = _able(question, counts, policy.max_batch)
     if policy.placement == "apart":
         able = apart(question, places, able)
@@ -286,7 +286,7 @@ def _held(question: Question, where: Placed, policy: Policy) -> list[int]:
 
 
 def takes(question: Question, model: int, ways: Sequence[Way], max_batch: int) -> bool:
-    """Whether ways of a class answer one request in time, and take batches of up to so many.
+    """Whether ways of a class answer one request in time, and take batches up to `max_batch`.
 
     What is larger than any way of the model is not asked for.
     """
@@ -305,7 +305,7 @@ def serves(question: Question, of_type: int, model: int, max_batch: int = 1) -> 
 
 
 def up_to(ways: Sequence[Way], most: int) -> tuple[Way, ...]:
-    """The ways for batches of up to so many; they begin with those of one."""
+    """The ways for batches up to `most`; they begin with those of one."""
     return tuple(way for way in ways if way.batch <= most)
 
 
@@ -313,7 +313,7 @@ def up_to(ways: Sequence[Way], most: int) -> tuple[Way, ...]:
 
 
 def needs_of(question: Question) -> list[float]:
-    """By model: how much of it comes, a second where it is drawn, else in all."""
+    """By model: requests a second where they are random, else the number of all."""
     need = [0.0] * len(question.models)
     for at, ask in enumerate(question.asks):
         rate = ask.rate_per_s
@@ -377,12 +377,7 @@ def _dealt(
     room: list[int],
     holds: Sequence[Mapping[int, int]],
 ) -> list[list[int]]:
-    """Devices dealt out to models as long as there is room.
-
-    The model that has the smallest part of what it needs takes the device that does most of it a
-    second among those that have room; of equals the first. `speed` and `holds` are by model and
-    device that serves it, `found` is what each has already. O(models x devices^2).
-    """
+    """Devices dealt out to models as long as there is room."""
     need = needs_of(question)
     does = [sum(speed[model][at] for at in mine) for model, mine in enumerate(found)]
     order = [sorted(each, key=lambda at: (-each[at], at)) for each in speed]
@@ -412,7 +407,7 @@ def _seconds(question: Question, model: int, of_type: int) -> float:
 
 
 def bytes_of(question: Question, model: int, of_type: int, most: int) -> int:
-    """What a model holds of a device, in batches of up to so many."""
+    """Bytes that a model holds of a device, in batches up to `max_batch`."""
     return max(
         way.whole_bytes
         for of_class in question.classes_of(model)
@@ -422,7 +417,7 @@ def bytes_of(question: Question, model: int, of_type: int, most: int) -> int:
 
 
 def suited(question: Question, places: Sequence[Place], able: Devices) -> list[list[int]]:
-    """Devices that each model is sent to where all together carry most of what comes.
+    """Devices of each model where all together sustain most of the demand.
 
     The linear program deals requests out in any parts, each in the batch size that suits it best,
     so that no type of device is busy more than a part of the time that is as small as can be. With
@@ -506,7 +501,7 @@ def gathered(
 
 
 def carried_s(question: Question, split: Split, way: Way) -> float:
-    """How long a set is taken by a batch: that of its devices which is taken longest."""
+    """Seconds that a batch takes of the most used device of a set."""
     types = question.types_of(split)
     busy = [0.0] * len(types)
     for task in way.tasks:
@@ -534,7 +529,7 @@ def _taken_s(question: Question, number: int) -> float:
 
 
 def strategies(question: Question) -> tuple[str, ...]:
-    """What splits are planned by, in their order."""
+    """Strategies of splits, in their order."""
     return tuple(dict.fromkeys(split.strategy for split in question.splits))
 
 

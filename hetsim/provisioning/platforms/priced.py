@@ -119,7 +119,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """What a recommendation for one model at a rate adds to the platform.
+    """Purchase or rent: the part of a recommendation for one model at a rate.
 
     Attributes
     ----------

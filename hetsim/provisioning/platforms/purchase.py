@@ -108,42 +108,13 @@ def purchased(
     it the mix is cheaper and does as much. All mixes that are left are excluded by the bounds of
     the search or played by every policy, in order of cost, until one meets.
 
-    Parameters
-    ----------
-    model : str
-        Path of an ONNX file, or ``zoo:NAME``.
-    rate_per_s : float
-        Mean number of requests a second.
-    slos : sequence of Slo
-        Each must hold.
-    catalog : str, path or Catalog, optional
-        Names of hardware or rented machines with commas between them, or a catalog file without
-        hosts; absent: every priced offer of the catalog.
-    dims : mapping of str to int, optional
-        Open dimensions of the model, but that of the batch.
-    prices : Prices, optional
-        Prices by kind or pattern, which go before those of the catalog; the depreciation period of
-        purchased hardware in years (absent: ``LIFETIME_YEARS``) and the tariff in US dollars per
-        kWh (absent: ``TARIFF_USD_PER_KWH``).
-    asked : Asked, optional
-        How the model is read, priced and planned: shapes, precision, cost model.
-    max_devices : int
-        Boards and machines at most.
-    budget : int
-        Requests after which a run ends undecided.
-    samples : int, optional
-        Monte Carlo samples of cost-model error for the answer; 0: none. Absent: as many as the
-        time allows, up to 30.
-    seed : int
-        Of the random arrivals.
-    time_limit_s : float
-        CPU seconds of the process; the best answer so far is given then, with what is undecided
-        named.
+    Parameters are those of ``recommend`` for one model: `asked` says how it is read and priced,
+    `prices` go before those of the catalog, runs end undecided after `budget` requests, and
+    `time_limit_s` counts CPU seconds of the process, after which the best answer so far is given
+    with what is undecided.
 
-    Raises
-    ------
-    UsageError, WorkloadError, PlatformError, ModelError
-        Where a name has no price, or what is read cannot be used.
+    Raises UsageError, WorkloadError, PlatformError or ModelError where a name has no price, or a
+    file cannot be used.
 
     Complexity: a plan of each kind that costs less than the answer, and the runs of mixes that
     cost less and are not excluded.
@@ -244,18 +215,22 @@ class Market:
 
     @property
     def best_cost(self) -> float:
-        """What it costs, in ``UNIT``; infinite where nothing is known."""
+        """Its cost, in ``UNIT``; infinite without a known answer."""
         return inf if self.best is None else self.question.cost(self.best)
 
     @property
     def second(self) -> Counts | None:
         """The cheapest known to meet that is not the best with something more."""
         best = self.best
-        mine = (counts for counts in self.met if best is not None and _other(counts, best))
+        mine = [
+            counts
+            for counts in self.met
+            if best is not None and any(n < of for n, of in zip(counts, best, strict=True))
+        ]
         return min(mine, key=self.question.key, default=None)
 
     def say(self, share: float, what: str) -> None:
-        """Say what is worked on, and the best answer so far."""
+        """Progress message with the best answer so far."""
         best = self.best
         if best is not None:
             usd = float(self.question.cost(best) * UNIT["cost"])
@@ -586,23 +561,14 @@ class Market:
         below = self.best_cost
         if below == inf:
             return None
-        question = self.question
-        costs = sorted((kind.cost for kind in question.kinds if kind.cost < below), reverse=True)
-        rest = np.array([int(below) - 1])
-        room = np.array([question.max_devices])
-        for cost in costs:
-            times = np.minimum(rest // cost if cost else room, room) + 1
-            if int(times.sum()) > 8 * AT_ONCE:
-                return None
-            number = np.arange(int(times.sum())) - np.repeat(np.cumsum(times) - times, times)
-            rest = np.repeat(rest, times) - number * cost
-            room = np.repeat(room, times) - number
-        return len(rest) - 1
-
-
-def _other(counts: Counts, best: Counts) -> bool:
-    """Whether a mix has less of something than the best."""
-    return any(n < mine for n, mine in zip(counts, best, strict=True))
+        kinds = tuple(kind for kind in self.question.kinds if kind.cost < below)
+        if not kinds:
+            return 0
+        cheap = replace(self.question, kinds=kinds, losses=0)
+        try:
+            return len(survey(cheap, (), int(below) - 1, counted=False, at_once=AT_ONCE).left) - 1
+        except UsageError:
+            return None
 
 
 def _told(

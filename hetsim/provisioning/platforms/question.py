@@ -1,4 +1,4 @@
-"""The question in numbers: what can be had, what comes, and what each device takes for it.
+"""The question in numbers: available kinds, arrivals, and times of devices.
 
 Everything that is searched, excluded, played and certified rests on this record alone. The words
 are the certificate's: a *kind* brings devices of certain *types*, a vector of *counts* has so many
@@ -47,7 +47,7 @@ BATCHES = (1, 2, 4, 8, 16)
 
 
 class DeviceType(NamedTuple):
-    """One sort of device: a kind's name and its name there."""
+    """One device type: a kind's name and its name there."""
 
     name: str
     streams: int
@@ -56,7 +56,7 @@ class DeviceType(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What can be had of a sort.
+    """One kind of available hardware.
 
     One of it brings devices of `devices` types, in order, and `links`, to where requests come and
     between its devices; it costs `cost` in ``UNIT``, made of `parts` in decimals. There are `most`.
@@ -75,7 +75,7 @@ class Kind:
 
     @property
     def counted(self) -> int:
-        """What one of it counts toward the most that may be had: a host nothing."""
+        """Number that one of it counts toward the most devices: 0 of a host."""
         return 0 if self.slots else 1
 
 
@@ -94,7 +94,7 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Way:
-    """How one device, or several together, serve batches of one size of one class.
+    """Times of one device, or several together, for batches of one size of one class.
 
     No request in it is answered sooner than `alone_s`; devices take `seconds` together.
     `whole_bytes` is the most that the model holds of a device in batches of up to so many,
@@ -110,7 +110,7 @@ class Way:
 
 
 class Mode(NamedTuple):
-    """What a batch asks of devices and links, as bounds take it.
+    """Use of devices and links by a batch, as bounds take it.
 
     `uses` is by resource, see ``Question.resources``: how many seconds it has all of one of them.
     """
@@ -132,7 +132,7 @@ class Off(NamedTuple):
 
 
 class Priced(NamedTuple):
-    """What the times of a model on a sort of device rest on.
+    """Evidence of the times of a model on a device type.
 
     `as_if`: the model does not have that precision, and is priced as if it did. `precision` is
     empty where the datasheet prices it.
@@ -144,7 +144,7 @@ class Priced(NamedTuple):
 
 
 class AnyPlan(NamedTuple):
-    """What a class of requests takes at least, node by node on the device that suits it best.
+    """Least times of a class of requests, node by node on the device that suits it best.
 
     No request is answered sooner than `quickest_s`, infinite where no device takes some node, which
     `lacking` names; each needs `work_s` of some device.
@@ -174,7 +174,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What one stream asks of one class; the rate of drawn requests, else None."""
+    """Requests of one stream of one class; the rate where they are random, else None."""
 
     stream: int
     of_class: int
@@ -183,7 +183,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """How one model is served by several devices together, planned by `strategy`.
+    """Plan of one model over several devices together, by `strategy`.
 
     It takes one of each of `kinds`; a kind that stands twice is taken twice. `devices` are (which
     of `kinds`, which device of that kind). `ways` are by class of the model, by size, ascending;
@@ -198,7 +198,7 @@ class Split:
 
     @property
     def copies(self) -> list[int]:
-        """Which copy of its kind each of `kinds` is."""
+        """Copy number of each of `kinds` among its equals."""
         return [self.kinds[:unit].count(kind) for unit, kind in enumerate(self.kinds)]
 
 
@@ -212,7 +212,7 @@ class Place(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """What serves a model: one device whole, where `split` is -1, or those of a split in order."""
+    """Devices that serve a model: one whole, where `split` is -1, or those of a split in order."""
 
     devices: tuple[int, ...]
     split: int = -1
@@ -229,7 +229,7 @@ class Arrivals:
         return len(self.time_s)
 
     def first(self, count: int) -> Arrivals:
-        """First so many."""
+        """First `count` arrivals."""
         return Arrivals(self.time_s[:count], self.ask[:count])
 
     @classmethod
@@ -243,7 +243,7 @@ class Arrivals:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked.
+    """Question of the search, in numbers.
 
     Attributes
     ----------
@@ -338,7 +338,7 @@ class Question:
 
     @property
     def resources(self) -> int:
-        """How many sorts of things have time: types of devices, then links, kind after kind."""
+        """Number of resources: types of devices, then links, kind after kind."""
         return len(self.types) + sum(kind.links for kind in self.kinds)
 
     @cached_property
@@ -364,16 +364,16 @@ class Question:
         return [self.kinds[split.kinds[unit]].devices[slot] for unit, slot in split.devices]
 
     def cost(self, counts: Counts) -> int:
-        """What so many of each kind cost, in ``UNIT``."""
+        """Cost of a vector, in ``UNIT``."""
         return sum(n * kind.cost for n, kind in zip(counts, self.kinds, strict=True))
 
     def amount(self, counts: Counts) -> float:
-        """What so many of each kind cost, in ``UNITS``."""
+        """Cost of a vector, in ``UNITS``."""
         return float(self.cost(counts) * UNIT[self.aim])
 
     @property
     def dearest(self) -> int:
-        """What no vector costs more than, in ``UNIT``."""
+        """Upper bound on the cost of any vector, in ``UNIT``."""
         return sum(kind.cost * kind.most for kind in self.kinds)
 
     def named(self, counts: Counts) -> dict[str, int]:
@@ -385,12 +385,12 @@ class Question:
         return ", ".join(f"{n} {name}" for name, n in self.named(counts).items()) or "nothing"
 
     def key(self, counts: Counts) -> tuple[int, int, Counts]:
-        """What vectors are ordered by: cost, then fewer devices, then the counts themselves."""
+        """Sort key of vectors: cost, then fewer devices, then the counts themselves."""
         devices = sum(n * kind.counted for n, kind in zip(counts, self.kinds, strict=True))
         return self.cost(counts), devices, counts
 
     def allows(self, counts: Counts) -> bool:
-        """Whether so many of each may be had: of kinds, of all, and in the slots of one host."""
+        """Whether a vector is available: of kinds, of all, and in the slots of one host."""
         each = list(zip(counts, self.kinds, strict=True))
         slots = sum(n * kind.slots for n, kind in each)
         return (
@@ -452,7 +452,7 @@ def arrivals_of(workload: Workload) -> Arrivals:
 
 
 def drawn(workload: Workload, budget: int) -> Iterator[Arrivals]:
-    """First so many requests in blocks, whenever the workload ends."""
+    """First `budget` requests in blocks, whenever the workload ends."""
     for block in _blocks(replace(workload, duration_s=None, requests=budget)):
         for begin in range(0, len(block), FIRST_LOOK):
             piece = slice(begin, begin + FIRST_LOOK)

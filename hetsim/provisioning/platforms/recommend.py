@@ -74,7 +74,7 @@ def recommended(
     demand: Demand = AS_SAID,
     losses: int = 0,
 ) -> Recommendation:
-    """What ``recommend`` gives, of models read and priced as `asked`."""
+    """Result of ``recommend``, of models read and priced as `asked`."""
     with stage("of planning"):
         question, pieces = question_of(
             workload,
@@ -270,7 +270,7 @@ def draft_of(
     batches: Sequence[int] = BATCHES,
     apart: bool = False,
 ) -> Draft:
-    """What is asked and what can be had, before any model is priced.
+    """The question and the available hardware, before any model is priced.
 
     `batches` and `apart` as of ``Planner``. Raises what ``recommend`` does.
     """
@@ -375,6 +375,6 @@ def _check(workload: Workload) -> None:
         )
     if workload.drawn and any(len(stream.variants) > 1 for stream in workload.streams):
         raise UsageError(
-            "shapes follow a trace, and other requests are drawn by chance",
+            "shapes follow a trace, and the requests of other streams are random",
             hint="write constant arrivals, or a replay, for each stream",
         )

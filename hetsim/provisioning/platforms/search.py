@@ -91,7 +91,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """What the search found; `tried` is what comes before the answer, and before the runner-up."""
+    """Result of the search; `tried` comes before the answer, and before the runner-up."""
 
     question: Question
     policies: tuple[Policy, ...]
@@ -103,11 +103,11 @@ class Found:
 
     @property
     def undecided(self) -> tuple[Counts, ...]:
-        """What may meet every objective."""
+        """Vectors that may meet every objective."""
         return tuple(one.counts for one in self.tried if one.answer == "undecided")
 
     def ran(self) -> list[tuple[float, Tried, Played]]:
-        """What was tried and could be played, in order: margin and result of its best run."""
+        """Vectors that ran, in order: margin and result of their best runs."""
         best = [(one, one.best(self.question)) for one in self.tried]
         return [
             (run.margin(self.question), one, run.played)
@@ -298,10 +298,7 @@ class Search:
                 return
 
     def _run(self, group: tuple[int, ...], where: Placed | str) -> Run:
-        """What a deployment does, with all devices and without those that may be lost.
-
-        It ends with the first of these that misses.
-        """
+        """What a deployment does, with all devices and without those that may be lost."""
         if isinstance(where, str):
             return Run(group, where, None)
         policy = self.policies[group[0]]

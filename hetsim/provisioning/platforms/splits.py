@@ -103,7 +103,7 @@ def _in_order(own: Sequence[int], devices: Sequence[tuple[int, int]]) -> Set:
 def splits_of(
     question: Question, pieces: Sequence[Pieces], planner: Planner, within: int | None = None
 ) -> tuple[tuple[Split, ...], dict[tuple[int, int], Off]]:
-    """Plans over several devices that are looked at, those that carry most first.
+    """Plans over several devices, those that sustain most first.
 
     Beside them what is left open of their devices, by (type, model). `question` says what devices
     do alone; `within` a kind: only sets of devices of one of it. Up to 2 * ``MOST_SETS`` plans of a
@@ -151,11 +151,7 @@ def splits_of(
 
 
 def _in_turn(question: Question, sets: Sequence[Set], looked: Mapping[Set, float]) -> Iterator[Set]:
-    """Sets, then those that carry most extended, until ``MOST_SETS`` were looked at.
-
-    Of those that carry as much the first; where none carries anything, as no two hold the model,
-    all are extended in their order. `looked` grows meanwhile.
-    """
+    """Sets, then those that carry most extended, until ``MOST_SETS`` were looked at."""
     seen = set()
     for one in sets:
         if len(looked) == MOST_SETS:
@@ -192,10 +188,7 @@ def _whole_s(question: Question, of_type: int, model: int) -> float:
 
 
 def _carries(question: Question, split: Split) -> float:
-    """Requests a second that a set carries, one by one; 0 where it is of no use.
-
-    It is where it is too slow, leaves a device idle, or carries less than its devices alone do.
-    """
+    """Requests a second that a set carries, one by one; 0 where it is of no use."""
     limit_s = question.limit_s(split.model)
     taken_s = 0.0
     for of_class in question.classes_of(split.model):
@@ -238,10 +231,7 @@ def _planned(
     sizes: Sequence[int],
     planner: Planner,
 ) -> tuple[Split, dict[int, Off]] | None:
-    """A split with its ways in these sizes, and what is left open of its devices.
-
-    None where the model does not fit the set, or its plan is several replicas.
-    """
+    """A split with its ways in these sizes, and what is left open of its devices."""
     counts = _counts(question, bare.kinds, apart=planner.apart)
     copies = bare.copies
     called = [pieces[kind].names(copy) for kind, copy in zip(bare.kinds, copies, strict=True)]

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Test:
-    """What excludes vectors: those with ``counts . capacity < least``, but for rounding.
+    """Test that excludes vectors with ``counts . capacity < least``, but for rounding.
 
     With `losses` what is left counts, without the `devices` (what one adds, its kind) that add
     most, which stand first; `alone`: only devices add something.
@@ -41,7 +41,7 @@ class Test:
 
     @property
     def edge(self) -> float:
-        """What all of a vector, with nothing lost, is below is excluded for certain."""
+        """Value below which a vector with nothing lost is excluded for certain."""
         least = self.least
         if self.losses and self.alone:
             # What has enough has a device that adds something, and that may be lost.
@@ -49,7 +49,7 @@ class Test:
         return least * (1 - SLACK)
 
     def left(self, rows: Ints) -> Floats:
-        """What is left of vectors [vectors, kinds] without the devices that add most."""
+        """Capacity of vectors [vectors, kinds] without the devices that add most."""
         found: Floats = rows @ self.capacity
         lost = np.zeros(len(rows))
         if self.losses:
@@ -61,7 +61,7 @@ class Test:
         return found - lost
 
     def excludes(self, rows: Ints) -> NDArray[np.bool_]:
-        """Which vectors have too little for certain."""
+        """Mask of vectors that have too little for certain."""
         found: NDArray[np.bool_] = self.left(rows) < self.least * (1 - SLACK)
         return found
 
@@ -73,7 +73,7 @@ def excludes(tests: Sequence[Test], counts: Counts) -> bool:
 
 
 class Survey(NamedTuple):
-    """What became of all vectors up to a cost.
+    """Decisions on all vectors up to a cost.
 
     `left` [vectors, kinds] are those that cost no more and that no test excludes, in order;
     `excluded` counts by the first test that excludes, of any cost, as far as was looked; `dearer`
@@ -126,7 +126,7 @@ def _shelves(question: Question) -> list[_Shelf]:
 
 
 def all_vectors(question: Question) -> int:
-    """How many vectors there are; that of nothing at all is one."""
+    """Number of vectors; the empty one counts."""
     return sum(shelf.count(0, shelf.devices, shelf.slots) for shelf in _shelves(question))
 
 
@@ -243,10 +243,7 @@ def _of_shelf(
 
 
 def _least_cost(missing: Floats, capacity: Floats, costs: Ints, kinds: Sequence[int]) -> Floats:
-    """By row: what open kinds cost at least that add what tests miss [rows, tests].
-
-    What adds nothing to a test is left out of it; what no kind adds to is excluded elsewhere.
-    """
+    """By row: what open kinds cost at least that add what tests miss [rows, tests]."""
     per_unit = np.zeros(len(capacity))
     for test, row in enumerate(capacity):
         each = [costs[k] / row[k] for k in kinds if row[k] > 0]

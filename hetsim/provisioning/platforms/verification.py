@@ -72,7 +72,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What was checked of a certificate that holds.
+    """Checked parts of a certificate that holds.
 
     Of all `vectors` those `before` the answer, or before the runner-up where one is claimed, are
     `excluded` by a bound, `tried`, or `undecided`. `claim` says up to where in words; `checked` of
@@ -124,7 +124,7 @@ class CheckedRun:
 
 
 def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
-    """Check of the certificate in a file, with at most so many task events played.
+    """Check of the certificate in a file, with at most `budget` task events.
 
     Raises InvalidInput where it is none or its runs would take more than the budget, and
     CertificateRefuted where it claims what is not so.
@@ -226,7 +226,7 @@ class _Check:
     def _counts(self, given: Sequence[int], where: str) -> Counts:
         as_long(given, len(self.question.kinds), where)
         if not self.question.allows(counts := tuple(given)):
-            untrue(where, "more than can be had")
+            untrue(where, "more than are available")
         return counts
 
     def _check_errors(self) -> None:
@@ -295,7 +295,7 @@ class _Check:
         if one.by == "pooled":
             self._check_pooled(found, where)
         elif question.given != (one.by == "window"):
-            broken(f"{where}/by", "a trace has no rate, and drawn arrivals have no window")
+            broken(f"{where}/by", "a trace has no rate, and random arrivals have no window")
         elif one.by == "rate":
             _check_least(one.least, in_the_long_run(question, one.slo, worth), where)
         else:
@@ -314,7 +314,7 @@ class _Check:
             broken(f"{where}/slo", "no whole number")
         slo = at(question.streams[ask.stream].slos, one.slo, f"{where}/slo")
         if not more_than_late(question, one.ask, slo.share):
-            untrue(f"{where}/ask", "so few that all of them may be late")
+            untrue(f"{where}/ask", "the objective allows all of them to be late")
         _check_least(one.least, 1.0, where)
         if one.error:
             broken(f"{where}/error", "this bound is certain")
@@ -466,9 +466,9 @@ class _Check:
                 as_long(one.copies, len(way.kinds), f"{here}/copies")
                 units = list(zip(way.kinds, one.copies, strict=True))
                 if any(copy >= counts[kind] for kind, copy in units):
-                    untrue(f"{here}/copies", f"of kinds {way.kinds}: there are not so many")
+                    untrue(f"{here}/copies", f"of kinds {way.kinds}: there are fewer")
                 if len(set(units)) < len(units):
-                    untrue(f"{here}/copies", "one of a kind in the place of two")
+                    untrue(f"{here}/copies", "one of a kind instead of two")
                 devices = tuple(number[(*units[unit], place)] for unit, place, _ in way.devices)
                 if lost.intersection(devices):
                     untrue(here, f"on a device that is lost: {sorted(lost)}")
@@ -560,10 +560,7 @@ class _Check:
         return found
 
     def _unseen(self, counts: Counts, number: int, runs: Sequence[CheckedRun]) -> str:
-        """A placement that no bound excludes and that none of the runs is of; empty: there is none.
-
-        Whole models alone; a run is of it where some devices that may be lost leave the same.
-        """
+        """A placement that no bound excludes and none of the runs is of; empty: none."""
         question, policy = self.question, self.policies[number]
         refused = [(of, set(models)) for of, models in self.claim.question.policies[number].refused]
 
@@ -634,7 +631,7 @@ def _check_least(least: float, most: float, where: str) -> None:
 
 
 def vectors_of(question: Question) -> Iterator[Ints]:
-    """Vectors that could be had in blocks, each once: kind after kind.
+    """Available vectors in blocks, each once: kind after kind.
 
     Plainly, as the search lists those alone that no bound excludes.
     """
@@ -705,7 +702,7 @@ def _trusted(asked: Claimed, claim: Claim) -> Iterator[str]:
     elif not len(asked.arrivals):
         yield "rates: there are no arrivals to compare them with"
     else:
-        yield "the seed and length of the drawn arrivals, and rates within: " + ", ".join(
+        yield "the seed and length of the random arrivals, and rates within: " + ", ".join(
             f"{100 * off / (ask.rate_per_s or 1.0):.2g} %"
             for ask, (_, _, off) in zip(question.asks, asked.came, strict=True)
         )

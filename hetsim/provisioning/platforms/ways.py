@@ -37,7 +37,7 @@ from hetsim.workload.workload import Stream, Workload
 
 
 class Planner:
-    """Plans of a question's models on platforms of so many of each kind, and what they take.
+    """Plans of a question's models on platforms of vectors, and their times.
 
     `sizes` of batches are by model, at most those of `batches`; `ways`, `off` and `priced` as of
     ``Question``, of the devices that were added. With `apart` each kind is priced on a platform of
@@ -79,7 +79,7 @@ class Planner:
         return self._batches
 
     def platform(self, counts: Counts) -> Platform:
-        """The platform of so many of each kind."""
+        """The platform of a vector."""
         return self._on(counts)[0]
 
     def _on(self, counts: Counts) -> tuple[Platform, Made]:
@@ -142,7 +142,7 @@ class Planner:
         types: Sequence[int],
         within_s: float = np.inf,
     ) -> None:
-        """Plan for each device of one kind, which stands on the platform of so many of each.
+        """Add the plans of each device of one kind, on the platform of `counts`.
 
         `unit` is the platform of that kind alone, which says what its links are; `within_s` as of
         ``resolved``.
@@ -180,7 +180,7 @@ class Planner:
 
 
 def any_plan(sized: Sequence[tuple[int, Sequence[Problem]]]) -> AnyPlan:
-    """What a class takes at least, of its problems in each batch size, on different devices.
+    """Least times of a class, of its problems in each batch size, on different devices.
 
     *Proof.* A node takes on a device no less than ``least_seconds``, in whichever subgraph. A chain
     of nodes is done one after another, so the longest chain of the least times is below every
@@ -206,7 +206,7 @@ def any_plan(sized: Sequence[tuple[int, Sequence[Problem]]]) -> AnyPlan:
 
 
 def off_of(problem: Problem, p: int) -> Off:
-    """What is left open of a device and the way to it; none where it is at the bad end."""
+    """Uncertainty of a device and its route; none where it is at the bad end."""
     if problem.certain or problem.host is None:
         return Off({}, {})
     known = problem.uncertainty
@@ -222,7 +222,7 @@ def off_of(problem: Problem, p: int) -> Off:
 
 
 def priced_on(problem: Problem, p: int) -> Priced:
-    """What the times of a problem's device `p` rest on.
+    """Evidence of the times of a problem's device `p`.
 
     A float model is priced as if it were in int8 where that is asked for by ``execute``, and on
     devices that have figures for int8 alone.

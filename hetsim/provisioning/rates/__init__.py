@@ -1,1 +1,1 @@
-"""How much does a platform carry? Rates that meet what is asked, each with its proof."""
+"""Rates that a platform sustains within its objectives, each with its proof."""

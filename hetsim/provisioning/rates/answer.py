@@ -40,7 +40,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Carried:
-    """What one deployment carries.
+    """Rate that one deployment sustains.
 
     Attributes
     ----------
@@ -105,13 +105,13 @@ class Carried:
 
     @property
     def utilization(self) -> float | None:
-        """The share of its ceiling that it carries within the objectives."""
+        """Sustained rate over its ceiling."""
         if not self.rates or not math.isfinite(self.ceiling_per_s):
             return None
         return self.highest_per_s / self.ceiling_per_s
 
     def at_rate(self, rate_per_s: float) -> Answer:
-        """Return what is known of a rate."""
+        """Return the decision on a rate."""
         if self.answer == "misses" and self.proved:
             return "misses"
         for one in self.rates:
@@ -128,7 +128,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Without:
-    """What a deployment carries without some devices, or with all of them.
+    """Rate that a deployment sustains without some devices, or with all of them.
 
     `sets` is what it stands for: so many of devices that are alike, together; each entry another
     such choice, that leaves the same.
@@ -141,7 +141,7 @@ class Without:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Capacity(Result):
-    """How much a platform carries of a workload.
+    """Rate that a platform sustains of a workload.
 
     Attributes
     ----------
@@ -165,11 +165,11 @@ class Capacity(Result):
 
     @property
     def best(self) -> Carried:
-        """The row that carries most."""
+        """The row of the highest rate."""
         return self.rows[0]
 
     def require(self, rate_per_s: float | None = None) -> Carried:
-        """Return a deployment that carries a rate; absent: any that meets the objectives.
+        """Return a deployment that sustains a rate; absent: any that meets the objectives.
 
         Raises Infeasible where it is proved impossible, ObjectiveMissed where it is missed,
         Undecided where neither is known.
@@ -192,7 +192,7 @@ class Capacity(Result):
             and rate_per_s > self.bound_per_s
         ):
             raise Infeasible(
-                f"no plan carries more than {self.bound_per_s:.4g} requests a second",
+                f"no plan sustains more than {self.bound_per_s:.4g} requests a second",
                 hint="ask for less, or another platform",
             )
         best = self.best
@@ -270,7 +270,7 @@ class DeviceShare:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Availability(Result):
-    """How much of the time a workload's objectives hold.
+    """Share of the time in which a workload's objectives hold.
 
     Between `low` and `high`, one where nothing is undecided. The likeliest states come first;
     `devices` are those that matter; `impossible` is why no plans at all reach the target, where
@@ -293,7 +293,7 @@ class Availability(Result):
 
     @property
     def minutes_a_month(self) -> tuple[float, float]:
-        """How long they do not hold, at least and at most, of a month of 365.25 / 12 days."""
+        """Time in which they do not hold, at least and at most, of a month of 365.25 / 12 days."""
         return (
             float(1 - self.high) * MINUTES_A_MONTH,
             float(1 - self.low) * MINUTES_A_MONTH,
@@ -327,12 +327,12 @@ ORDER: dict[Answer, int] = {"meets": 0, "undecided": 1, "misses": 2}
 
 
 def confidence_of_each(number: int) -> float:
-    """Return that of each of so many verdicts at which all of them together are right."""
+    """Return the error of each of several verdicts at which all of them together are right."""
     return 1 - (1 - CONFIDENCE) / max(number, 1)
 
 
 def answer_of(service: Service) -> Answer:
-    """Return what a run says of all objectives together."""
+    """Return the verdict of a run on all objectives together."""
     return max(
         (one.verdict.answer for stream in service.streams for one in stream.objectives),
         key=lambda one: ORDER[one],
@@ -358,7 +358,7 @@ def check_asked(workload: Workload) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loss:
-    """What becomes of a workload without some devices.
+    """Result of a workload without some devices.
 
     `lost`, `sets` and `anew` are as in ``State``; `service` is None where a model cannot be served,
     for the reason `refused`.
@@ -373,14 +373,14 @@ class Loss:
 
     @property
     def choices(self) -> int:
-        """How many sets of devices it stands for."""
+        """Number of sets of devices that it stands for."""
         return sum(
             math.prod(math.comb(len(names), count) for count, names in one) for one in self.sets
         )
 
     @property
     def badness(self) -> tuple[int, float]:
-        """What tells the worse of two: the answer, then the percentile beside its limit."""
+        """Key of the worse of two: the answer, then the percentile beside its limit."""
         if self.service is None:
             return ORDER["misses"], math.inf
         nearest = nearest_miss(self.service)

@@ -1,4 +1,4 @@
-"""The verb ``capacity``: rates that a platform carries within its objectives."""
+"""Capacity: rates that a platform sustains within its objectives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hetsim.workload.workload import Workload
 def carried_without(
     question: Question, platform: Platform, losses: int, *, most_requests: int, gap: float
 ) -> Carried:
-    """Return what a deployment carries with all devices and without any `losses` of them."""
+    """Return the rates that a deployment sustains with all devices and without any `losses`."""
     rows, _ = ways(LossModel(question.resolved, platform), losses)
     confidence = confidence_of_each(len(rows))
     found = []
@@ -47,7 +47,7 @@ def carried_without(
 
 
 def least_of(found: Sequence[Without]) -> Carried:
-    """Return what is carried in all cases, the first that of all devices."""
+    """Return the rates sustained in all cases, the first that of all devices."""
     rows = [one.carried for one in found]
     rates = tuple(_in_all([one.rates for one in rows]))
     binds = min(found, key=lambda one: one.carried.highest_per_s)

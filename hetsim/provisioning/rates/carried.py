@@ -1,4 +1,4 @@
-"""Rates that one deployment carries: exactly, by a grid, or by verdicts."""
+"""Rates that one deployment sustains: exactly, by a grid, or by verdicts."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ EVALUATIONS = 200
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """One deployment, ready to be asked what it carries.
+    """One deployment, set up for rates.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ def refused(name: str, error: Infeasible) -> Carried:
 def carried(
     question: Question, *, most_requests: int, gap: float, confidence: float = CONFIDENCE
 ) -> Carried:
-    """Return what a deployment carries; `confidence`: that none of its verdicts is wrong."""
+    """Return the rate of a deployment; `confidence`: that none of its verdicts is wrong."""
     if question.workload.traces:
         return _of_trace(question)
     return _in_the_long_run(question, most_requests, gap, confidence)

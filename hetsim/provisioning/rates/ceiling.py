@@ -58,7 +58,7 @@ def demand_of(workload: Workload) -> tuple[float, ...]:
     for stream, rate in zip(workload.streams, rates, strict=True):
         if math.isinf(rate):
             raise UsageError(
-                f"all requests of '{stream.name}' come at one time, which is no rate",
+                f"all requests of '{stream.name}' come at one time, so they have no rate",
                 hint="give a trace of several times, or simulate this one",
             )
     return rates
@@ -131,7 +131,7 @@ def ceiling_of(
 
 
 def quickest_s(setup: Setup, stream: int) -> float:
-    """Return what no request of a stream takes less than, on whatever it may run."""
+    """Return the least latency of a request of a stream, on whatever it may run."""
     model = setup.sources[stream].model
     table = setup.models[model].template[np.unique(setup.variant[stream])]
     return min(_uncrowded_s(setup, which) for which in np.unique(table).tolist())

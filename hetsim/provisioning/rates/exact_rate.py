@@ -83,7 +83,7 @@ def sample_of(workload: Workload, setup: Setup, requests: int | None = None) -> 
 
 
 def most_late(slo: Slo, requests: int) -> int:
-    """Return how many of so many requests may be late.
+    """Return the number of late requests that is allowed.
 
     >>> most_late(Slo(0.99, 1.0), 250)
     2
@@ -119,7 +119,7 @@ It adds durations to times and takes the larger or the smaller of times, nothing
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Requests (ascending) of which so many may take longer than a limit, in units."""
+    """Requests (ascending) of which a number may take longer than a limit, in units."""
 
     which: Sequence[int]
     limit: int
@@ -180,10 +180,7 @@ def least_stretch(play: Play, arrival: Sequence[int], wanted: Sequence[Wanted]) 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What happens at one stretch, and just below it.
-
-    `crossing`: where so many are late as may be, were every latency the line that it is here.
-    """
+    """What happens at one stretch, and just below it."""
 
     stretch: Fraction
     makespan: int
@@ -389,7 +386,7 @@ def _pools(resolved: Sequence[Resolved], setup: Setup) -> str | None:
         if any(limit != 1 for limit in model.limits):
             return f"an instance of {name} has several requests under way"
         if (alone_s != alone_s[:, :1]).any():
-            return f"instances of {name} are unlike"
+            return f"instances of {name} differ"
         for instance in range(len(model.limits)):
             mine: set[tuple[str, int]] = set()
             for which in np.unique(model.template[:, instance]).tolist():

@@ -38,7 +38,7 @@ class Move(NamedTuple):
 
 
 class PlanShape(NamedTuple):
-    """What one plan asks: devices of subgraphs, transfers, and what names no device or link."""
+    """Resources of one plan: devices of subgraphs, transfers, and names of no device or link."""
 
     devices: tuple[int, ...]
     moves: tuple[Move, ...]
@@ -46,7 +46,7 @@ class PlanShape(NamedTuple):
 
 
 def shape_of(plan: Plan) -> PlanShape:
-    """Return what a plan asks. Complexity: O(tasks)."""
+    """Return the resources of a plan. Complexity: O(tasks)."""
     problem = plan.problem
     template = template_of(plan, problem.contention)
     devices = template.group_device
@@ -242,7 +242,7 @@ Chosen: TypeAlias = tuple[int, ...] | Lost
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Remainder:
-    """What is left; nothing where a model cannot be served, for the reason `refused`.
+    """Remaining deployment; empty where a model cannot be served, for the reason `refused`.
 
     Deployments that are left with one `shape` do the same; `used` are the devices that something
     runs on, `anew` the models that had no instance left and were planned again.
@@ -256,13 +256,13 @@ class Remainder:
     refused: Infeasible | None = None
 
     def set_up(self, workload: Workload) -> Setup:
-        """Return the setup of a workload on what is left, where that can be served."""
+        """Return the setup of a workload on the remaining devices, where they can serve it."""
         assert self.memory is not None
         return set_up(self.resolved, workload, self.memory)
 
 
 class LossModel:
-    """A deployment, ready to be asked what is left of it; `classes` as ``alike`` says.
+    """A deployment from which devices are taken away; `classes` as ``alike`` says.
 
     As where devices fail under load (``simulation.failures.serving``): an instance is gone that
     runs on a device that is down. A model of which no instance is left is planned again: each of
@@ -281,7 +281,7 @@ class LossModel:
         self._left: dict[tuple[Chosen, ...], Remainder] = {}
 
     def without(self, lost: Lost) -> Remainder:
-        """Return what is left without some devices."""
+        """Return the deployment without some devices."""
         chosen: list[Chosen] = []
         for at, uses in enumerate(self._uses):
             stands = tuple(k for k, used in enumerate(uses) if not used & lost)
@@ -408,7 +408,7 @@ class Way(NamedTuple):
 
 
 def ways(loss_model: LossModel, losses: int) -> tuple[list[Way], tuple[str, ...]]:
-    """Return the ways to lose up to so many devices that leave something else each.
+    """Return the sets of lost devices with different remainders, up to the number given.
 
     The first is to lose none. Those that leave one shape stand together; one is left out of which
     another is a part that leaves the same. Beside them the devices of which the loss alone changes
@@ -442,7 +442,7 @@ def ways(loss_model: LossModel, losses: int) -> tuple[list[Way], tuple[str, ...]
 
 
 def names_of(loss_model: LossModel, counts: Counts) -> tuple[str, ...]:
-    """Return the devices that stand for so many of each class: the first ones."""
+    """Return the devices that stand for a number of each class: the first ones."""
     lost = {
         name
         for count, names in zip(counts, loss_model.classes, strict=True)

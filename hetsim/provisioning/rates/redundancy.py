@@ -230,7 +230,7 @@ def _share(value: float | Fraction, name: str) -> Fraction:
 def shares_of(
     platform: Platform, given: Mapping[str, Fraction], failing: Failing | None
 ) -> dict[str, DeviceAvailability]:
-    """Return what is known of each device."""
+    """Return the availability of each device."""
     found = {
         name: spec.availability
         for name, spec in platform.devices.items()
@@ -253,11 +253,11 @@ def shares_of(
 
 
 def check_known(known: Mapping[str, DeviceAvailability], needed: Iterable[str]) -> None:
-    """Raise UsageError where nothing is known of a device that matters."""
+    """Raise UsageError where a device that matters has no availability."""
     unknown = [name for name in needed if name not in known]
     if unknown:
         raise UsageError(
-            f"nothing says which share of its time is up: {', '.join(unknown)}",
+            f"no availability is given for {', '.join(unknown)}",
             hint=f"give --available {unknown[0]}=0.995, or --mtbf and --mttr, or write "
             "availability: with its source in the device's file",
         )
@@ -320,7 +320,7 @@ def counts_down(shares: Sequence[Fraction]) -> tuple[Fraction, ...]:
 
 
 def chance_of(state: Counts, down: Sequence[Sequence[Fraction]]) -> Fraction:
-    """Return how likely a state is, by how likely so many of each class are down."""
+    """Return the probability of a state, by the probability of each class's number of failures."""
     return math.prod(
         (of[count] for count, of in zip(state, down, strict=True) if count is not None),
         start=Fraction(1),

@@ -243,7 +243,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RateVerdict:
-    """What a run at one factor on the rate of the workload says of all objectives together."""
+    """Verdict of a run at one factor on the rate of the workload, of all objectives."""
 
     factor: float
     answer: Answer
@@ -252,7 +252,7 @@ class RateVerdict:
 
     @property
     def requests(self) -> int:
-        """How many were played."""
+        """Number of requests that were played."""
         return self.run.told
 
 
@@ -278,7 +278,7 @@ class Judge:
         self.seen: dict[float, RateVerdict] = {}
 
     def at(self, factor: float) -> RateVerdict:
-        """Return what a run says that is long enough, or has spent its budget."""
+        """Return the verdict of a run that is long enough, or has spent its budget."""
         if factor not in self.seen:
             workload = self._workload.faster(factor)
             engine = engine_of(workload, self._setup, early=True)

@@ -16,7 +16,7 @@ from hetsim.cost.calibration.fitting import Judged, median_and_p90
 from hetsim.device.support.rules import without_values
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
-from hetsim.hardware.kernel_figures import PARAMETERS, KernelFigures
+from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
 from hetsim.reporting.words.console import cell, pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count, listed, percent, rate
 
@@ -260,7 +260,9 @@ def parameters_table(kernels: Mapping[str, KernelFigures]) -> Table:
     )
 
 
-_ERROR = "batch networks rows median p90 unseen_median unseen_p90 spread sd common"
+def error_record(error: FigureError) -> dict[str, Any]:
+    """Return an out-of-sample error as plain data."""
+    return fields(error, "batch networks rows median p90 unseen_median unseen_p90 spread sd common")
 
 
 def kernels_record(kernels: Mapping[str, KernelFigures]) -> dict[str, Any]:
@@ -275,7 +277,7 @@ def kernels_record(kernels: Mapping[str, KernelFigures]) -> dict[str, Any]:
                 }
                 for parameter in PARAMETERS
             },
-            "errors": [fields(error, _ERROR) for error in figures.errors],
+            "errors": [error_record(error) for error in figures.errors],
         }
         for precision, figures in kernels.items()
     }

@@ -10,15 +10,18 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table
 
-from hetsim.core.text import fields
+from hetsim.core.text import Record, fields
 from hetsim.core.units import GIGA, format_bytes, format_seconds
 from hetsim.hardware.catalog import offers
+from hetsim.hardware.datasheet import CORES, FAMILIES
 from hetsim.hardware.files.checking import Checked
 from hetsim.hardware.files.device_schema import MICROSECONDS
 from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.files.prices_schema import PricesModel
 from hetsim.hardware.files.schema import Figure
+from hetsim.hardware.kernel_figures import FigureError
+from hetsim.hardware.kin import Kin
 from hetsim.hardware.price import Offer
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.hardware.variants import executed
@@ -26,6 +29,7 @@ from hetsim.problem.of_model import float_evidence, link_evidence
 from hetsim.problem.parts import Z80, Evidence
 from hetsim.problem.record import evidence_record, figures_record
 from hetsim.reporting.tables.devices import (
+    error_record,
     errors_table,
     kernels_record,
     kernels_table,
@@ -42,7 +46,7 @@ from hetsim.reporting.tables.question import (
 )
 from hetsim.reporting.words.console import Heading, pairs, stack, table
 from hetsim.reporting.words.like_devices import fold_links, fold_rows
-from hetsim.reporting.words.text import ABSENT, count, rate
+from hetsim.reporting.words.text import ABSENT, count, percent, rate
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
 ON_ROWS = ("measured", "fitted")
@@ -68,6 +72,51 @@ def devices_report(
         links_table(links, wide=wide),
         _platforms_table(platforms, wide=wide),
     )
+
+
+def families_record(families: Sequence[tuple[str, Kin]]) -> Record:
+    """Return device families, cores and makes of graphics as plain data."""
+    return {
+        "schema": "hetsim-families/1",
+        "families": [
+            {
+                "name": name,
+                **fields(kin, "runtime source"),
+                "errors": [error_record(error) for error in _of_chips(kin)],
+            }
+            for name, kin in families
+        ],
+        "cores": list(CORES),
+        "makes": list(FAMILIES),
+    }
+
+
+def families_report(families: Sequence[tuple[str, Kin]]) -> RenderableType:
+    """Return device families, with the error of a chip that was left out of the fit."""
+    lines = []
+    for name, kin in families:
+        of_one = next(iter(_of_chips(kin)), None)
+        error, within = ABSENT, ABSENT
+        if of_one is not None:
+            error = f"{percent(of_one.median).removesuffix(' %')} / {percent(of_one.p90)}"
+            within = f"{exp(Z80 * of_one.sd):.3g}x"
+        lines.append((name, kin.runtime, error, within))
+    return stack(
+        table(
+            (
+                "|device family",
+                Heading("runtime", 15),
+                "#chip left out,\nmedian / P90",
+                "#80 % within",
+            ),
+            lines,
+        ),
+        pairs([("cores", ", ".join(CORES)), ("makes", ", ".join(FAMILIES))]),
+    )
+
+
+def _of_chips(kin: Kin) -> tuple[FigureError, ...]:
+    return () if kin.by_datasheet is None else kin.by_datasheet.errors
 
 
 def _devices_table(devices: Sequence[tuple[str, DeviceSpec]], *, wide: bool) -> Table:

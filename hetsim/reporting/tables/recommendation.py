@@ -230,7 +230,7 @@ def _mixes(number: int) -> str:
 
 
 def price_texts(bought: Purchase) -> Iterator[str]:
-    """Yield what prices rest on: their months, depreciation, electricity, hosts and links."""
+    """Yield the sources of prices: their months, depreciation, electricity, hosts and links."""
     months = sorted(one.month for one in bought.had.values())
     dated = f"Prices are of {months[0]} to {months[-1]}, in US dollars without tax. "
     dated = dated if months else ""
@@ -364,7 +364,7 @@ def priced_rows(question: Question) -> list[tuple[str, str]]:
 
 
 def device_name(question: Question, of_type: int) -> str:
-    """Return the name of a sort of device without the number of the copy: ``rock-npu``."""
+    """Return the name of a kind of device without the number of the copy: ``rock-npu``."""
     return question.types[of_type].name.removesuffix(".0")
 
 

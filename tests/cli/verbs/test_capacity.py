@@ -59,7 +59,7 @@ def test_how_it_ends(cli: Cli, asked: tuple[object, ...]) -> None:
         (rates["high_per_s"], 0, ""),
         (rates["misses_above_per_s"], 5, "missed at"),
         (undecided, 6, "undecided"),
-        (1e12, 4, "no plan carries more than"),
+        (1e12, 4, "no plan sustains more than"),
     ):
         result = cli(*words, "--target-rate", repr(target))
         assert result.exit_code == code, (target, result.stderr)

@@ -394,3 +394,14 @@ def test_show_gives_figures_and_errors_and_wide_every_parameter(
     assert "describes no device, link or platform" in result.stderr
     checked = cli("inspect", fitted)
     assert checked.stdout.endswith("card.yaml: valid fitted parameters 'card' (int8)\n")
+
+
+def test_the_families_that_a_device_file_can_name_are_listed(cli: Cli) -> None:
+    found = told(cli("devices", "list", "--families", "--json"))
+    assert [one["name"] for one in found["families"]] == list(catalog_files.names("kin"))
+    printed = cli("devices", "list", "--families").stdout
+    for name in (*(one["name"] for one in found["families"]), *found["cores"], *found["makes"]):
+        assert name in printed
+    (of,) = (one for one in found["families"] if one["name"] == "rknn-int8")
+    within = np.exp(1.2816 * of["errors"][0]["sd"])
+    assert f"{within:.3g}x" in next(line for line in printed.splitlines() if "rknn-int8" in line)

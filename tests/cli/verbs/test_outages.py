@@ -61,7 +61,7 @@ def test_survive_and_availability_of_one_plan(
             4,
             "cannot hold 0.9999 of the time: without cpu, npu node",
         ),
-        (("--availability", "0.9999"), 2, "nothing says which share of its time is up: npu"),
+        (("--availability", "0.9999"), 2, "no availability is given for npu"),
         (("--available", "npu=0.9"), 2, "--available needs --availability"),
         (("--availability", "1.5"), 2, "--availability: '1.5' is not a share of time"),
         (("--availability", "0.9", "--available", "npu=x"), 2, "'x' is not a share of time"),

@@ -107,7 +107,7 @@ def test_what_a_session_cannot_serve_is_said(
     asked = workload(model, Poisson(300.0))
     session = hetsim.Session(plan, "threads")
     with session:
-        with pytest.raises(WorkloadError, match="asks for 'zoo:squeezenet', and the session has"):
+        with pytest.raises(WorkloadError, match="needs 'zoo:squeezenet', but the session has"):
             hetsim.serve(session, workload("zoo:squeezenet", Poisson(1.0)))
         lost = Workload(asked.streams, requests=3, failures=Failing((Failure("npu", 0.0, "kill"),)))
         with pytest.raises(UsageError, match="only simulated"):

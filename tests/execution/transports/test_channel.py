@@ -109,7 +109,11 @@ def test_memory_is_written_anew_once_nobody_holds_it() -> None:
     [
         (errno.EMFILE, OutOfRoom, "files"),
         (errno.ENOMEM, OutOfRoom, "memory"),
-        (errno.EPERM, ExecutionError, "no shared memory for values: Operation not permitted"),
+        (
+            errno.EPERM,
+            ExecutionError,
+            "no shared memory is available for values: Operation not permitted",
+        ),
     ],
 )
 def test_a_system_without_memory_or_files_is_told(

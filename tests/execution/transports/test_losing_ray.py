@@ -88,6 +88,6 @@ def test_a_ray_that_was_joined_and_answers_no_more_is_lost(
         listening.close()
         assert told.wait(60)
     assert heard == [
-        f"Ray at {address}: the Ray that was joined is lost: Connection refused; "
-        "see whether its head is up, and run it again"
+        f"Ray at {address}: the connection to Ray is lost: Connection refused; "
+        "check whether its head is up, and run it again"
     ]

@@ -137,7 +137,7 @@ def test_reasons_say_what_is_proven_of_whom() -> None:
     assert _reason(2.0, 1.6, 1.0, None) == "optimality gap at most 25.0%"
     told = _reason(2.0, 1.6, 1.25, 7)
     whole = "optimality gap at most 25.0% among plans that keep 7 tasks whole"
-    assert told == f"{whole}, and at most 60.0% above any"
+    assert told == f"{whole}, and at most 60.0% above any plan"
     assert _reason(2.0, 1.6, 0.0, 7) == whole
     assert _reason(2.0, 0.0, 0.0, None) == "nothing proven"
 

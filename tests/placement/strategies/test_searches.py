@@ -98,7 +98,7 @@ def test_gaps_are_told_where_time_runs_out() -> None:
     if plan.reason.startswith("proven optimal"):  # a machine quicker than any of today
         assert latency == pytest.approx(optimum)
         return
-    assert plan.reason.startswith("at most")
+    assert plan.reason.startswith("optimality gap at most")
     stated = float(plan.reason.partition("at most ")[2].partition("%")[0]) / 100
     assert optimum >= latency / (1 + stated + 0.0006)
 

@@ -119,5 +119,5 @@ def test_what_demand_may_be() -> None:
     assert demand_of_text("1,2") == ((1.0, 0.5), (2.0, 0.5))
     assert demand_of_text("1:3,2:1") == ((1.0, 0.75), (2.0, 0.25))
     for wrong in ("", "0,1", "1:0,2:1", "1:1,2", "a", "inf", "1:nan,2:nan,3:inf"):
-        with pytest.raises(hetsim.errors.UsageError, match="is no demand"):
+        with pytest.raises(hetsim.errors.UsageError, match="is not a demand"):
             demand_of_text(wrong)

@@ -1,1 +1,1 @@
-"""What excludes vectors for certain, whatever is done on them: bounds that are linear in counts."""
+"""Bounds linear in counts, which exclude vectors whatever policy runs on them."""

@@ -29,7 +29,7 @@ MOST = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bound:
-    """What a vector must have: ``sum n_k c_k >= least``, c_k of all devices and links of a kind.
+    """Condition on a vector: ``sum n_k c_k >= least``, c_k of all devices and links of a kind.
 
     `capacity` [resources] is what one device or link adds, `worth` [classes] what one request
     needs. `slo` is the objective of each stream that is not met otherwise. `window` has the first
@@ -82,7 +82,7 @@ def judged(question: Question, slo: Slos, arrivals: Arrivals) -> NDArray[np.bool
 
 
 def most_late(requests: int, share: float) -> int:
-    """How many of so many requests may be late: the most L with N - L >= share * N, in floats."""
+    """Late requests allowed of N: the largest L with N - L >= share * N, in floats."""
     late = int(requests - np.ceil(share * requests)) + 1
     while late > 0 and requests - late < share * requests:
         late -= 1
@@ -152,10 +152,7 @@ Able = tuple[tuple[int, float], ...]
 
 
 def _choices(question: Question, of_class: int, limit_s: float) -> list[Able]:
-    """Sets of device types that have one of each useful way, with what each counts.
-
-    None of them has another in it, so that together they exclude every vector without a way.
-    """
+    """Sets of device types that have one of each useful way, with what each counts."""
 
     def within(one: Able, other: Able) -> bool:
         has = dict(other)

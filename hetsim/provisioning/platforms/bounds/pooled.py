@@ -58,7 +58,7 @@ def pooled(question: Question, slo: Slos, prices: Sequence[Prices]) -> Iterator[
 
 
 def least_rate(time_s: NDArray[np.float64], limit_s: float, allowed: int) -> float:
-    """Rate at which more than so many are late, nearly the highest such."""
+    """Rate at which more than the allowed number are late, nearly the highest such."""
     times = time_s.tolist()
     if len(times) <= allowed:
         return 0.0
@@ -150,7 +150,7 @@ def pooled_drawn(
 
 
 def share_of(question: Question, slo: Slos) -> float:
-    """What is to be on time of all streams together, as often as each comes."""
+    """Rate that must be on time of all streams together, in their proportions."""
     rates = np.zeros(len(question.streams))
     for ask in question.asks:
         rates[ask.stream] += ask.rate_per_s or 0.0

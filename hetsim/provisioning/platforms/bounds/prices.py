@@ -44,12 +44,12 @@ def alike(question: Question, slo: Slos) -> tuple[Prices, ...]:
 
 
 def usable(prices: Sequence[Prices]) -> list[Prices]:
-    """Those that are finite, and by which something is worth anything."""
+    """Finite prices, by which some request or device is worth more than 0."""
     return [row for row in prices if np.isfinite(row[0]).all() and row[0].any()]
 
 
 def matters(question: Question) -> bool:
-    """Whether prices depend on more than each device by itself: on links, or on other devices."""
+    """Whether prices depend on links, or on several devices together."""
     types = len(question.types)
     return bool(question.splits) or any(
         max((use for one, use in mode.uses if one >= types), default=0.0)
