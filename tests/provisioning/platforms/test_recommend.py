@@ -172,9 +172,9 @@ def test_a_price_is_asked_for_by_name(folder: Path, workload: hetsim.Workload) -
             prices={"rock-5b": "0.1/h", "rb3*": "250"},
             tariff_usd_per_kwh=0.2,
         )
-    (folder / "bought.yaml").write_text(
-        "kinds:\n  rock-5b: {platform: rock-5b, price: {usd: 100, years: 4, of: 2024-06, source: x}}"
-    )
+    price = "{usd: 100, years: 4, of: 2024-06, source: x}"
+    bought = f"kinds:\n  rock-5b: {{platform: rock-5b, price: {price}}}"
+    (folder / "bought.yaml").write_text(bought)
     with pytest.raises(
         hetsim.errors.UsageError, match="no electricity tariff is given for rock-5b"
     ):
