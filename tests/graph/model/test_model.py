@@ -248,7 +248,7 @@ def test_large_constants_are_not_folded_where_there_are_too_many_weights(
     large(tmp_path)
     kinds = [node.op_type for node in load_model(tmp_path / "large.onnx").graph.nodes]
     assert kinds == ["MatMul", "MatMul"]
-    monkeypatch.setattr(onnx_runtime, "_MANY_BYTES", 50_000)
+    monkeypatch.setattr(onnx_runtime, "MOST_BYTES", 50_000)
     monkeypatch.setattr(session, "_LARGE_CONSTANT_BYTES", 10_000)
     model = load_model(tmp_path / "large.onnx")
     assert [node.op_type for node in model.graph.nodes] == ["Transpose", "MatMul", "MatMul"]
