@@ -327,7 +327,7 @@ def test_records_that_make_no_sense(took_s: float) -> None:
         with pytest.raises(hetsim.errors.InvalidInput):
             quick(took_s, **changes)
     for changes, match in (
-        ({"instances": (Instances(PLACES - 1),)}, "instances 2"),
+        ({"instances": (Instances(PLACES - 1),)}, "2 instances"),
         ({"loading": "on_demand"}, "loading on_demand"),
         ({"instances": (Instances(PLACES, max_in_flight=2),)}, "use one of them"),
         ({"dynamic_batching": DynamicBatching(4)}, "dynamic_batching makes batches"),
