@@ -275,7 +275,7 @@ def test_what_cannot_be_batched_is_refused(
     assert found.outputs is not None
     assert found.outputs.mismatches == ()
     by_turns = hetsim.Deployment((Served(model, "single:cpu", loading="on_demand"),))
-    with pytest.raises(UsageError, match=r"loading on_demand .*; omit loading"):
+    with pytest.raises(UsageError, match=r"loading on_demand .* omit loading"):
         hetsim.serve(by_turns, workload(model, 8), platform)
     served = Served(model, "single:cpu", batch_sizes=(2,), dynamic_batching=batching)
     with pytest.raises(WorkloadError, match=r"batch_sizes begin at 2: .*; add 1 to batch_sizes"):
