@@ -57,6 +57,7 @@ def executing(spec: DeviceSpec, precision: str, where: str) -> DeviceSpec:
 
 def can_execute(spec: DeviceSpec, precision: str) -> bool:
     """Whether ``executing`` takes this precision of the device."""
+    precision = ALIASES.get(precision, precision)
     return precision in spec.flops_per_s and (precision != INT8 or bool(spec.quantized))
 
 

@@ -515,3 +515,9 @@ def test_a_load_that_kernels_share_is_counted_in_them_and_not_by_itself() -> Non
         assert problem.seconds[node.id, 0] == took_s
     assert any(prices.node(model.graph, node)[0] != loads[node.id] for node in nodes)
     assert problem.least_s == {}
+
+
+@pytest.mark.parametrize("name", ["d", "*"])
+def test_a_short_name_is_that_of_the_precision(name: str) -> None:
+    short = Problem.of(network(next(iter(NETWORKS))), alone(T4), execute={name: "fp16"})
+    assert short.executed == {"d": "float16"}

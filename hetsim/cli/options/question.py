@@ -140,7 +140,12 @@ platform_option = click.option(
 
 def _execute(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
     """Read ``[DEVICE=]PRECISION,...`` values; each device may come once."""
-    return _by_device(ctx, param, given, "PRECISION", "npu=int8,gpu=float16")
+    if not given:
+        return {}
+    from hetsim.hardware.variants import ALIASES
+
+    asked = _by_device(ctx, param, given, "PRECISION", "npu=int8,gpu=float16")
+    return {name: ALIASES.get(precision, precision) for name, precision in asked.items()}
 
 
 def _by_device(
@@ -149,14 +154,13 @@ def _by_device(
     """Read ``DEVICE=WORD,...`` values; a word alone is for every device that can."""
     if not given:
         return {}
-    from hetsim.hardware.variants import ALIASES, EVERY
+    from hetsim.hardware.variants import EVERY
 
     def one(text: str) -> tuple[str, str]:
         device, equals, said = (part.strip() for part in text.partition("="))
         if not device or (equals and not said):
             raise ValueError(f"'{text}' is not DEVICE={word}, e.g. {example}, or {word}")
-        name, said = (device, said) if equals else (EVERY, device)
-        return name, ALIASES.get(said, said)
+        return (device, said) if equals else (EVERY, device)
 
     listed = [part for text in given for part in text.split(",")]
     return by_name(ctx, param, listed, one)
