@@ -258,7 +258,7 @@ def _search(
     from hetsim.provisioning.platforms.catalog import load_catalog
     from hetsim.provisioning.platforms.certificate import certificate, digests_of
     from hetsim.provisioning.platforms.doubt import AS_SAID, demand_of_text
-    from hetsim.provisioning.platforms.priced import TARIFF_USD_PER_KWH, with_listed_prices
+    from hetsim.provisioning.platforms.priced import with_listed_prices
     from hetsim.provisioning.platforms.recommend import MAX_DEVICES, recommended
     from hetsim.provisioning.platforms.search import BUDGET
     from hetsim.reporting.output import check_file, write_file
@@ -279,17 +279,15 @@ def _search(
     comes = as_said if speedup is None else as_said.faster(speedup)
     if catalog is None:
         raise UsageError(f"'{SEARCH}' needs --catalog", hint="give a YAML file, or names of boards")
-    on_offer = load_catalog(catalog)
-    if aim == "cost" and not on_offer.sha256:
-        on_offer = with_listed_prices(on_offer)
-        tariff = TARIFF_USD_PER_KWH if tariff is None else tariff
+    terms = Prices(prices, tariff, lifetime)
+    on_offer, terms = with_listed_prices(load_catalog(catalog), terms, aim)
     with invocation.progress("searching for the cheapest platform"):
         found = recommended(
             comes,
             on_offer,
             aim=aim,
             max_devices=max_devices or MAX_DEVICES,
-            terms=Prices(prices, tariff, lifetime),
+            terms=terms,
             asked=settings(),
             budget=most_requests or BUDGET,
             samples=draws,

@@ -21,6 +21,8 @@ from hetsim.hardware.files.prices_schema import listed_offers
 from hetsim.hardware.price import Offer, Price
 from hetsim.hardware.spec import DeviceSpec
 from hetsim.provisioning.platforms.catalog import Catalog, Entry
+from hetsim.provisioning.platforms.question import Aim
+from hetsim.simulation.service.cost import Prices
 
 LIFETIME_YEARS = 3.0
 """Depreciation period of purchased hardware, where none is given."""
@@ -321,11 +323,14 @@ def _entry(offer: Offer, platforms: Sequence[str], host: Offer | None) -> tuple[
     return entry, Had(offer, host)
 
 
-def with_listed_prices(catalog: Catalog) -> Catalog:
-    """Catalog with the cheapest listed purchase, else rent, of each kind without a price.
+def with_listed_prices(catalog: Catalog, terms: Prices, aim: Aim) -> tuple[Catalog, Prices]:
+    """Catalog of names and terms, with listed prices and the default tariff where none are given.
 
-    What is bought is paid over ``LIFETIME_YEARS``.
+    A kind without a price has its cheapest listed purchase, paid over ``LIFETIME_YEARS``, else its
+    cheapest rent. A catalog that is a file, or where cost is no aim, stays as it is.
     """
+    if aim != "cost" or catalog.sha256:
+        return catalog, terms
     kinds = []
     for kind in catalog.kinds:
         listed = [one.price for one in offers(kind.source)]
@@ -333,7 +338,9 @@ def with_listed_prices(catalog: Catalog) -> Catalog:
         if best is not None and not best.rented:
             best = replace(best, years=LIFETIME_YEARS)
         kinds.append(replace(kind, price=kind.price or best))
-    return replace(catalog, kinds=tuple(kinds))
+    if terms.tariff_usd_per_kwh is None:
+        terms = replace(terms, tariff_usd_per_kwh=TARIFF_USD_PER_KWH)
+    return replace(catalog, kinds=tuple(kinds)), terms
 
 
 def machine_name(machine: str) -> str:

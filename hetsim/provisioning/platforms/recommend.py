@@ -76,7 +76,7 @@ def recommended(
 ) -> Recommendation:
     """Result of ``recommend``, of models read and priced as `asked`."""
     with stage("of planning"):
-        question, pieces = question_of(
+        draft = draft_of(
             workload,
             catalog,
             aim=aim,
@@ -85,6 +85,7 @@ def recommended(
             asked=asked,
             losses=losses,
         )
+        question, pieces = question_of(draft), draft.pieces
     with stage("of the search"):
         found = Search(question, workload, budget=budget).found()
     answer, second = found.answer, found.runner_up
@@ -190,8 +191,8 @@ def _counted(loss: Loss) -> Loss:
 class Draft(NamedTuple):
     """A question whose models are not priced yet, and what pricing them takes.
 
-    By kind: what it brings to a platform, the platform of one of it alone, and the names of its
-    devices there.
+    Its first kinds are `hosts`. By kind: what it brings to a platform, the platform of one of it
+    alone, and the names of its devices there.
     """
 
     question: Question
@@ -199,6 +200,7 @@ class Draft(NamedTuple):
     pieces: tuple[Pieces, ...]
     alone: tuple[Platform, ...]
     names: tuple[tuple[str, ...], ...]
+    hosts: int
 
     def priced(self, k: int, counts: Counts, within_s: float = inf) -> None:
         """Price the models on the devices of a kind, on the platform of `counts`."""
@@ -214,31 +216,13 @@ class Draft(NamedTuple):
         )
 
 
-def question_of(
-    workload: Workload,
-    catalog: Catalog,
-    *,
-    aim: Aim,
-    max_devices: int,
-    terms: Prices,
-    asked: Asked | None = None,
-    losses: int = 0,
-) -> tuple[Question, tuple[Pieces, ...]]:
-    """The question in numbers, and what its kinds bring to a platform.
+def question_of(draft: Draft) -> Question:
+    """The question of a draft with all of its models priced.
 
     Each model is planned for on each device alone, in each batch size that it takes, and on sets of
     devices. Raises what ``recommend`` does.
     """
-    draft = draft_of(
-        workload,
-        catalog,
-        aim=aim,
-        max_devices=max_devices,
-        terms=terms,
-        asked=asked,
-        losses=losses,
-    )
-    nodes, kinds = len(catalog.hosts), draft.question.kinds
+    nodes, kinds = draft.hosts, draft.question.kinds
     together = tuple(int(k >= nodes) for k in range(len(kinds)))
     for k in each(
         (*range(nodes, len(kinds)), *range(nodes)),
@@ -250,7 +234,7 @@ def question_of(
     question = replace(draft.so_far, free=draft.planner.free())
     with part(0.8, 1.0, "splits"):
         splits, off = splits_of(question, draft.pieces, draft.planner)
-    return replace(question, splits=splits, off={**off, **question.off}), draft.pieces
+    return replace(question, splits=splits, off={**off, **question.off})
 
 
 def one_of_kind(k: int, kinds: int) -> Counts:
@@ -353,7 +337,7 @@ def draft_of(
         arrivals_of(workload) if given else None,
         losses=losses,
     )
-    return Draft(question, planner, pieces, tuple(alone), tuple(names))
+    return Draft(question, planner, pieces, tuple(alone), tuple(names), nodes)
 
 
 def _check(workload: Workload) -> None:

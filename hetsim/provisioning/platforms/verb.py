@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from hetsim.analysis.sureness import MOST_DRAWS
 from hetsim.core import checks
@@ -14,7 +13,7 @@ from hetsim.provisioning.platforms import purchase
 from hetsim.provisioning.platforms.answer import Recommendation
 from hetsim.provisioning.platforms.catalog import MOST, Catalog, load_catalog
 from hetsim.provisioning.platforms.doubt import AS_SAID, demand_of_text
-from hetsim.provisioning.platforms.priced import TARIFF_USD_PER_KWH, with_listed_prices
+from hetsim.provisioning.platforms.priced import with_listed_prices
 from hetsim.provisioning.platforms.question import AIMS, Aim
 from hetsim.provisioning.platforms.recommend import MAX_DEVICES, recommended
 from hetsim.provisioning.platforms.search import BUDGET
@@ -169,10 +168,7 @@ def recommend(
             hint="give catalog=, without rate_per_s= and time_limit_s=",
         )
     on_offer = catalog if isinstance(catalog, Catalog) else load_catalog(catalog)
-    if objective == "cost" and not on_offer.sha256:
-        on_offer = with_listed_prices(on_offer)
-        tariff = TARIFF_USD_PER_KWH if tariff_usd_per_kwh is None else tariff_usd_per_kwh
-        terms = replace(terms, tariff_usd_per_kwh=tariff)
+    on_offer, terms = with_listed_prices(on_offer, terms, objective)
     return recommended(
         workload,
         on_offer,

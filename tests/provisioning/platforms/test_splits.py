@@ -30,7 +30,7 @@ from hetsim.provisioning.platforms.question import (
     Split,
     Stream,
 )
-from hetsim.provisioning.platforms.recommend import question_of
+from hetsim.provisioning.platforms.recommend import draft_of, question_of
 from hetsim.provisioning.platforms.search import Search
 from hetsim.provisioning.platforms.verification import verify
 from hetsim.simulation.service.cost import Prices
@@ -102,10 +102,11 @@ def workload(folder: Path) -> hetsim.Workload:
 
 
 def test_what_is_played_is_what_is_simulated(folder: Path, workload: hetsim.Workload) -> None:
-    question, pieces = question_of(
+    draft = draft_of(
         workload, hetsim.load_catalog(folder / "catalog.yaml"),
         aim="devices", max_devices=4, terms=Prices(),
     )  # fmt: skip
+    question, pieces = question_of(draft), draft.pieces
     over = {devices_of(question, one) for one in question.splits}
     # On a board, on a host and its card, on two alike; the small ones cannot help the others.
     assert {("little-cpu.0", "little-cpu.1"), ("board-cpu.0", "board-npu.0")} <= over
