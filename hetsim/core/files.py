@@ -263,10 +263,44 @@ def read_most(stream: BufferedReader, nbytes: int) -> bytes:
     return b"".join(parts)
 
 
+KEPT_FROM_BYTES = 2**24
+"""Of files whose digest is kept."""
+
+SETTLED_S = 2.0
+"""Since a file was changed, from which on another change shows in its times."""
+
+
 def sha256_of(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256, in hex, of a regular file; raises as ``open_regular``."""
     with open_regular(path) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        found = os.fstat(stream.fileno())
+        return kept_sha256(found, lambda: hashlib.file_digest(stream, "sha256").hexdigest())
+
+
+def kept_sha256(found: os.stat_result, made: Callable[[], str]) -> str:
+    """Return a file's SHA-256, in hex: that which is kept, or the one that is `made`.
+
+    Of a large file it is kept in the cache folder by device, inode, size and the times of change
+    that are `found` before it is read. What was changed within SETTLED_S is not kept.
+    """
+    settled = time.time() - max(found.st_mtime, found.st_ctime) > SETTLED_S
+    large = found.st_size >= KEPT_FROM_BYTES
+    folder = private_folder("digests") if large and settled else None
+    if folder is None:
+        return made()
+    state = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    place = folder / "-".join(map(str, state))
+    with suppress(OSError, ValueError):
+        known = read_regular(place, _DIGEST_DIGITS).decode("ascii")
+        if len(known) == _DIGEST_DIGITS and int(known, 16) >= 0:
+            return known
+    digest = made()
+    with suppress(OSError), whole_file(place) as file:
+        file.write(digest.encode("ascii"))
+    return digest
+
+
+_DIGEST_DIGITS = 64
 
 
 def create(path: str | os.PathLike[str]) -> BufferedWriter:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from hetsim.graph.canonical.half_precision import Lowering
     from hetsim.graph.reading.extension import Extension
+    from hetsim.graph.reading.onnx_file import OnnxFile
     from hetsim.graph.shapes.observed import Observed
 
 
@@ -40,10 +41,8 @@ class Model:
         Stem of the file, or the name in the zoo; path or ``zoo:NAME`` as it was given.
     graph : Graph
         The canonical graph.
-    proto : onnx.ModelProto
-        The same as ONNX: ``proto.graph.node[i]`` is ``graph.nodes[i]``, under the same
-        name. All values are typed. Large weights that optimisation did not touch are
-        external data relative to `weights_dir`; those it made are inline.
+    stored, file : onnx.ModelProto, OnnxFile or None
+        `proto` but for what was left in the file, and that.
     weights_dir : Path or None
         Absolute; None where no external data is left.
     sha256 : str
@@ -69,7 +68,7 @@ class Model:
     name: str
     source: str
     graph: Graph = field(repr=False)
-    proto: onnx.ModelProto = field(repr=False)
+    stored: onnx.ModelProto = field(repr=False)
     weights_dir: Path | None
     sha256: str
     canonical: str
@@ -84,6 +83,7 @@ class Model:
     observed: Observed | None = field(default=None, repr=False)
     unmeasured: str | None = None
     unoptimised: str | None = None
+    file: OnnxFile | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         inputs = ", ".join(self.graph.inputs)
@@ -93,6 +93,18 @@ class Model:
             f"nodes: {len(self.graph.nodes)}, inputs: {inputs}",
             f"dims: {dims}" if dims else "",
         )
+
+    @cached_property
+    def proto(self) -> onnx.ModelProto:
+        """The graph as ONNX: ``proto.graph.node[i]`` is ``graph.nodes[i]``, under the same name.
+
+        All values are typed. Large weights that optimisation did not touch are external data
+        relative to `weights_dir`; those it made are inline. Raises ModelError where weights were
+        left in the file and it has changed since.
+        """
+        if self.file is not None:
+            self.file.complete(self.stored)
+        return self.stored
 
     @property
     def original_nodes(self) -> tuple[str, ...]:

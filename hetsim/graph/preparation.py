@@ -175,7 +175,6 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
     if shapes or observed:
         graph = result.with_shapes(shapes, custom, observed)
     _check_not_empty(graph, options, source)
-    file.complete(result.proto)
     sha256 = file.sha256
     if added:
         digests = "\0".join((sha256, *(extension.sha256 for extension in added)))
@@ -184,7 +183,8 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
         name=name,
         source=source,
         graph=graph,
-        proto=result.proto,
+        stored=result.proto,
+        file=None if file.apart is None else replace(file, proto=result.proto),
         weights_dir=None if file.apart is not None else outside,
         sha256=sha256,
         canonical=level,

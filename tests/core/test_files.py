@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,8 @@ import pytest
 
 import hetsim
 from cli_calls import call
-from hetsim.core.files import append, create, draft_folder, whole_file
+from hetsim.core import files
+from hetsim.core.files import append, create, draft_folder, sha256_of, whole_file
 from hetsim.cost.calibration.measuring import Journal, Setting, Taken
 from hetsim.errors import InvalidInput, SweepError, UsageError
 from hetsim.partitioning.onnx_export import save as save_onnx
@@ -191,3 +194,32 @@ def test_a_link_to_itself_is_replaced_only_with_force(tmp_path: Path) -> None:
         write_file(tmp_path / "t.json", "x")
     write_file(tmp_path / "t.json", "x", force=True)
     assert (tmp_path / "t.json").read_text() == "x"
+
+
+def test_a_digest_is_kept_until_the_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HETSIM_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(files, "KEPT_FROM_BYTES", 4)
+    path = tmp_path / "weights"
+    path.write_bytes(b"weights")
+    now = os.stat(path)
+    kept = tmp_path / "cache" / "digests"
+
+    first = sha256_of(path)
+    assert first == hashlib.sha256(b"weights").hexdigest()
+    assert not kept.exists()  # It was changed a moment ago.
+
+    monkeypatch.setattr(files, "SETTLED_S", -1.0)
+    assert sha256_of(path) == first
+    (entry,) = kept.iterdir()
+    entry.write_text("0" * 64)
+    assert sha256_of(path) == "0" * 64  # It is not read again.
+
+    time.sleep(0.05)  # Times of a file are a few milliseconds apart.
+    path.write_bytes(b"others.")
+    os.utime(path, ns=(now.st_atime_ns, now.st_mtime_ns))
+    assert sha256_of(path) == hashlib.sha256(b"others.").hexdigest()
+    for entry in kept.iterdir():
+        entry.write_text("damaged")
+    assert sha256_of(path) == hashlib.sha256(b"others.").hexdigest()

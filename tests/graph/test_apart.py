@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import hetsim
+from hetsim.errors import ModelError
 from hetsim.graph.reading import apart, onnx_file, onnx_runtime
 from hetsim.graph.reading.apart import read_apart
 
@@ -55,16 +56,25 @@ def test_the_model_is_that_of_the_file_read_as_a_whole(
     level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = saved(tmp_path / "chain.onnx")
-    light = read_apart(path)
-    assert light is not None
-    assert light.ByteSize() < path.stat().st_size / 100
+    read = read_apart(path)
+    assert read is not None
+    assert read[0].ByteSize() < path.stat().st_size / 100
     left = hetsim.load_model(path, canonical=level)  # type: ignore[arg-type]
     monkeypatch.setattr(onnx_file, "read_apart", lambda path: None)
     whole = hetsim.load_model(path, canonical=level)  # type: ignore[arg-type]
+    assert left.stored.ByteSize() < whole.proto.ByteSize()
     assert left.proto.SerializeToString() == whole.proto.SerializeToString()
     assert (left.sha256, left.weights_dir) == (whole.sha256, whole.weights_dir)
     assert [node.origins for node in left.graph.nodes] == [n.origins for n in whole.graph.nodes]
     assert left.graph.tensors == whole.graph.tensors
+
+
+def test_weights_of_a_file_that_has_changed_are_not_read(tmp_path: Path) -> None:
+    path = saved(tmp_path / "chain.onnx")
+    model = hetsim.load_model(path)
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(ModelError, match="it was changed after it was read"):
+        _ = model.proto
 
 
 def _short(proto: onnx.ModelProto) -> None:

@@ -351,7 +351,7 @@ def _stand_in(compiled: CompiledPlan) -> Model:
         constant_values=asked,
     )
     return Model(
-        name="inputs", source=str(compiled.folder), graph=graph, proto=onnx.ModelProto(),
+        name="inputs", source=str(compiled.folder), graph=graph, stored=onnx.ModelProto(),
         weights_dir=None, sha256="", canonical="none", dims={}, shapes={}, file_nodes=(),
         folded=(),
     )  # fmt: skip

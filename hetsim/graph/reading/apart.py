@@ -43,8 +43,10 @@ class _Unread(Exception):
     """The file is for the ordinary reader, which also says what is wrong with it."""
 
 
-def read_apart(path: Path) -> onnx.ModelProto | None:
+def read_apart(path: Path) -> tuple[onnx.ModelProto, os.stat_result] | None:
     """Return the model of a regular file, its large initializers as external data within it.
+
+    Beside it is the state of the file before it was read.
 
     None where that does not pay, or the file is another than such: a link, over MOST_BYTES, with
     external data, functions, bodies, or 16-bit floats, or no model at all. O(messages).
@@ -53,23 +55,23 @@ def read_apart(path: Path) -> onnx.ModelProto | None:
         if path.is_symlink() or not PAYS_BYTES <= os.stat(path).st_size <= MOST_BYTES:
             return None
         with path.open("rb", buffering=4096) as file:
-            return _read(file, path.name)
+            found = os.fstat(file.fileno())
+            return _read(file, path.name), found
     except (_Unread, OSError):
         return None
 
 
-def put_back(tensors: Iterator[onnx.TensorProto], path: Path) -> None:
-    """Read the large tensors that ``read_apart`` left in the file at `path`. Raises OSError."""
-    with path.open("rb", buffering=0) as file:
-        for tensor in tensors:
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                told = {entry.key: entry.value for entry in tensor.external_data}
-                content = os.pread(file.fileno(), int(told["length"]), int(told["offset"]))
-                if len(content) != int(told["length"]):
-                    raise OSError("it was changed while it was read")
-                tensor.ClearField("external_data")
-                tensor.ClearField("data_location")
-                tensor.raw_data = content
+def put_back(tensors: Iterator[onnx.TensorProto], file: BinaryIO) -> None:
+    """Read the large tensors that ``read_apart`` left in its file. Raises OSError."""
+    for tensor in tensors:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            told = {entry.key: entry.value for entry in tensor.external_data}
+            content = os.pread(file.fileno(), int(told["length"]), int(told["offset"]))
+            if len(content) != int(told["length"]):
+                raise OSError("it was changed while it was read")
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+            tensor.raw_data = content
 
 
 def _read(file: BinaryIO, location: str) -> onnx.ModelProto:

@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 import shlex
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,14 @@ from typing import Any
 
 import onnx
 
-from hetsim.core.files import no_such_file, open_regular, read_most, siblings
+from hetsim.core.files import (
+    kept_sha256,
+    no_such_file,
+    open_regular,
+    read_most,
+    sha256_of,
+    siblings,
+)
 from hetsim.core.room import check_memory, out_of_room
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS
@@ -34,18 +42,24 @@ _DEEPEST = 31
 
 Stored = onnx.TensorProto | onnx.SparseTensorProto
 
+State = tuple[int, int, int]
+
+_completing = threading.Lock()
+
 
 @dataclass(frozen=True, slots=True)
 class OnnxFile:
     """Parsed ONNX file, small tensors inline, large ones relative to `folder`.
 
-    `apart` is the file itself where its large tensors were left in it (``read_apart``).
+    `apart` is the file itself where its large tensors were left in it (``read_apart``), and
+    `state` that of the file: its inode, size, and when it was changed.
     """
 
     proto: onnx.ModelProto
     folder: Path
     sha256: str
     apart: Path | None = None
+    state: State | None = None
 
     def complete(self, proto: onnx.ModelProto) -> None:
         """Read into `proto`, this one or what was made of it, what was left in the file.
@@ -55,7 +69,10 @@ class OnnxFile:
         if self.apart is None:
             return
         try:
-            put_back(tensors_of(proto.graph), self.apart)
+            with _completing, open_regular(self.apart) as file:
+                if _state(os.fstat(file.fileno())) != self.state:
+                    raise OSError("it was changed after it was read")
+                put_back(tensors_of(proto.graph), file)
         except (OSError, MemoryError) as error:
             raise out_of_room(error, self.apart) or ModelError(
                 f"cannot be read: {error}", where=str(self.apart), hint="read it again"
@@ -69,10 +86,10 @@ def read_onnx(path: Path, *, apart: bool = False) -> OnnxFile:
     missing, too short, or outside the model's folder.
     """
     if apart and (light := read_apart(path)) is not None:
-        with open_regular(path) as stream:
-            whole = hashlib.file_digest(stream, "sha256")
-        return replace(_checked(light, whole, path, apart=True), apart=path)
-    content = _read(path)
+        proto, found = light
+        file = _checked(proto, sha256_of(path), path)
+        return replace(file, apart=path.absolute(), state=_state(found))
+    content, found = _read(path)
     try:
         check_memory(2 * len(content))
         proto = onnx.ModelProto.FromString(content)
@@ -83,9 +100,14 @@ def read_onnx(path: Path, *, apart: bool = False) -> OnnxFile:
             hint="give a complete .onnx file (binary protobuf) whose bodies of nodes are nested "
             f"at most {_DEEPEST} deep, the limit of ONNX Runtime",
         ) from error
-    digest = hashlib.sha256(content)
+    whole = hashlib.sha256(content) if refers_outside(proto) else None
+    digest = whole or kept_sha256(found, lambda: hashlib.sha256(content).hexdigest())
     del content
     return _checked(proto, digest, path)
+
+
+def _state(found: os.stat_result) -> State:
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def from_memory(proto: onnx.ModelProto, name: str, folder: Path | None) -> OnnxFile:
@@ -116,10 +138,11 @@ def from_memory(proto: onnx.ModelProto, name: str, folder: Path | None) -> OnnxF
     return _checked(copy, digest, (folder or Path()) / (Path(name).name or "model"))
 
 
-def _checked(
-    proto: onnx.ModelProto, digest: hashlib._Hash, path: Path, *, apart: bool = False
-) -> OnnxFile:
-    """Check what a file of that `digest` says, and attach its small external data in place."""
+def _checked(proto: onnx.ModelProto, digest: hashlib._Hash | str, path: Path) -> OnnxFile:
+    """Check what a file of that `digest` says, and attach its small external data in place.
+
+    In hex the digest is that of a file without external data.
+    """
     if not proto.HasField("graph") or not proto.ir_version:
         raise ModelError(
             f"not an ONNX model: it {'has no graph' if proto.ListFields() else 'is empty'}",
@@ -133,7 +156,9 @@ def _checked(
             where=str(path),
             hint="export the model again",
         )
-    sizes = {} if apart else _attach_external(proto, path)
+    if isinstance(digest, str):
+        return OnnxFile(proto, path.parent, digest)
+    sizes = _attach_external(proto, path)
     for location, size in sorted(sizes.items()):
         digest.update(f"\0{location}\0{size}".encode())
     return OnnxFile(proto, path.parent, digest.hexdigest())
@@ -205,7 +230,8 @@ def _parts(stored: Stored) -> tuple[onnx.TensorProto, ...]:
     return stored.values, stored.indices
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path) -> tuple[bytes, os.stat_result]:
+    """Return what a file holds, and its state before it was read."""
     try:
         if path.is_dir():
             raise ModelError(
@@ -213,10 +239,11 @@ def _read(path: Path) -> bytes:
             )
         with open_regular(path) as stream:
             # Its stated size may be less than what there is to read.
-            if os.fstat(stream.fileno()).st_size <= _PROTOBUF_LIMIT_BYTES:
+            found = os.fstat(stream.fileno())
+            if found.st_size <= _PROTOBUF_LIMIT_BYTES:
                 content = read_most(stream, _PROTOBUF_LIMIT_BYTES + 1)
                 if len(content) <= _PROTOBUF_LIMIT_BYTES:
-                    return content
+                    return content, found
         raise ModelError(
             "larger than 2 GiB, the limit of an ONNX file",
             where=str(path),
