@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from hetsim.graph.dag import Dag, Ints, Rows
 from hetsim.partitioning.flow import as_resolution, partition
 from hetsim.partitioning.methods import compact
 from hetsim.placement.objective import Objective, latency_of_groups, measure, memory_binds
-from hetsim.problem.groups import Group, as_groups, order_groups, owners_in_order
+from hetsim.problem.groups import Group, as_groups, order_groups, owners, owners_in_order
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -194,12 +195,9 @@ def _best_of_many(
     device_of, nodes = np.asarray(assignment, dtype=np.int64), np.arange(problem.n)
     rank = np.empty(problem.n, dtype=np.int64)
     rank[np.asarray(order, dtype=np.int64)] = nodes
-    if not problem.supported[nodes, device_of].all():
-        as_resolution(problem, assignment)
-    compacted = compact.merge(problem.dag, device_of.tolist(), problem.host)
     found: list[tuple[str, Owned]] = []
     for name, labels in (
-        ("compact", np.array(compacted, dtype=np.int64)),
+        ("compact", _compacted(problem, device_of)),
         ("runs", runs(problem.dag, assignment, order, cut_at_exits=False)),
         ("eager runs", runs(problem.dag, assignment, order, cut_at_exits=True)),
         ("single nodes", nodes),
@@ -213,6 +211,29 @@ def _best_of_many(
     scores = [(made.latency_s(problem, name), len(made)) for name, made in found]
     name, made = found[min(range(len(found)), key=lambda index: (*scores[index], index))]
     return made.groups(problem), name
+
+
+KEPT_NODES = 1_000_000
+"""Of the partitions of a problem that are kept: strategies come to the same assignments."""
+
+_known: WeakKeyDictionary[Problem, dict[bytes, Ints]] = WeakKeyDictionary()
+
+
+def _compacted(problem: Problem, device_of: Ints) -> Ints:
+    """Return labels of the groups of ``compact``. Raises UnsupportedNode."""
+    known, asked = _known.setdefault(problem, {}), device_of.tobytes()
+    if asked not in known:
+        if are_for(problem):
+            if not problem.supported[np.arange(problem.n), device_of].all():
+                as_resolution(problem, device_of.tolist())
+            labels = compact.merge(problem.dag, device_of.tolist(), problem.host)
+        else:
+            made = partition(problem, "compact", assignment=device_of.tolist())
+            labels = owners(problem.n, made.groups)
+        while known and (len(known) + 1) * problem.n > KEPT_NODES:
+            known.pop(next(iter(known)), None)
+        known[asked] = np.array(labels, dtype=np.int64)
+    return known[asked]
 
 
 def plan_of_stages(
@@ -236,10 +257,9 @@ def groupings(
 ) -> list[tuple[str, tuple[Group, ...]]]:
     """Return the groupings that ``best_grouping`` tries, by name; duplicates once."""
     rank = _places(order)
-    found: list[tuple[str, tuple[Group, ...]]] = [
-        ("compact", partition(problem, "compact", assignment=assignment, rank=rank).groups)
-    ]
+    found: list[tuple[str, tuple[Group, ...]]] = []
     for name, labels in (
+        ("compact", _compacted(problem, np.asarray(assignment, dtype=np.int64)).tolist()),
         ("runs", runs(problem.dag, assignment, order, cut_at_exits=False).tolist()),
         ("eager runs", runs(problem.dag, assignment, order, cut_at_exits=True).tolist()),
         ("single nodes", list(range(problem.n))),

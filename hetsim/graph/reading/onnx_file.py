@@ -100,10 +100,15 @@ def read_onnx(path: Path, *, apart: bool = False) -> OnnxFile:
             hint="give a complete .onnx file (binary protobuf) whose bodies of nodes are nested "
             f"at most {_DEEPEST} deep, the limit of ONNX Runtime",
         ) from error
-    whole = hashlib.sha256(content) if refers_outside(proto) else None
-    digest = whole or kept_sha256(found, lambda: hashlib.sha256(content).hexdigest())
+    digest = _digest(content, found, proto)
     del content
     return _checked(proto, digest, path)
+
+
+def _digest(content: bytes, found: os.stat_result, proto: onnx.ModelProto) -> hashlib._Hash | str:
+    if refers_outside(proto):
+        return hashlib.sha256(content)
+    return kept_sha256(found, lambda: hashlib.sha256(content).hexdigest())
 
 
 def _state(found: os.stat_result) -> State:

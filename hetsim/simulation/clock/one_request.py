@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -18,7 +19,7 @@ from hetsim.simulation.clock.rules import Structure
 from hetsim.simulation.clock.virtual_time import VirtualTime, pays
 
 MOST_KEPT = 200_000
-"""Subgraphs whose seconds are kept."""
+"""Subgraphs whose seconds are kept, and plans whose ends are."""
 
 _ready: WeakKeyDictionary[Problem, OneRequest] = WeakKeyDictionary()
 
@@ -48,6 +49,7 @@ class OneRequest:
         self.adds_up = not problem.fused and problem.staging is None
         """Whether a subgraph takes what its nodes take, and a dispatch."""
         self._group_seconds: dict[Group, float] = {}
+        self._ends: dict[bytes, float | None] = {}
         self._nodes_alone: list[list[float]] = []
         values = problem.value_arrays
         moves = values.producer != GRAPH_INPUT
@@ -76,7 +78,7 @@ class OneRequest:
         ``templates`` says why. Raises PlanError, naming the plan, where some subgraph never starts.
         O((V + E) log E).
         """
-        return self._last_end_s(*self.laid_out(problem, groups), name)
+        return self._known_end_s(problem, *self._placed(groups), groups, name)
 
     def latency_of_owned(
         self, problem: Problem, owner: Ints, device: Ints, name: str
@@ -85,8 +87,28 @@ class OneRequest:
 
         Only where it `adds_up`.
         """
-        seconds = self.seconds_of_owned(problem, owner, device)
-        return self._last_end_s(*self._laid_out(owner, device, seconds), name)
+        return self._known_end_s(problem, owner, device, (), name)
+
+    def _known_end_s(
+        self, problem: Problem, owner: Ints, device: Ints, groups: Sequence[Group], name: str
+    ) -> float | None:
+        """Play groups that were not played before: searches and strategies come back to them."""
+        placed = hashlib.blake2b(owner.tobytes(), digest_size=16)
+        placed.update(device.tobytes())
+        key = placed.digest()
+        if key not in self._ends:
+            if len(self._ends) > MOST_KEPT:
+                self._ends.clear()
+            seconds = self._seconds_of(problem, owner, device, groups)
+            self._ends[key] = self._last_end_s(*self._laid_out(owner, device, seconds), name)
+        return self._ends[key]
+
+    def _seconds_of(
+        self, problem: Problem, owner: Ints, device: Ints, groups: Sequence[Group]
+    ) -> NDArray[np.float64]:
+        if self.adds_up:
+            return self.seconds_of_owned(problem, owner, device)
+        return np.array(self.seconds(problem, groups))
 
     def _last_end_s(self, structure: Any, duration: NDArray[np.float64], name: str) -> float | None:
         if not np.isfinite(duration).all():
@@ -113,11 +135,7 @@ class OneRequest:
     ) -> tuple[Any, NDArray[np.float64]]:
         """Return the Structure of a plan, of int arrays, and its tasks' seconds."""
         owner, device = self._placed(groups)
-        if self.adds_up:
-            seconds = self.seconds_of_owned(problem, owner, device)
-        else:
-            seconds = np.array(self.seconds(problem, groups))
-        return self._laid_out(owner, device, seconds)
+        return self._laid_out(owner, device, self._seconds_of(problem, owner, device, groups))
 
     def _placed(self, groups: Sequence[Group]) -> tuple[Ints, Ints]:
         """By node its group, and by group its device."""
