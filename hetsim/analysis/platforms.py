@@ -29,17 +29,10 @@ from hetsim.graph.model import Model
 from hetsim.graph.work import graph_work
 from hetsim.hardware.catalog import load_catalog_platforms, load_platform
 from hetsim.hardware.files.prices_schema import offers_by_name, sum_of_parts
+from hetsim.hardware.files.runtimes import every_runtime, has_runtime, platform_by_runtime
 from hetsim.hardware.price import Offer, Price
 from hetsim.hardware.spec import Platform, unnumbered
-from hetsim.hardware.variants import (
-    EVERY,
-    INT8,
-    can_execute,
-    has_runtime,
-    platform_by_runtime,
-    runtimes_of,
-    that_can,
-)
+from hetsim.hardware.variants import EVERY, INT8, can_execute, that_can
 from hetsim.placement.objective import Objective, check_objective
 from hetsim.problem.parts import Contention
 from hetsim.problem.problem import Problem
@@ -351,7 +344,12 @@ def _check_that_some_can(
     known = sorted({each for name, _ in specs for each in (name, unnumbered(name))})
     for asked, can, what, words in (
         (execute, can_execute, "can execute in", {w for _, one in specs for w in one.flops_per_s}),
-        (runtime, has_runtime, "has figures by", {w for _, one in specs for w in runtimes_of(one)}),
+        (
+            runtime,
+            has_runtime,
+            "has figures by",
+            {w for _, one in specs for w in every_runtime(one)},
+        ),
     ):
         for name, word in asked.items():
             if name != EVERY and name not in known:

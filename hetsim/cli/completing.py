@@ -211,13 +211,13 @@ def _executed(context: click.Context) -> list[str]:
 def _runtimes(context: click.Context) -> list[str]:
     """Runtimes that a device of the platform has figures by; of the catalog where none is named."""
     from hetsim.hardware.catalog import device_names, load_device, load_platform
-    from hetsim.hardware.variants import runtimes_of
+    from hetsim.hardware.files.runtimes import every_runtime
 
     name = context.find_root().obj.platform
     if name is None:
-        return sorted({one for each in device_names() for one in runtimes_of(load_device(each))})
+        return sorted({one for each in device_names() for one in every_runtime(load_device(each))})
     devices = load_platform(name).devices
-    return [f"{device}={one}" for device, spec in devices.items() for one in runtimes_of(spec)]
+    return [f"{device}={one}" for device, spec in devices.items() for one in every_runtime(spec)]
 
 
 def _keyed(context: click.Context) -> list[str]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from hetsim.core import checks
 from hetsim.hardware.files.catalog_files import find, names
+from hetsim.hardware.files.runtimes import platform_by_runtime
 from hetsim.hardware.spec import DeviceSpec, Platform
-from hetsim.hardware.variants import platform_by_runtime
 
 if TYPE_CHECKING:
     from hetsim.hardware.files.platform_schema import LinkModel

@@ -159,6 +159,10 @@ PARAMETERS = (
 INDEX: Mapping[str, int] = {known.name: index for index, known in enumerate(PARAMETERS)}
 """Place of a parameter in ``KernelFigures.values``, by name."""
 
+_RATES = ("rate_tflops", "bandwidth_gbytes_s", "weights_gbytes_s", "io_gbytes_s")
+_OVERHEADS = ("launch_us", "dispatch_us")
+"""Parameters in whose proportion all times are."""
+
 LEAST_S = 1e-12
 """Of a time: logarithms are taken of figures, and none is next to none."""
 
@@ -237,6 +241,36 @@ class FigureError:
 
 
 @dataclass(frozen=True, slots=True)
+class RuntimeFactor:
+    """Factor on times by one runtime for those by another, learned from chips that ran both.
+
+    - `unit`: kind of device.
+    - `base`, `runtime`: the runtime of the figures, and the other.
+    - `sd`: standard deviation of the logarithm of the factor, on another chip and network.
+    - `launch_s`: what every kernel takes longer beside it.
+    - `chips`, `networks`: that ran both; 0 where the factor follows of other pairs.
+    """
+
+    unit: str
+    precision: str
+    base: str
+    runtime: str
+    factor: float
+    sd: float
+    launch_s: float
+    chips: int
+    networks: int
+
+    def __str__(self) -> str:
+        """Return ``ncnn figures times 1.8 for onnxruntime, from 5 chips``."""
+        launch = f" and {self.launch_s * 1e6:g} us a kernel" if self.launch_s else ""
+        told = f"{self.base} figures times {self.factor:.2g}{launch} for {self.runtime}, "
+        if not self.chips:
+            return f"{told}from other pairs of runtimes"
+        return f"{told}from {self.chips} chip{'s' if self.chips > 1 else ''}"
+
+
+@dataclass(frozen=True, slots=True)
 class KernelFigures:
     """Kernel figures of one precision on a device.
 
@@ -268,6 +302,8 @@ class KernelFigures:
     likeness : str
         SHA-256, in hex, of the catalog's file of the kin, which says how far networks were from
         the formula; empty where there is none, or the figures are of no device of the catalog.
+    factor : RuntimeFactor or None
+        By what the figures are another runtime's; None: they are of `runtime`.
     """
 
     precision: str
@@ -281,6 +317,7 @@ class KernelFigures:
     joins: Mapping[str, frozenset[str]] | None = None
     channel_block: int | None = None
     likeness: str = ""
+    factor: RuntimeFactor | None = None
 
     def value(self, name: str) -> float:
         """Return the parameter called `name`, in SI units."""
@@ -296,6 +333,22 @@ class KernelFigures:
     def times(self, factor: float, *names: str) -> KernelFigures:
         """Return the figures with these parameters multiplied by a factor."""
         return self.having({name: self.value(name) * factor for name in names})
+
+    def by_runtime(self, factor: RuntimeFactor) -> KernelFigures:
+        """Return the figures by another runtime: all times as much longer, and each launch."""
+        slower = self.times(1 / factor.factor, *_RATES).times(factor.factor, *_OVERHEADS)
+        launch_s = slower.value("launch_us")
+        other_s = launch_s * self.value("launch_other") + factor.launch_s
+        launch_s += factor.launch_s
+        told = str(factor)
+        return replace(
+            slower.having({"launch_us": launch_s, "launch_other": other_s / launch_s}),
+            provenance={
+                **self.provenance, **dict.fromkeys((*_RATES, *_OVERHEADS), ("derived", told))
+            },
+            runtime=told,
+            factor=factor,
+        )  # fmt: skip
 
     @property
     def dispatch_s(self) -> float:

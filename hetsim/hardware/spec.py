@@ -158,6 +158,9 @@ class DeviceSpec:
     quantized : frozenset of str
         Op types that it computes in integers where their inputs come from DequantizeLinear and
         their result goes to QuantizeLinear, all of it as one kernel.
+    falls_back : frozenset of str
+        Op types that its runtime has no quantized kernel for where they take stored weights and
+        several rows of activations a request: it leaves them to another device.
     backend : str
         What runs its subgraphs: ``simulated`` (ONNX Runtime on the CPU), or what an installed
         package adds under the entry point ``hetsim.devices``.
@@ -203,6 +206,7 @@ class DeviceSpec:
     fusions: tuple[tuple[tuple[str, ...], ...], ...] = ()
     patterns: tuple[Pattern, ...] = ()
     quantized: frozenset[str] = frozenset()
+    falls_back: frozenset[str] = frozenset()
     backend: str = "simulated"
     threads: int = 1
     custom_ops: frozenset[str] = frozenset(CUSTOM_OPS)

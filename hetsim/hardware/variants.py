@@ -1,4 +1,4 @@
-"""Variants of a device: another runtime, another precision, part of its bandwidth."""
+"""Variants of a device: another precision, part of its bandwidth; its figures rescaled."""
 
 from __future__ import annotations
 
@@ -61,11 +61,6 @@ def can_execute(spec: DeviceSpec, precision: str) -> bool:
     return precision in spec.flops_per_s and (precision != INT8 or bool(spec.quantized))
 
 
-def has_runtime(spec: DeviceSpec, runtime: str) -> bool:
-    """Whether the device has figures by this runtime."""
-    return runtime in runtimes_of(spec)
-
-
 def that_can(
     platform: Platform, asked: Mapping[str, str], can: Callable[[DeviceSpec, str], bool]
 ) -> dict[str, str]:
@@ -108,57 +103,6 @@ def executed(platform: Platform) -> dict[str, str]:
     return {
         name: spec.executes for name, spec in platform.devices.items() if spec.executes is not None
     }
-
-
-def by_runtime(spec: DeviceSpec, runtime: str, where: str) -> DeviceSpec:
-    """Return the device with its figures of `runtime`; its current figures become an alternative.
-
-    Raises UsageError where it was not measured in that runtime, with those that it was.
-    """
-    if runtime == spec.runtime:
-        return spec
-    if runtime not in spec.runtimes:
-        known = runtimes_of(spec)
-        raise UsageError(
-            f"{spec.name} has no figures for runtime '{runtime}'",
-            where=where,
-            hint=nearest(runtime, known) if known else "it has figures for no named runtime",
-        )
-    others = {name: kernels for name, kernels in spec.runtimes.items() if name != runtime}
-    if spec.runtime:
-        others[spec.runtime] = spec.kernels
-    return replace(spec, kernels=spec.runtimes[runtime], runtime=runtime, runtimes=others)
-
-
-def runtimes_of(spec: DeviceSpec) -> tuple[str, ...]:
-    """Return the runtimes that a device has figures for, the current one first."""
-    return (*((spec.runtime,) if spec.runtime else ()), *sorted(spec.runtimes))
-
-
-def platform_by_runtime(platform: Platform, runtime: Mapping[str, str]) -> Platform:
-    """Return the platform with devices by the figures of the runtimes in `runtime`.
-
-    ``gpu`` stands for all of ``gpu.0``, ``gpu.1``, and `EVERY` for all devices that have figures by
-    the runtime. The platform stays the one that was read: its digest is kept.
-
-    Raises UsageError for an unknown device, and a runtime that it has no figures by.
-    """
-    devices = dict(platform.devices)
-    for name, wanted in runtime.items():
-        if name == EVERY:
-            chosen = tuple(one for one in devices if wanted in runtimes_of(devices[one]))
-            if not chosen:
-                known = sorted({each for spec in devices.values() for each in runtimes_of(spec)})
-                raise UsageError(
-                    f"no device of platform '{platform.name}' has figures for runtime '{wanted}'",
-                    hint=nearest(wanted, known) if known else "omit --runtime",
-                )
-        else:
-            chosen = standing_for(name, devices, f" on platform '{platform.name}'")
-        for one in chosen:
-            devices[one] = by_runtime(devices[one], wanted, f"device '{one}'")
-    by = {**platform.runtime, **runtime}
-    return replace(platform, devices=devices, runtime=by)
 
 
 def at_bandwidth(platform: Platform, names: Collection[str], share: float) -> Platform:

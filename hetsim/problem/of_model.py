@@ -183,10 +183,12 @@ def device_evidence(
 def _by_figures(name: str, spec: DeviceSpec, figures: KernelFigures, batch: int) -> Evidence:
     status, error = figures.standing, figures.error(batch)
     sd, common = (PRIOR_SD, PRIOR_COMMON) if error is None else (error.sd, error.common)
-    rate = figures.provenance["rate_tflops"][0]
-    if rate == "derived" and error is not None:
+    by_peaks, how = figures.provenance["rate_tflops"]
+    if by_peaks == "derived" and how != str(figures.factor) and error is not None:
         # The errors are those of another precision.
-        status, sd, error = rate, hypot(sd, PRIOR_SD), None
+        status, sd, error = by_peaks, hypot(sd, PRIOR_SD), None
+    if figures.factor is not None:
+        status, sd, error = "derived", hypot(sd, figures.factor.sd), None
     return Evidence(
         name,
         spec.name,

@@ -16,7 +16,7 @@ from hetsim.graph.model import Model
 from hetsim.graph.reading.extension import Extension, load_extension, names_library
 from hetsim.graph.shapes.observed import read_array, read_observed
 from hetsim.hardware.catalog import load_platform
-from hetsim.hardware.variants import platform_by_runtime
+from hetsim.hardware.files.runtimes import platform_by_runtime
 from hetsim.hardware.what_if import what_if
 from hetsim.problem.parts import check_contention
 from hetsim.problem.plan import Plan, parse

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import hetsim
 from cli_calls import call, told
 from hetsim.errors import PlatformError, UsageError
 from hetsim.hardware.catalog import device_names, load_device, load_platform
-from hetsim.hardware.variants import by_runtime, runtimes_of
+from hetsim.hardware.files.runtimes import by_runtime, runtimes_by_factor, runtimes_of
 
 SEVERAL = [name for name in device_names() if load_device(name).runtimes]
 
@@ -58,6 +59,49 @@ def test_what_is_not_there_is_said(runtime: dict[str, str], told: str) -> None:
         load_platform("nvidia-rtx-3090", runtime)
 
 
+def test_a_runtime_that_was_not_measured_takes_the_nearest_by_a_factor() -> None:
+    spec = load_device("rockchip-rk3588-cpu")
+    assert "pytorch" in runtimes_by_factor(spec)
+    by = by_runtime(spec, "torch", "")
+    assert by.runtime == "pytorch"
+    assert by_runtime(by, "ncnn", "") == spec
+    figures = by.kernels["float16"]
+    assert figures.factor is not None
+    assert figures.factor.base == "ncnn"
+    assert figures.factor.chips >= 2
+    model = hetsim.load_model("zoo:resnet50")
+    own, other = (
+        hetsim.Problem.of(
+            model, load_platform("rockchip-rk3588-cpu", runtime), execute={"cpu": "float16"}
+        )
+        for runtime in (None, {"cpu": "pytorch"})
+    )
+    ratio = other.seconds.sum() / own.seconds.sum()
+    assert ratio == pytest.approx(figures.factor.factor)
+    (before,), (after,) = own.evidence, other.evidence
+    assert after.status == "derived"
+    assert after.runtime == str(figures.factor)
+    assert after.sd == pytest.approx(math.hypot(before.sd, figures.factor.sd))
+
+
+def test_a_framework_adds_a_launch_to_every_kernel_of_a_gpu() -> None:
+    spec = load_device("nvidia-t4")
+    figures, own = by_runtime(spec, "pytorch", "").kernels["float32"], spec.kernels["float32"]
+    assert figures.factor is not None
+    launch_s, factor = figures.factor.launch_s, figures.factor.factor
+    assert launch_s > 0
+    first, second = figures.value("launch_us"), own.value("launch_us")
+    assert first == pytest.approx(second * factor + launch_s)
+    first *= figures.value("launch_other")
+    assert first == pytest.approx(second * own.value("launch_other") * factor + launch_s)
+
+
+def test_a_runtime_that_ran_beside_none_of_the_device_is_an_error_with_a_list() -> None:
+    with pytest.raises(UsageError, match="no chip ran it beside openvino on a gpu") as raised:
+        by_runtime(load_device("intel-core-ultra-155h-igpu"), "pytorch", "")
+    assert raised.value.hint == "measured: openvino"
+
+
 def test_a_precision_that_a_runtime_did_not_measure_is_derived_and_less_sure() -> None:
     platform = load_platform("rockchip-rk3588-cpu")
     model = hetsim.load_model("zoo:squeezenet")
@@ -99,3 +143,22 @@ def test_a_platform_file_names_a_runtime(tmp_path: Path) -> None:
     path.write_text(text.replace("RUNTIME", "vulkan"), encoding="utf-8")
     with pytest.raises(PlatformError, match=r"devices\.gpu\.runtime"):
         load_platform(path)
+
+
+def test_linear_layers_in_integers_are_left_to_the_cores_by_onnxruntime_on_hexagon() -> None:
+    """ViT w8a8 took 141 ms there, 72 of 1,302 ops on the cores: TensorFlow Lite 8 ms, all on it."""
+    model = hetsim.load_model("zoo:vit_base")
+    by_tflite, by_onnxruntime = (
+        hetsim.Problem.of(
+            model,
+            load_platform("snapdragon-laptop", {"npu": runtime}),
+            execute={"npu": "int8", "cpu": "int8"},
+        )
+        for runtime in ("tflite", "onnxruntime")
+    )
+    npu = by_tflite.devices.index("npu")
+    refused = by_onnxruntime.refusals[npu].keys() - by_tflite.refusals[npu].keys()
+    assert len(refused) == 6 * 12
+    assert {by_onnxruntime.op_types[v] for v in refused} <= {"Gemm", "MatMul"}
+    floats = hetsim.Problem.of(model, load_platform("snapdragon-laptop", {"npu": "onnxruntime"}))
+    assert not floats.refusals[npu].keys() & refused

@@ -21,6 +21,7 @@ from catalog.judging import errors_of
 from catalog.kin_fits import Asked, FittedKin, Measurements
 from catalog.measured import measured_folder
 from catalog.points import runtime_of
+from catalog.runtimes import gathered, write_factors
 from hetsim.core.files import whole_file
 from hetsim.core.units import significant
 from hetsim.errors import HetsimError, UsageError, nearest
@@ -290,8 +291,10 @@ def fit(names: list[str], measured: Path | None, out: Path | None) -> None:
     everything = not names and out is None
     changed = write_fitted(folder, figures, records, all_of_them=everything)
     print(f"{len(changed)} of {len(figures) + len(kins)} files in {folder} changed")
-    if everything and measured is None and (lost := write_judged(measurements)):
-        print(f"worse than before:\n{lost.text()}")
+    if everything and measured is None:
+        if lost := write_judged(measurements):
+            print(f"worse than before:\n{lost.text()}")
+        write_factors(gathered(measurements.tables))
 
 
 if __name__ == "__main__":

@@ -188,8 +188,8 @@ runtime_option = click.option(
     multiple=True,
     expose_value=False,
     callback=kept(_runtime),
-    help="Price DEVICE by its measurements with another RUNTIME, e.g. gpu=ncnn; without DEVICE, "
-    "all devices that have them. 'hetsim devices show' lists the runtimes.",
+    help="Price DEVICE as it runs models with another RUNTIME, e.g. cpu=onnxruntime; without "
+    "DEVICE, all devices that have figures by it. 'hetsim devices show' lists the runtimes.",
 )
 
 

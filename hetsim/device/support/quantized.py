@@ -21,6 +21,8 @@ _ACTIVATIONS = frozenset({"Clip", "HardSwish", "LeakyRelu", "Relu", "Sigmoid"})
 _SUMS = frozenset({"Add", "Sum"})
 _BINARY = frozenset({"Add", "Div", "Max", "Mean", "Min", "Mul", "Sub", "Sum"})
 _LONGEST = 3
+_WITH_WEIGHTS = 2
+"""Operands of a product without bias."""
 _BIAS = 2
 _NARROW = 8
 _SCALED = 2
@@ -295,6 +297,44 @@ def integer_node(spec: DeviceSpec, graph: Graph, node: Node) -> bool:
         and not node.captures
         and any(graph.tensors[name].dtype in FLOATS for name in node.reads)
     )
+
+
+def fallback(spec: DeviceSpec, graph: Graph, node: Node) -> str | None:
+    """Reason why a device's runtime leaves a quantized product to another device, or None."""
+    if op_key(node) not in spec.falls_back or len(node.inputs) < _WITH_WEIGHTS:
+        return None
+    activations, weights = node.inputs[:_WITH_WEIGHTS]
+    if _rows(graph.tensors[activations]) <= _requests(graph):
+        return None
+    stored = weights in graph.dequantized
+    if not stored and spec.executes == INT8:
+        stored = weights in graph.constants
+    if not stored:
+        maker = graph.producers().get(weights)
+        stored = (
+            maker is not None
+            and op_key(graph.nodes[maker]) in DEQUANTIZE
+            and (graph.nodes[maker].inputs[0] in graph.constants)
+        )
+    if not stored:
+        return None
+    return f"{op_key(node)} of stored weights in integers, which its runtime leaves to the host"
+
+
+def _rows(tensor: Tensor) -> int:
+    """Rows of a matrix of activations; 0 where its shape is open."""
+    shape = tensor.shape
+    if not shape or not all(isinstance(size, int) and size > 0 for size in shape):
+        return 0
+    assert isinstance(shape[-1], int)
+    return tensor.elements // shape[-1]
+
+
+def _requests(graph: Graph) -> int:
+    """First dimension of the first input, where it is known."""
+    shape = graph.tensors[graph.inputs[0]].shape if graph.inputs else None
+    first = shape[0] if shape else 1
+    return first if isinstance(first, int) else 1
 
 
 def fitted_in_int8(spec: DeviceSpec) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from hetsim.core.units import format_bytes
 from hetsim.device.support.quantized import (
+    fallback,
     float_refusal,
     held_in,
     held_tensor_bytes,
@@ -230,6 +231,8 @@ def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | No
         if not oldest <= version <= newest:
             return f"operator set {version} (it takes {oldest} to {newest})"
     lacking = float_refusal(spec, graph, node)
+    if lacking is None and spec.falls_back:
+        lacking = fallback(spec, graph, node)
     if lacking is not None:
         return lacking
     limits = (rule.dtypes, rule.max_rank, rule.max_tensor_bytes)

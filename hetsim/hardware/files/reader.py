@@ -33,6 +33,7 @@ from hetsim.hardware.files.platform_schema import (
     overridden,
 )
 from hetsim.hardware.files.prices_schema import offers_by_name
+from hetsim.hardware.files.runtimes import by_runtime
 from hetsim.hardware.files.schema import Broken, broken, parse, read_file
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 from hetsim.hardware.kernel_figures import KernelFigures
@@ -40,7 +41,7 @@ from hetsim.hardware.kin import Kin, Limits
 from hetsim.hardware.price import Price
 from hetsim.hardware.routes import unreached
 from hetsim.hardware.spec import DeviceSpec, Link, Platform, SharedMemory
-from hetsim.hardware.variants import by_runtime, executing, rescaled
+from hetsim.hardware.variants import executing, rescaled
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -333,8 +334,13 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
     return dataclasses.replace(platform, sha256=digest(platform)), ()
 
 
-_NO_PART = ("price", "availability", "measurements")
-"""What of a device is no part of its platform's digest as it stands: prices, and file paths."""
+_NO_PART = ("price", "availability", "measurements", "falls_back", "factor")
+"""What of a device and its figures is no part of its platform's digest as it stands: prices, file
+paths, and what its runtime and the values of figures say already."""
+
+
+def _part(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {key: value for key, value in fields if key not in _NO_PART}
 
 
 def digest(platform: Platform) -> str:
@@ -343,9 +349,8 @@ def digest(platform: Platform) -> str:
         "name": platform.name,
         # A list, for the order of devices is part of the platform.
         "devices": [
-            [name, {key: of[key] for key in of if key not in _NO_PART}]
+            [name, dataclasses.asdict(spec, dict_factory=_part)]
             for name, spec in platform.devices.items()
-            if (of := dataclasses.asdict(spec))
         ],
         "links": [dataclasses.asdict(link) for link in platform.links],
         "host": platform.host,

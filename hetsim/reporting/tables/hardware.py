@@ -19,6 +19,7 @@ from hetsim.hardware.files.device_schema import MICROSECONDS
 from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.files.prices_schema import PricesModel
+from hetsim.hardware.files.runtimes import runtimes_by_factor
 from hetsim.hardware.files.schema import Figure
 from hetsim.hardware.kernel_figures import FigureError
 from hetsim.hardware.kin import Kin
@@ -272,9 +273,11 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
     )
     rows.append(("fusions", count(len(spec.fusions), "chain")))
     rows.extend((f"pattern {pattern.name}", pattern.text) for pattern in spec.patterns)
-    if spec.runtimes:
-        others = ", ".join(sorted(spec.runtimes))
-        rows.append(("runtime", f"{spec.runtime}; --runtime also takes {others}"))
+    if spec.runtime:
+        others, more = ", ".join(sorted(spec.runtimes)), ", ".join(runtimes_by_factor(spec))
+        told = f"; --runtime also takes {others}" if others else ""
+        told += f"; by a factor from other chips {more}" if more else ""
+        rows.append(("runtime", f"{spec.runtime}{told}"))
     evidence = float_evidence(name, spec)
     within = within_text(exp(Z80 * evidence.sd))
     rows.append(("figures", f"times of float models are {evidence_text(evidence)}, {within}"))
@@ -383,6 +386,7 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
         "provenance": {figure: stated(told) for figure, told in spec.provenance.items()},
         "runtime": spec.runtime or None,
         "runtimes": sorted(spec.runtimes),
+        "runtimes_by_factor": list(runtimes_by_factor(spec)),
         "kernels": kernels_record(spec.kernels),
         "figures": evidence_record(float_evidence(name, spec)),
         "offers": [dataclasses.asdict(one) for one in offers(name)],

@@ -61,6 +61,7 @@ def question(problem: Problem) -> list[tuple[str, str]]:
         *rows,
         *([("priced as", as_if(problem.executed))] if problem.executed else []),
         *taken_off_rows(problem),
+        *_runtime_rows(problem),
         *measured_rows(problem),
         *unpriced_rows(problem),
     ]
@@ -275,6 +276,20 @@ def slower_text(problem: Problem, slower: Slower) -> str:
     ]
     parts += [f"by shared memory {', '.join(slowed)}"] if slowed else []
     return plain("; ".join(parts))
+
+
+def _runtime_rows(problem: Problem) -> list[tuple[str, str]]:
+    """Lines on devices by a runtime that they were not measured in."""
+    devices = {} if problem.platform is None else problem.platform.devices
+    told = {
+        one.name: one.runtime
+        for one in problem.evidence
+        if one.name in devices
+        and any(kernels.factor is not None for kernels in devices[one.name].kernels.values())
+    }
+    return [
+        ("runtime", f"{name}: {told[first[0]]}") for name, first in _alike(told, problem.devices)
+    ]
 
 
 def measured_rows(problem: Problem) -> list[tuple[str, str]]:

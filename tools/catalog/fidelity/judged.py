@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -23,10 +23,11 @@ from hetsim.cost.kernels.networks import KernelTable, Networks, log_total
 from hetsim.errors import HetsimError
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import device_names, load_device, load_platform
+from hetsim.hardware.files.runtimes import by_runtime
 from hetsim.hardware.kernel_figures import BATCHES, HALF_WIDTH, KernelFigures, batch_range
 from hetsim.hardware.kin import Likely
 from hetsim.hardware.spec import DeviceSpec, Platform
-from hetsim.hardware.variants import EVERY, by_runtime
+from hetsim.hardware.variants import EVERY
 from hetsim.placement.planning import plan
 from hetsim.problem.of_model import DATASHEET_SD, device_evidence
 from hetsim.problem.problem import Problem
@@ -152,14 +153,20 @@ class _Asked:
 
 
 def with_shipped(
-    points: Iterable[FidelityPoint], tables: Mapping[str, KernelTable]
+    points: Iterable[FidelityPoint],
+    tables: Mapping[str, KernelTable],
+    by: Callable[[str, str], KernelFigures | None] | None = None,
 ) -> list[FidelityPoint]:
-    """Return the points with what the catalog predicts today; None where it predicts nothing."""
+    """Return the points with what the catalog predicts today; None where it predicts nothing.
+
+    - `by`: figures of a device in a precision; absent: those of that very precision.
+    """
     found = [replace(point, shipped=None) for point in points]
     said: dict[tuple[str, str, str, int], Likely | None] = {}
     asked = []
     for index, point in enumerate(found):
-        figures, table = figures_of(point.device, point.precision), tables.get(point.network)
+        figures = (by or figures_of)(point.device, point.precision)
+        table = tables.get(point.network)
         if figures is None or table is None:
             continue
         key = (figures.kin, figures.likeness, point.network, point.batch)
