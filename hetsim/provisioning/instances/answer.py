@@ -12,6 +12,7 @@ from hetsim.hardware.spec import Platform
 from hetsim.provisioning.instances.offers import Instance, Refused
 from hetsim.provisioning.instances.search import gap_of
 from hetsim.simulation.service.service import Service, StreamService
+from hetsim.statistics.intervals import percentile_at
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.deployment import Deployment, DynamicBatching
 from hetsim.workload.workload import Workload
@@ -74,13 +75,12 @@ class Placed:
         """Largest of its percentiles over their limits; infinite where one is not known."""
         if self.service is None:
             return math.inf
-        found = [0.0]
+        near = [0.0]
         for stream in self.service.streams:
-            known = {one.percentile: one.estimate_s for one in stream.percentiles}
-            for objective in stream.objectives:
-                slo = objective.slo
-                found.append(known.get(slo.percentile, math.inf) / slo.latency_s)
-        return max(found)
+            for slo in (objective.slo for objective in stream.objectives):
+                known = percentile_at(stream.percentiles, slo.percentile)
+                near.append((math.inf if known is None else known.estimate_s) / slo.latency_s)
+        return max(near)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

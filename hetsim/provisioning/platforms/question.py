@@ -108,6 +108,16 @@ class Way:
     whole_bytes: int = 0
     bytes_by_slot: tuple[int, ...] = ()
 
+    def held(self, devices: int, links: int) -> tuple[list[float], list[float]]:
+        """Seconds that a batch takes of each device, and of each link."""
+        on, through = [0.0] * devices, [0.0] * links
+        for task in self.tasks:
+            if task.slot >= 0:
+                on[task.slot] += task.seconds
+            for link in task.links:
+                through[link] += task.seconds
+        return on, through
+
 
 class Mode(NamedTuple):
     """Use of devices and links by a batch, as bounds take it.

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
 from hetsim.core.units import format_seconds
 from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.placement.planning import without
 from hetsim.problem.problem import Problem
+from hetsim.provisioning.instances.replicas import balanced
 from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.clock.templates import Template
 from hetsim.simulation.service.layout import Setup
@@ -119,7 +119,10 @@ def ceiling_of(
     most = float(busy_s.max())
     if most == 0.0:
         return Ceiling(math.inf, "")
-    price = _prices(busy_s / most, np.array(group), np.array(demand), width)
+    asked = np.array(demand)
+    solved = balanced(busy_s / most, width, np.array(group), asked / float(asked.max()))
+    assert solved.status == 0
+    price = np.maximum(-np.asarray(solved.ineqlin.marginals), 0.0)
     worth = price * width
     if worth.sum() <= 0.0:
         return Ceiling(math.inf, "")
@@ -179,28 +182,6 @@ def _loads(
         load[-1] = _uncrowded_s(setup, at) if limited else 0.0
         found.append(load)
     return found, np.array([*width, 1.0]), [*names, ""], instance_at
-
-
-def _prices(
-    busy_s: NDArray[np.float64],
-    group: NDArray[np.int64],
-    demand: NDArray[np.float64],
-    width: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Prices of resources at the optimum: least T such that all fits T times the widths."""
-    resources, ways = busy_s.shape
-    scale = float(demand.max())
-    limits = optimize.linprog(
-        c=[*np.zeros(ways), 1.0],
-        A_ub=np.hstack([busy_s, -width[:, None]]),
-        b_ub=np.zeros(resources),
-        A_eq=np.hstack([np.equal.outer(np.arange(len(demand)), group), np.zeros((len(demand), 1))]),
-        b_eq=demand / scale,
-        bounds=[(0, None)] * (ways + 1),
-        method="highs",
-    )
-    assert limits.status == 0
-    return np.maximum(-np.asarray(limits.ineqlin.marginals), 0.0)
 
 
 def impossible_as(workload: Workload, made: Made, lost: Sequence[str] = ()) -> str | None:

@@ -12,12 +12,12 @@ from rich.text import Text
 from hetsim.core.text import fields, plain
 from hetsim.core.units import format_seconds
 from hetsim.problem.record import problem_record
-from hetsim.provisioning.rates.answer import Capacity, Carried, nearest_miss
+from hetsim.provisioning.rates.answer import Capacity, Carried, Without, nearest_miss
 from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.redundancy import choices_record, choices_text
 from hetsim.reporting.tables.service_record import served_text, service_record
 from hetsim.reporting.tables.workload import objectives_record
-from hetsim.reporting.words.console import pairs, stack, table
+from hetsim.reporting.words.console import pairs, stack, table_of
 from hetsim.reporting.words.text import ABSENT, between, big, count, percent
 from hetsim.simulation.service.service import Service
 
@@ -45,7 +45,7 @@ def capacity_report(found: Capacity) -> RenderableType:
     return stack(
         pairs(rows),
         _table(found),
-        _losses(found.best) if found.best.losses else None,
+        _losses(found.best),
         [Text(f"{plain(row.name)}: {plain(row.ends)}.") for row in found.rows],
         between,
         [Text(best_sentence(found), style="bold"), *([Text(beside)] if beside else [])],
@@ -86,14 +86,18 @@ def sized_by_ceiling(best: Carried) -> str:
 
 def _losses(row: Carried) -> Table:
     """Sustained rate of the best deployment by lost devices, the lowest first."""
-    rows = []
-    for one in row.losses[:SHOWN]:
-        at = one.carried.at
-        busiest = ABSENT if at is None else at.bottleneck
-        if one.carried.refused is not None:
-            busiest = f"cannot be served: {one.carried.refused}"
-        rows.append((choices_text(one.sets), _meets(one.carried), _misses(one.carried), busiest))
-    return table((f"{row.name} without", "#sustains", "#misses\nfrom", "bottleneck"), rows)
+
+    def bottleneck(one: Without) -> str:
+        refused = one.carried.refused
+        return _bottleneck(one.carried) if refused is None else f"cannot be served: {refused}"
+
+    return table_of(
+        row.losses[:SHOWN],
+        (f"{row.name} without", lambda one: choices_text(one.sets)),
+        ("#sustains", lambda one: _meets(one.carried)),
+        ("#misses\nfrom", lambda one: _misses(one.carried)),
+        ("bottleneck", bottleneck),
+    )
 
 
 def _asked(found: Capacity) -> str:
@@ -113,20 +117,15 @@ def _asked(found: Capacity) -> str:
 
 
 def _table(found: Capacity) -> Table:
-    return table(
-        ("strategy", "#sustains", "#misses\nfrom", "#peak", "#of\npeak", "latency", "bottleneck"),
-        (
-            (
-                row.name,
-                _meets(row),
-                _misses(row),
-                ABSENT if row.refused is not None else rate(row.ceiling_per_s),
-                percent(row.utilization),
-                _there(row.at),
-                ABSENT if row.at is None else row.at.bottleneck,
-            )
-            for row in found.rows
-        ),
+    return table_of(
+        found.rows,
+        "strategy=name",
+        ("#sustains", _meets),
+        ("#misses\nfrom", _misses),
+        ("#peak", lambda row: ABSENT if row.refused is not None else rate(row.ceiling_per_s)),
+        "#of\npeak=utilization",
+        ("latency", lambda row: _there(row.at)),
+        ("bottleneck", _bottleneck),
     )
 
 
@@ -216,3 +215,7 @@ def _span_record(row: Carried) -> dict[str, Any]:
         "rates": [fields(one) for one in row.rates],
         "exact_factor": exact,
     }
+
+
+def _bottleneck(row: Carried) -> str:
+    return ABSENT if row.at is None else row.at.bottleneck

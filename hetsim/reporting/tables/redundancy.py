@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from hetsim.core.text import plain
+from hetsim.core.text import fields, plain
 from hetsim.core.units import format_seconds
 from hetsim.provisioning.rates.answer import (
     Availability,
@@ -19,7 +19,7 @@ from hetsim.provisioning.rates.answer import (
     Survived,
     nearest_miss,
 )
-from hetsim.reporting.words.console import stack, table
+from hetsim.reporting.words.console import bold, stack, table, table_of
 from hetsim.reporting.words.like_devices import fold_rows, folded
 from hetsim.reporting.words.text import ABSENT, count, latency_text, share_text
 from hetsim.simulation.service.service import Service
@@ -53,22 +53,17 @@ SHOWN = 12
 
 def surviving_report(found: Survived) -> RenderableType:
     """Return a row a loss, the worst first, notes, and the answer."""
-    made = table(
-        ("without", "answer", "tightest objective", "bottleneck"),
-        (
-            (
-                choices_text(one.sets),
-                one.answer,
-                nearest_text(one.service),
-                ABSENT if one.service is None else one.service.bottleneck,
-            )
-            for one in (found.intact, *found.losses[:SHOWN])
-        ),
+    made = table_of(
+        (found.intact, *found.losses[:SHOWN]),
+        ("without", lambda one: choices_text(one.sets)),
+        "answer=answer",
+        ("tightest objective", lambda one: nearest_text(one.service)),
+        ("bottleneck", lambda one: ABSENT if one.service is None else one.service.bottleneck),
     )
     left = len(found.losses) - SHOWN
     more = [Text(f"{left} more losses are less severe.")] * (left > 0)
     told = [Text(line) for line in _notes(found)]
-    return stack(made, [*more, *told, Text(surviving_sentence(found), style="bold")])
+    return stack(made, [*more, *told, bold(surviving_sentence(found))])
 
 
 def nearest_text(service: Service | None) -> str:
@@ -121,11 +116,7 @@ def _worst_text(one: Loss) -> str:
 def surviving_record(found: Survived) -> dict[str, Any]:
     """Return the record for ``to_json``."""
     return {
-        "most": found.most,
-        "answer": found.answer,
-        "worst": list(found.worst.lost),
-        "impossible": found.impossible,
-        "unused": list(found.unused),
+        **fields(found, "most answer worst=worst.lost impossible unused"),
         "losses": [_loss_record(one) for one in (found.intact, *found.losses)],
     }
 
@@ -135,14 +126,15 @@ def _loss_record(one: Loss) -> dict[str, Any]:
     return {
         "without": list(one.lost),
         "stands_for": choices_record(one.sets),
-        "choices": one.choices,
-        "answer": one.answer,
+        **fields(one, "choices answer"),
         "percentile": None if nearest is None else nearest[0].percentile,
         "latency_s": None if nearest is None else nearest[1].estimate_s,
         "limit_s": None if nearest is None else nearest[0].latency_s,
-        "bottleneck": None if one.service is None else one.service.bottleneck,
-        "state": None if one.service is None else one.service.state,
-        "requests": 0 if one.service is None else one.service.requests,
+        **(
+            {"bottleneck": None, "state": None, "requests": 0}
+            if one.service is None
+            else fields(one.service, "bottleneck state requests")
+        ),
         "planned_again": list(one.anew),
         "refused": None if one.refused is None else str(one.refused),
     }
@@ -164,12 +156,20 @@ HOW = {
 
 def availability_report(found: Availability) -> RenderableType:
     """Return the states, the likeliest first, the devices, and the answer."""
-    states = table(
-        ("down", "#of the time", "answer", "tightest objective"),
-        (
-            (choices_text(one.sets), _rare(one.chance), one.answer, _why(one))
-            for one in found.states[:STATES_SHOWN]
-        ),
+
+    def rare(one: State) -> str:
+        chance = one.chance
+        return share_text(chance) if chance > Fraction(1, 2) else f"{100 * float(chance):.3g} %"
+
+    def why(one: State) -> str:
+        return HOW[one.how] if one.service is None else nearest_text(one.service)
+
+    states = table_of(
+        found.states[:STATES_SHOWN],
+        ("down", lambda one: choices_text(one.sets)),
+        ("#of the time", rare),
+        "answer=answer",
+        ("tightest objective", why),
     )
     rows = fold_rows(found.devices, lambda one: one.device, lambda one: (one.share, one.source))
     devices = table(
@@ -179,16 +179,7 @@ def availability_report(found: Availability) -> RenderableType:
     left = len(found.states) - STATES_SHOWN
     more = [Text(f"{left} more states are rarer.")] * (left > 0)
     text = "Devices are assumed to fail independently, and each state to last."
-    lines = [Text(line, style="bold") for line in availability_lines(found)]
-    return stack(states, [*more, devices], [Text(text), *lines])
-
-
-def _why(one: State) -> str:
-    return HOW[one.how] if one.service is None else nearest_text(one.service)
-
-
-def _rare(chance: Fraction) -> str:
-    return share_text(chance) if chance > Fraction(1, 2) else f"{100 * float(chance):.3g} %"
+    return stack(states, [*more, devices], [Text(text), *map(bold, availability_lines(found))])
 
 
 def _digits(minutes: float) -> str:
@@ -214,25 +205,19 @@ def availability_lines(found: Availability) -> list[str]:
 
 def availability_record(found: Availability) -> dict[str, Any]:
     """Return the record for ``to_json``; shares are fractions, as text, and floats beside."""
-    least, most = found.minutes_a_month
     return {
         "target": _share(found.target),
         "answer": found.answer,
         "low": _share(found.low),
         "high": _share(found.high),
-        "missed_minutes_a_month": [least, most],
-        "impossible": found.impossible,
+        **fields(found, "missed_minutes_a_month=minutes_a_month impossible"),
         "states": [
             {
                 "down": list(one.lost),
                 "stands_for": choices_record(one.sets),
                 "chance": _share(one.chance),
-                "answer": one.answer,
-                "how": one.how,
-                "planned_again": list(one.anew),
-                "p99_s": None
-                if one.service is None
-                else [stream.p99_s for stream in one.service.streams],
+                **fields(one, "answer how planned_again=anew"),
+                "p99_s": one.service and [stream.p99_s for stream in one.service.streams],
             }
             for one in found.states
         ],

@@ -21,6 +21,38 @@ MOST_PLACES = 30
 """Most decimal places of a share in per cent."""
 
 
+SHARES = (
+    *("utilization", "busy_share", "share", "gap", "on_time", "regret", "best", "mean"),
+    *("measured_share", "transfer_share", "not_slower", "median", "unseen_median"),
+)
+"""Names of figures that are shares."""
+
+
+def figure_text(name: str, value: float | str | None) -> str:
+    """Return a figure in the unit that its name ends in, a share where that is ``%``; or a text.
+
+    >>> figure_text("latency_s", 0.0123), figure_text("gain%", 0.5), figure_text("nodes", 7)
+    ('12.3 ms', '50 %', '7')
+    """
+    if value is None or isinstance(value, str):
+        return ABSENT if value is None else value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name.endswith("_per_s"):
+        return f"{value:.4g}/s"
+    if name.endswith(("_s", "seconds")):
+        return time_text(value)
+    if name.endswith("bytes"):
+        return format_bytes(round(value))
+    if name.endswith("_j"):
+        return joules(value)
+    if name.endswith("%") or name in SHARES:
+        return percent(value)
+    if name.startswith("speedup"):
+        return ratio(value)
+    return number_text(value) if isinstance(value, float) else str(value)
+
+
 def ratio(value: float | None) -> str:
     """Return a speed-up such as ``1.23x``."""
     if value is None:
