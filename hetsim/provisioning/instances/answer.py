@@ -102,21 +102,10 @@ class Apart:
 class Placement(Result):
     """Best placement of a workload's models, and the others that were simulated.
 
-    Attributes
-    ----------
-    workload : Workload
-    platform : Platform
-    rate_per_s : float
-        Of all its streams: what factors are on.
-    rows : tuple of Placed
-        What was simulated; the best first. Empty where nothing fits.
-    sought : tuple of Sought
-        By way to batch.
-    apart : tuple of Apart
-        Of the best, by stream; empty of one model.
-    impossible : str, optional
-        Why nothing meets what is asked, whatever instances, plans and batches; None where that is
-        not proved.
+    `rate_per_s` is of all streams: what factors are on. `rows` were simulated, the best first;
+    empty where nothing fits. `sought` is by way to batch; `apart` of the best, by stream, empty of
+    one model. `impossible` is why nothing meets what is asked, whatever instances, plans and
+    batches, None where that is not proved.
     """
 
     workload: Workload

@@ -14,7 +14,6 @@ from hetsim.errors import UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.registry import resolve as strategy_of
 from hetsim.provisioning.instances.answer import Apart, Placed, Placement, Sought
-from hetsim.provisioning.instances.impossible import why_impossible
 from hetsim.provisioning.instances.offers import (
     MOST,
     SPLITS,
@@ -25,7 +24,7 @@ from hetsim.provisioning.instances.offers import (
 )
 from hetsim.provisioning.instances.search import best_of
 from hetsim.provisioning.rates.capacity import BUDGET
-from hetsim.provisioning.rates.ceiling import rates_of
+from hetsim.provisioning.rates.ceiling import rates_of, why_impossible
 from hetsim.simulation.service.layout import Setup, check_together, set_up
 from hetsim.simulation.service.resolution import Asked, Made, Resolved, resolve
 from hetsim.simulation.service.service import Service

@@ -99,30 +99,12 @@ class Excuse:
 class Recommendation(Result):
     """The cheapest platform that meets every objective of a workload.
 
-    Attributes
-    ----------
-    workload : Workload
-    best : Chosen or None
-        None: none was found.
-    undecided : tuple of mapping of str to int
-        Vectors that may meet and cost less; what is recommended is the cheapest but for these.
-    excuses : tuple of Excuse
-        Why the others are not: by bound, then each that was played.
-    dearer : int
-        Vectors that come after the answer, and were not looked at.
-    vectors : int
-        All that there are.
-    binding : Binding or None
-        What keeps the nearest cheaper vector out.
-    impossible : str or None
-        Why no vector can, with models cut however one likes, where that is proved.
-    doubt : Doubt or None
-        How sure it is; None where that was not asked, or nothing is recommended.
-    found : Found
-        The search, in numbers.
-    pieces : tuple of Pieces
-    purchase : Purchase or None
-        Of one model at a rate: kinds alone, prices, and what is proved.
+    `best` is None where none was found. The `undecided` cost less and may meet; `excuses` say why
+    the others do not: by bound, then each that was played. Of all `vectors` the `dearer` come after
+    the answer, and were not looked at. `binding` keeps the nearest cheaper one out; `impossible` is
+    why no vector can, with models cut however one likes, where that is proved. `doubt` is None
+    where it was not asked, or nothing is recommended. `found` is the search in numbers; `purchase`,
+    of one model at a rate, has kinds alone, prices, and what is proved.
     """
 
     workload: Workload = field(repr=False)

@@ -14,18 +14,18 @@ from hetsim.analysis.explanation import Explanation, Step
 from hetsim.analysis.lint.lint import Finding, Lint
 from hetsim.analysis.lint.suspects import Change
 from hetsim.analysis.nodes.facts import CHOICE, Facts, NodeFacts
-from hetsim.core.text import Record, fields, plain, tally
+from hetsim.core.text import Record, fields, plain, records, tally
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import measured_record, problem_record, unpriced_record
 from hetsim.reporting.tables.question import measured_rows, question, unpriced_rows
 from hetsim.reporting.tables.verdicts import verdict_of
 from hetsim.reporting.words.console import Heading, bold, cell, pairs, stack, table, table_of
-from hetsim.reporting.words.like_devices import fold_rows
 from hetsim.reporting.words.text import (
     ABSENT,
     count,
     difference_text,
+    fold_rows,
     more_text,
     percent,
     time_text,
@@ -117,9 +117,7 @@ def explanation_record(explanation: Explanation) -> Record:
             }
             for step in explanation.path
         ],
-        "changes": [
-            fields(change, "kind what cost_s gain strategy") for change in explanation.changes
-        ],
+        "changes": records(explanation.changes, "kind what cost_s gain strategy"),
         "changes_tried": explanation.tried,
     }
 

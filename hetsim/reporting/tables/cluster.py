@@ -129,7 +129,7 @@ def live_record(live: LiveCluster) -> dict[str, Any]:
 
 def transfers_record(transfers: Sequence[Transfer]) -> list[dict[str, Any]]:
     """Return measured transfers as records for ``to_json``."""
-    return [fields(transfer) for transfer in transfers]
+    return records(transfers)
 
 
 def _seats_table(seats: Sequence[Seat], ips: Mapping[str, str]) -> Table:

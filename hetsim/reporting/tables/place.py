@@ -205,7 +205,7 @@ def _sought_record(one: Sought) -> dict[str, Any]:
         "max_batch_size": 1 if batching is None else batching.max_batch_size,
         "max_queue_delay_us": 0 if batching is None else batching.max_queue_delay_us,
         **fields(one, "offered factor bound relaxed_bound=relaxed gap proved"),
-        "refused": [fields(row, "model devices strategy why too_slow=slow") for row in one.refused],
+        "refused": records(one.refused, "model devices strategy why too_slow=slow"),
     }
 
 

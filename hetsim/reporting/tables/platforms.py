@@ -9,18 +9,18 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.platforms import PlatformComparison, PlatformRow
-from hetsim.core.text import Record, fields, plain
+from hetsim.core.text import Record, fields, plain, records
 from hetsim.core.units import format_seconds, significant, three_digits
 from hetsim.hardware.price import Offer
 from hetsim.problem.record import weakest_of
 from hetsim.reporting.tables.comparison import interval_record, plan_name
 from hetsim.reporting.tables.question import shape_rows, unpriced_rows
 from hetsim.reporting.words.console import Heading, bold, pairs, stack, table_of
-from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import (
     ABSENT,
     between,
     count,
+    folded,
     joules,
     more_text,
     percent,
@@ -345,7 +345,7 @@ def _row_record(row: PlatformRow) -> Record:
         "best_single": row.comparison.best_single,
         "best_single_s": row.comparison.single_s.get(row.comparison.best_single or ""),
         "speedup_over_best_single": row.speedup,
-        "offers": [fields(offer) for offer in row.offers],
+        "offers": records(row.offers),
         **fields(row, "busy_w energy_j integer_only"),
         "weakest": weakest_of(problem.evidence, problem.link_evidence),
         "platform": fields(row.platform, "source sha256 runtime"),

@@ -27,8 +27,8 @@ from hetsim.provisioning.platforms.priced import (
     Purchase,
 )
 from hetsim.provisioning.platforms.question import Question
+from hetsim.reporting.tables.capacity import surviving_record, surviving_report
 from hetsim.reporting.tables.question import figures_text
-from hetsim.reporting.tables.redundancy import surviving_record, surviving_report
 from hetsim.reporting.tables.service_record import served_text, service_record
 from hetsim.reporting.tables.workload import objectives_record
 from hetsim.reporting.words.console import bold, pairs, stack, table, table_of

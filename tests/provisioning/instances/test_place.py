@@ -13,11 +13,16 @@ import pytest
 import hetsim
 from deployments import model_at
 from hetsim.core.text import to_json
-from hetsim.provisioning.instances.impossible import most_carried, problems_of, why_impossible
 from hetsim.provisioning.instances.offers import candidates, offered, served_ways
 from hetsim.provisioning.instances.place import place, without_others
 from hetsim.provisioning.instances.search import best_of
-from hetsim.provisioning.rates.ceiling import ceiling_of, rates_of
+from hetsim.provisioning.rates.ceiling import (
+    ceiling_of,
+    most_carried,
+    problems_of,
+    rates_of,
+    why_impossible,
+)
 from hetsim.reporting.tables.place import place_record
 from hetsim.simulation.service.layout import check_together, set_up
 from hetsim.simulation.service.resolution import Asked, Made, resolve
