@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hetsim.cli.invocation import current
-from hetsim.core.text import fields
+from hetsim.core.text import fields, records
 from hetsim.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -95,5 +95,5 @@ def _show_one(entries: tuple[Entry, ...], name: str) -> None:
 def _record(entry: Entry) -> dict[str, Any]:
     return {
         **fields(entry, "name usage summary promises needs provider"),
-        "options": [fields(option, "name type=kind default meaning") for option in entry.options],
+        "options": records(entry.options, "name type=kind default meaning"),
     }

@@ -71,7 +71,7 @@ def _of_outages(
 ) -> Iterator[tuple[str, Record, RenderableType, str]]:
     """Key, record, report and sentence of each answer."""
     from hetsim.provisioning.rates.answer import Survived
-    from hetsim.reporting.tables import redundancy as tables
+    from hetsim.reporting.tables import capacity as tables
 
     for one in found:
         if isinstance(one, Survived):

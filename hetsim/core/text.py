@@ -80,6 +80,11 @@ def fields(one: object, names: str = "") -> Record:
     return found
 
 
+def records(each: Iterable[object], names: str = "") -> list[Record]:
+    """Return the ``fields`` of each."""
+    return [fields(one, names) for one in each]
+
+
 def _data(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return fields(value)

@@ -51,22 +51,25 @@ def _lazy(path: str) -> Callable[[Any], Any]:
     return lambda found: getattr(import_module(f"hetsim.reporting.{module}"), name)(found)
 
 
+def _with_plan(path: str) -> Callable[[Any], Any]:
+    """The same of a function that takes the plan of a timeline or run before it."""
+    module, _, name = path.partition(":")
+
+    def call(found: Timeline | Run) -> Any:
+        timeline: Timeline = getattr(found, "timeline", None) or found  # type: ignore[assignment]
+        plan = _plan(timeline)
+        return getattr(import_module(f"hetsim.reporting.{module}"), name)(plan, found)
+
+    return call
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """Views of one class of results.
 
-    Attributes
-    ----------
-    record : function
-        What ``--json`` prints.
-    printed : function
-        What the terminal shows.
-    rows : str
-        Path of the rows in the record: a list, or a mapping by name.
-    pictures : function
-        What a page draws and the record does not hold.
-    say : function, optional
-        The answer in a sentence, where it is not that of the record.
+    `record` is what ``--json`` prints, `printed` what the terminal shows, `rows` the path of the
+    rows in the record: a list, or a mapping by name. `pictures` are what a page draws and the
+    record lacks; `say` is the answer in a sentence, where it is not that of the record.
     """
 
     record: Callable[[Any], Record]
@@ -84,52 +87,28 @@ def _comparison_pictures(found: Comparison) -> Record:
     return {**pictures_of(played), **plans_picture([plan for _, plan, _ in played])}
 
 
-def _played(timeline: Timeline) -> tuple[Plan, Timeline]:
+def _plan(timeline: Timeline) -> Plan:
     if timeline.plan is None:
         raise UsageError("the timeline has no plan", hint="use one that simulate or run gave")
-    return timeline.plan, timeline
-
-
-def _timeline_record(timeline: Timeline) -> Record:
-    from hetsim.reporting.tables.records import simulation_record
-
-    return simulation_record(*_played(timeline))
-
-
-def _timeline_printed(timeline: Timeline) -> RenderableType:
-    from hetsim.reporting.tables.plan import simulation_report
-
-    return simulation_report(*_played(timeline))
+    return timeline.plan
 
 
 def _timeline_pictures(timeline: Timeline, real: Sequence[Event] = ()) -> Record:
     from hetsim.reporting.pages.subgraphs import plans_picture
     from hetsim.reporting.pages.timeline_of_trace import pictures_of
 
-    plan = _played(timeline)[0]
+    plan = _plan(timeline)
     return {**pictures_of([(plan.strategy, plan, timeline)], real), **plans_picture([plan])}
 
 
-def _run_record(run: Run) -> Record:
-    from hetsim.reporting.tables.records import run_record
-
-    return run_record(_played(run.timeline)[0], run)
-
-
-def _run_printed(run: Run) -> RenderableType:
-    from hetsim.reporting.tables.plan import run_report
-
-    return run_report(_played(run.timeline)[0], run)
-
-
-def _plan_record(plan: Plan) -> Record:
-    return Record(json.loads(plan.to_json()))
+def _own_record(found: Plan | Nodes) -> Record:
+    return Record(json.loads(found.to_json()))
 
 
 def _cut(plan: Plan) -> str:
     """What a plan cuts, into what, and why."""
     reason = f" {plan.reason[:1].upper()}{plan.reason[1:]}." if plan.reason else ""
-    return verdict_of(_plan_record(plan)) + reason
+    return verdict_of(_own_record(plan)) + reason
 
 
 def _plan_pictures(plan: Plan) -> Record:
@@ -163,10 +142,6 @@ def _explained(found: Explanation) -> str:
     return f"The {of} is {format_seconds(found.cost_s)}: {shares}.{helps}"
 
 
-def _nodes_record(found: Nodes) -> Record:
-    return Record(json.loads(found.to_json()))
-
-
 def _nodes_pictures(found: Nodes) -> Record:
     from hetsim.reporting.pages.subgraphs import plans_picture
 
@@ -185,7 +160,7 @@ def _outage_record(key: str, of: str) -> Callable[[Any], Record]:
     def record(found: Survived | Availability) -> Record:
         from hetsim.reporting.tables.service_record import service_record
 
-        return {**service_record(_intact(found)), key: _lazy(f"tables.redundancy:{of}")(found)}
+        return {**service_record(_intact(found)), key: _lazy(f"tables.capacity:{of}")(found)}
 
     return record
 
@@ -204,18 +179,12 @@ def _sweep_pictures(found: Swept) -> Record:
     return {"points": rows_picture(found.rows, [wish.column for wish in found.wishes])}
 
 
-def _sweep_record(found: Swept) -> Record:
-    from hetsim.reporting.tables.sweep import sweep_record
-
-    return sweep_record(found)
-
-
 VIEWS: Mapping[str, View] = {
     "Availability": View(
         _outage_record("availability", "availability_record"),
-        _lazy("tables.redundancy:availability_report"),
+        _lazy("tables.capacity:availability_report"),
         "availability.states",
-        say=lambda found: str(_lazy("tables.redundancy:availability_lines")(found)[0]),
+        say=lambda found: str(_lazy("tables.capacity:availability_lines")(found)[0]),
     ),
     "Capacity": View(
         _lazy("tables.capacity:capacity_record"), _lazy("tables.capacity:capacity_report"), "rows"
@@ -241,9 +210,9 @@ VIEWS: Mapping[str, View] = {
         _lazy("tables.load_test:load_test_report"),
         "measured.streams",
     ),
-    "Nodes": View(_nodes_record, _lazy("tables.analysis:nodes_report"), "nodes", _nodes_pictures),
+    "Nodes": View(_own_record, _lazy("tables.analysis:nodes_report"), "nodes", _nodes_pictures),
     "Partition": View(
-        lambda found: _plan_record(_plan_of(found)),
+        lambda found: _own_record(_plan_of(found)),
         _lazy("tables.plan:partition_report"),
         "groups",
         lambda found: _plan_pictures(_plan_of(found)),
@@ -253,7 +222,7 @@ VIEWS: Mapping[str, View] = {
         _lazy("tables.place:place_record"), _lazy("tables.place:place_report"), "rows"
     ),
     "Plan": View(
-        _plan_record,
+        _own_record,
         _lazy("tables.plan:plan_report"),
         "groups",
         _plan_pictures,
@@ -271,8 +240,8 @@ VIEWS: Mapping[str, View] = {
         _recommendation_pictures,
     ),
     "Run": View(
-        _run_record,
-        _run_printed,
+        _with_plan("tables.records:run_record"),
+        _with_plan("tables.plan:run_report"),
         "timeline.devices",
         lambda run: _timeline_pictures(run.timeline, run.events),
     ),
@@ -283,12 +252,19 @@ VIEWS: Mapping[str, View] = {
     ),
     "Survived": View(
         _outage_record("survived", "surviving_record"),
-        _lazy("tables.redundancy:surviving_report"),
+        _lazy("tables.capacity:surviving_report"),
         "survived.losses",
-        say=_lazy("tables.redundancy:surviving_sentence"),
+        say=_lazy("tables.capacity:surviving_sentence"),
     ),
-    "Swept": View(_sweep_record, _lazy("tables.sweep:sweep_report"), "", _sweep_pictures),
-    "Timeline": View(_timeline_record, _timeline_printed, "timeline.devices", _timeline_pictures),
+    "Swept": View(
+        _lazy("tables.sweep:sweep_record"), _lazy("tables.sweep:sweep_report"), "", _sweep_pictures
+    ),
+    "Timeline": View(
+        _with_plan("tables.records:simulation_record"),
+        _with_plan("tables.plan:simulation_report"),
+        "timeline.devices",
+        _timeline_pictures,
+    ),
 }
 """Views by the name of the class of a result."""
 

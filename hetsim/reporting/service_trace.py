@@ -65,7 +65,9 @@ class _Drawing:
 
     def counter(self, pid: int, name: str, unit: str, changes: Changes) -> None:
         for one in counted("", name, unit, changes):
-            self.events += one.entries(pid)
+            self.events += [
+                (at_ns, one.entry(pid, place)) for place, at_ns in enumerate(one.at_ns.tolist())
+            ]
 
     def _add(self, at_ns: int, track: Track, **entry: object) -> None:
         pid, tid = track

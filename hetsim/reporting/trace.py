@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from hetsim.core.text import plainly, tally
+from hetsim.core.text import plain, plainly, tally
 from hetsim.problem.plan import Plan
-from hetsim.problem.timeline import Event, Events, Floats, Ints, Timeline
+from hetsim.problem.timeline import Event, Events, Ints, Timeline
 from hetsim.reporting.tables.question import figures_rows
 from hetsim.reporting.trace_tracks import (
     Counter,
@@ -29,7 +28,6 @@ from hetsim.reporting.trace_tracks import (
     all_nanoseconds,
     begins_and_ends,
     counters,
-    shown,
     under_way,
 )
 
@@ -150,56 +148,72 @@ def entries(stories: Sequence[Story]) -> Iterator[str]:
     for place, story in enumerate(stories):
         drawn.append(_Drawn(story, place, arrows))
         arrows += drawn[-1].arrows.source.size
-    at_ns = np.concatenate([one.at_ns for one in drawn])
-    within = np.concatenate([one.within for one in drawn])
-    kind = np.concatenate([one.kind for one in drawn])
-    of = np.concatenate([one.of for one in drawn])
+    at_ns, within, kind, of = (
+        np.concatenate([getattr(one, name) for one in drawn])
+        for name in ("at_ns", "within", "kind", "of")
+    )
     story_of = np.repeat(np.arange(len(drawn)), [one.kind.size for one in drawn])
     order = np.lexsort((within, at_ns))
     del at_ns, within
     for first in range(0, order.size, AT_A_TIME):
         block = order[first : first + AT_A_TIME]
-        texts = [""] * block.size
-        for place, one in enumerate(drawn):
-            for which, told in one.told.items():
-                own = np.flatnonzero((kind[block] == which) & (story_of[block] == place))
-                for at, text in zip(own.tolist(), told(of[block[own]]), strict=True):
-                    texts[at] = text
-        yield ",".join(texts)
+        each = zip(*(column[block].tolist() for column in (story_of, kind, of)), strict=True)
+        told = [drawn[place].told[which](number) for place, which, number in each]
+        yield json.dumps(told, allow_nan=False, separators=(",", ":"))[1:-1]
 
 
 class _Drawn:
     """All entries of a story: their kinds, which of each, and by what they are sorted."""
 
     def __init__(self, story: Story, place: int, arrows_before: int) -> None:
-        self.story, self.arrows_before = story, arrows_before
+        self._story, self._arrows_before = story, arrows_before
         events = story.events
-        self.start_ns = all_nanoseconds(events.start_s)
-        self.length_ns = np.maximum(all_nanoseconds(events.end_s) - self.start_ns, 0)
-        self.part_at, self.pid, self.tid = story.tracks.of(events)
+        start_ns = all_nanoseconds(events.start_s)
+        length_ns = np.maximum(all_nanoseconds(events.end_s) - start_ns, 0)
+        part_at, pid, tid = story.tracks.of(events)
+        self._track = list(zip(pid.tolist(), tid.tolist(), strict=True))
+        self._times = list(
+            zip(all_microseconds(start_ns), all_microseconds(length_ns), strict=True)
+        )
+        self._sort, self._request_of = events.sort.tolist(), events.request.tolist()
         self.arrows = arrows_of(story.plan, events)
         source, target = self.arrows.source, self.arrows.target
         # A time at which a slice, and no neighbour on its track, is open.
-        self.inside_ns = self.start_ns[source] + self.length_ns[source] // 2
-        self._owner = owner = np.repeat(np.arange(len(events)), np.diff(self.part_at))
-        self.request = np.array(list(story.times), dtype=np.int64)
-        self.begin_s, self.done_s = begins_and_ends(story.times)
-        self.begin_ns = all_nanoseconds(self.begin_s)
-        self.span_ns = np.maximum(all_nanoseconds(self.done_s) - self.begin_ns, 0)
+        inside_ns = start_ns[source] + length_ns[source] // 2
+        owner = np.repeat(np.arange(len(events)), np.diff(part_at))
+        self._owner = owner.tolist()
+        names = events.sort[self.arrows.transfer].tolist()
+        self._begins = list(
+            zip(names, (part_at[source + 1] - 1).tolist(), all_microseconds(inside_ns), strict=True)
+        )
+        self._ends = list(
+            zip(names, part_at[target].tolist(), all_microseconds(start_ns[target]), strict=True)
+        )
+        request = np.array(list(story.times), dtype=np.int64)
+        begin_s, done_s = begins_and_ends(story.times)
+        begin_ns = all_nanoseconds(begin_s)
+        span_ns = np.maximum(all_nanoseconds(done_s) - begin_ns, 0)
+        begin_us, span_us = all_microseconds(begin_ns), all_microseconds(span_ns)
+        self._requests = list(
+            zip(story.times, (done_s - begin_s).tolist(), begin_us, span_us, strict=True)
+        )
+        sizes = [one.value.size for one in story.counters]
+        self._line = np.repeat(np.arange(len(sizes)), sizes).tolist()
+        self._first_of = np.cumsum([0, *sizes]).tolist()
         lines = [np.zeros(0, dtype=np.int64), *(one.at_ns for one in story.counters)]
-        self.count_ns = np.concatenate(lines)
-        nothing = np.zeros_like(self.count_ns)
-        rank = ranks_of(self.arrows, self.start_ns, self.length_ns)
-        lasts = (self.length_ns > 0).astype(np.int64)
+        count_ns = np.concatenate(lines)
+        nothing = np.zeros_like(count_ns)
+        rank = ranks_of(self.arrows, start_ns, length_ns)
+        lasts = (length_ns > 0).astype(np.int64)
         both = np.stack((source, target), axis=1).ravel()
-        ends_ns = np.stack((self.inside_ns, self.start_ns[target]), axis=1).ravel()
+        ends_ns = np.stack((inside_ns, start_ns[target]), axis=1).ravel()
         numbers = np.arange(source.size)
         columns = [
-            (SLICE, np.arange(owner.size), self.start_ns[owner], lasts[owner], rank[owner], owner),
+            (SLICE, np.arange(owner.size), start_ns[owner], lasts[owner], rank[owner], owner),
             (ARROW_BEGIN, np.repeat(numbers, 2), ends_ns, lasts[both], rank[both], both),
-            (REQUEST, np.arange(self.request.size), self.begin_ns,
-             (self.span_ns > 0).astype(np.int64), np.zeros_like(self.request), self.request),
-            (COUNTER, np.arange(self.count_ns.size), self.count_ns, nothing, nothing - 1, nothing),
+            (REQUEST, np.arange(request.size), begin_ns,
+             (span_ns > 0).astype(np.int64), np.zeros_like(request), request),
+            (COUNTER, np.arange(count_ns.size), count_ns, nothing, nothing - 1, nothing),
         ]  # fmt: skip
         kinds = [np.full(one[1].size, one[0], dtype=np.int8) for one in columns]
         kinds[1][1::2] = ARROW_END
@@ -208,118 +222,54 @@ class _Drawn:
         self.at_ns = np.concatenate([one[2] for one in columns])
         longs, ranks, numbers = (np.concatenate([one[k] for one in columns]) for k in (3, 4, 5))
         self.within = _in_one(longs, ranks, place, numbers)
-        self.told = {
-            SLICE: self._slices,
-            ARROW_BEGIN: self._begins,
-            ARROW_END: self._ends,
-            REQUEST: self._requests,
-            COUNTER: self._counts,
-        }
+        self._critical = frozenset(story.critical or ())
+        self._bodies = [_body(story.plan, one) for one in events.sorts]
+        # In the order of the kinds.
+        self.told = (self._slice, self._begin, self._end, self._request, self._count)
 
-    @cached_property
-    def _bodies(self) -> list[list[tuple[str, str]]]:
-        """Text before and after a request's number, by sort and whether it is critical."""
-        known = self.story.critical is not None
-        return [
-            [_halves(_body(self.story.plan, one, critical if known else None))
-             for critical in (False, True)]
-            for one in self.story.events.sorts
-        ]  # fmt: skip
+    def _slice(self, part: int) -> Entry:
+        event = self._owner[part]
+        name, kind, group, more = self._bodies[self._sort[event]]
+        args = {"request": self._request_of[event], "group": group}
+        if self._story.critical is not None:
+            args["critical"] = event in self._critical
+        return _complete(name, kind, args | more, self._track[part], *self._times[event])
 
-    @cached_property
-    def _critical(self) -> Ints:
-        found = np.zeros(len(self.story.events), dtype=np.int64)
-        found[list(self.story.critical or ())] = 1
-        return found
+    def _begin(self, arrow: int) -> Entry:
+        return {"ph": "s", **self._arrow(arrow, *self._begins[arrow])}
 
-    def _slices(self, parts: Ints) -> list[str]:
-        events = self.story.events
-        owner = self._owner[parts]
-        bodies = self._bodies
-        columns = zip(
-            events.sort[owner].tolist(), self._critical[owner].tolist(),
-            events.request[owner].tolist(), self.pid[parts].tolist(), self.tid[parts].tolist(),
-            all_microseconds(self.start_ns[owner]), all_microseconds(self.length_ns[owner]),
-            strict=True,
-        )  # fmt: skip
-        return [
-            f'{bodies[sort][critical][0]}{request}{bodies[sort][critical][1]},"pid":{pid},'
-            f'"tid":{tid},"ts":{ts!r},"dur":{dur!r}}}'
-            for sort, critical, request, pid, tid, ts, dur in columns
-        ]
+    def _end(self, arrow: int) -> Entry:
+        return {"ph": "f", "bp": "e", **self._arrow(arrow, *self._ends[arrow])}
 
-    def _begins(self, arrows: Ints) -> list[str]:
-        part = self.part_at[self.arrows.source[arrows] + 1] - 1
-        return self._ends_of('{"ph":"s"', arrows, part, self.inside_ns[arrows])
+    def _arrow(self, arrow: int, sort: int, part: int, ts: float) -> Entry:
+        pid, tid = self._track[part]
+        number, name = arrow + self._arrows_before + 1, self._bodies[sort][0]
+        return {"cat": "transfer", "name": name, "id": number, "pid": pid, "tid": tid, "ts": ts}
 
-    def _ends(self, arrows: Ints) -> list[str]:
-        target = self.arrows.target[arrows]
-        start_ns = self.start_ns[target]
-        return self._ends_of('{"ph":"f","bp":"e"', arrows, self.part_at[target], start_ns)
+    def _request(self, place: int) -> Entry:
+        request, seconds, ts, dur = self._requests[place]
+        args = {"request": request, "seconds": seconds}
+        track = self._story.tracks.of_request(request)
+        return _complete(f"request {request}", "request", args, track, ts, dur)
 
-    @cached_property
-    def _names(self) -> list[str]:
-        return [text_of(one.name) for one in self.story.events.sorts]
+    def _count(self, place: int) -> Entry:
+        one = self._story.counters[self._line[place]]
+        return one.entry(
+            self._story.tracks.pid_of(one.of), place - self._first_of[self._line[place]]
+        )
 
-    def _ends_of(self, head: str, arrows: Ints, part: Ints, at_ns: Ints) -> list[str]:
-        names = self._names
-        sorts = self.story.events.sort[self.arrows.transfer[arrows]].tolist()
-        numbers = (arrows + self.arrows_before + 1).tolist()
-        columns = zip(
-            sorts, numbers, self.pid[part].tolist(), self.tid[part].tolist(),
-            all_microseconds(at_ns), strict=True,
-        )  # fmt: skip
-        return [
-            f'{head},"cat":"transfer","name":{names[sort]},"id":{number},"pid":{pid},'
-            f'"tid":{tid},"ts":{ts!r}}}'
-            for sort, number, pid, tid, ts in columns
-        ]
 
-    def _requests(self, places: Ints) -> list[str]:
-        requests = self.request[places].tolist()
-        columns = zip(
-            requests, (self.done_s - self.begin_s)[places].tolist(),
-            [self.story.tracks.of_request(request) for request in requests],
-            all_microseconds(self.begin_ns[places]), all_microseconds(self.span_ns[places]),
-            strict=True,
-        )  # fmt: skip
-        return [
-            f'{{"ph":"X","name":"request {request}","cat":"request","args":{{"request":{request},'
-            f'"seconds":{seconds!r}}},"pid":{pid},"tid":{tid},"ts":{ts!r},"dur":{dur!r}}}'
-            for request, seconds, (pid, tid), ts, dur in columns
-        ]
-
-    @cached_property
-    def _lines(self) -> tuple[list[str], Ints, Floats]:
-        """Text of each counter before its values; counter and value of each entry."""
-        of = self.story.tracks.pid_of
-        heads = [
-            f'{{"ph":"C","name":{text_of(one.name)},"pid":{of(one.of)},"args":{{{text_of(one.unit)}:'
-            for one in self.story.counters
-        ]
-        sizes = [one.value.size for one in self.story.counters]
-        line = np.repeat(np.arange(len(sizes)), sizes)
-        return heads, line, np.concatenate([np.zeros(0), *(c.value for c in self.story.counters)])
-
-    def _counts(self, places: Ints) -> list[str]:
-        heads, line, value = self._lines
-        columns = zip(
-            line[places].tolist(), value[places].tolist(),
-            all_microseconds(self.count_ns[places]), strict=True,
-        )  # fmt: skip
-        return [f'{heads[at]}{shown(now)!r}}},"ts":{ts!r}}}' for at, now, ts in columns]
+def _complete(
+    name: str, kind: str, args: Entry, track: tuple[int, int], ts: float, dur: float
+) -> Entry:
+    pid, tid = track
+    return {"ph": "X", "name": name, "cat": kind, "args": args, "pid": pid, "tid": tid, "ts": ts,
+            "dur": dur}  # fmt: skip
 
 
 def text_of(value: Any) -> str:
     """Return a part of a trace as it is written: every text of it plain, and nothing between."""
     return json.dumps(plainly(value), allow_nan=False, separators=(",", ":"))
-
-
-def _halves(body: Entry) -> tuple[str, str]:
-    """A slice's text up to the number of its request, and on from there to its place."""
-    name, kind, args = (text_of(body[key]) for key in ("name", "cat", "args"))
-    head = f'{{"ph":"X","name":{name},"cat":{kind},"args":{{"request":'
-    return head, args.removeprefix('{"request":0')
 
 
 def _in_one(longs: Ints, ranks: Ints, place: int, numbers: Ints) -> Ints:
@@ -330,12 +280,9 @@ def _in_one(longs: Ints, ranks: Ints, place: int, numbers: Ints) -> Ints:
     return (((longs << 29 | ranks + 1) << 1 | place) << 32) | numbers + 1
 
 
-def _body(plan: Plan, event: Event, critical: bool | None) -> Entry:
-    args: Entry = {"request": event.request, "group": event.group}
-    if critical is not None:
-        args["critical"] = critical
-    if event.lost:
-        args["lost"] = True
+def _body(plan: Plan, event: Event) -> tuple[str, str, int, Entry]:
+    """Name, kind, group and further arguments of a sort of events, in plain text."""
+    args: Entry = {"lost": True} if event.lost else {}
     if event.kind == "failure":
         args |= {"device": event.device}
     elif event.kind == "compute" and event.group >= 0:
@@ -347,7 +294,7 @@ def _body(plan: Plan, event: Event, critical: bool | None) -> Entry:
         args["last"] = problem.node_names[nodes[-1]]
     elif event.kind == "transfer":
         args |= {"bytes": event.nbytes, "from": event.source, "to": event.device}
-    return {"name": event.name, "cat": event.kind, "args": args}
+    return plain(event.name), event.kind, event.group, plainly(args)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

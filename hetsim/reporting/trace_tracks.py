@@ -39,7 +39,8 @@ class Tracks:
     ) -> None:
         self._names: dict[Track, str] = {}
         first = after[0] + 1
-        self._first, self._devices = first, problem.devices
+        self._first = first
+        self._pid_of = {name: pid for pid, name in enumerate(problem.devices, start=first)}
         self._tid = after[1]
         self.requests_pid = first + len(problem.devices) + 1
         self._processes = {
@@ -75,8 +76,7 @@ class Tracks:
 
     def pid_of(self, name: str) -> int:
         """Return the process of a device, of ``links``, or of requests: ``""``."""
-        of = {device: pid for pid, device in enumerate(self._devices, start=self._first)}
-        return of.get(name, self._links_pid if name else self.requests_pid)
+        return self._pid_of.get(name, self._links_pid if name else self.requests_pid)
 
     def _add(self, pid: int, name: str) -> Track:
         self._tid += 1
@@ -187,11 +187,11 @@ class Counter:
     at_ns: Ints
     value: Floats
 
-    def entries(self, pid: int) -> Iterator[tuple[int, Entry]]:
-        """Yield the time and the trace event of each value."""
-        for at_ns, value in zip(self.at_ns.tolist(), self.value.tolist(), strict=True):
-            entry = {"ph": "C", "name": self.name, "pid": pid, "args": {self.unit: shown(value)}}
-            yield at_ns, entry | {"ts": microseconds(at_ns)}
+    def entry(self, pid: int, place: int) -> Entry:
+        """Return the trace event of a value."""
+        args = {self.unit: shown(float(self.value[place]))}
+        at = microseconds(int(self.at_ns[place]))
+        return {"ph": "C", "name": self.name, "pid": pid, "args": args, "ts": at}
 
 
 def shown(value: float) -> float:

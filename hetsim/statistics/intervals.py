@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -101,6 +102,11 @@ class Percentile:
         else:
             missing = MARGIN * self.late.needed / max(self.late.late_periods, 1)
         return math.ceil(self.late.requests * min(max(missing, LEAST), 2.0))
+
+
+def percentile_at(percentiles: Iterable[Percentile], at: float) -> Percentile | None:
+    """Return the one at so many per cent; None where it is not among them."""
+    return next((one for one in percentiles if one.percentile == at), None)
 
 
 def percentile_of(

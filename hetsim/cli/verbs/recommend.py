@@ -358,7 +358,7 @@ def _place(
     from hetsim.cli.reports import report_of_placement
     from hetsim.cli.under_load import as_supposed_and_as_is, asked_of, with_options
     from hetsim.provisioning.instances.offers import ALONE, MOST, SPLITS
-    from hetsim.provisioning.instances.place import place_of
+    from hetsim.provisioning.instances.place import place
     from hetsim.provisioning.rates.capacity import BUDGET
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.tables.place import best_sentence, place_record, place_report
@@ -377,9 +377,9 @@ def _place(
     planners = tuple(Instances(strategy=name) for name in splits)
     named = Deployment((Served(comes.streams[0].model, ALONE, instances=planners),))
     seek = partial(
-        place_of,
+        place,
         comes,
-        asked=with_options(asked, (named,)),
+        settings=with_options(asked, (named,)),
         batchings=batchings,
         strategies=splits,
         routing=routing,

@@ -12,6 +12,7 @@ from hetsim.hardware.spec import Platform
 from hetsim.provisioning.instances.offers import Instance, Refused
 from hetsim.provisioning.instances.search import gap_of
 from hetsim.simulation.service.service import Service, StreamService
+from hetsim.statistics.intervals import percentile_at
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.deployment import Deployment, DynamicBatching
 from hetsim.workload.workload import Workload
@@ -74,13 +75,12 @@ class Placed:
         """Largest of its percentiles over their limits; infinite where one is not known."""
         if self.service is None:
             return math.inf
-        found = [0.0]
+        near = [0.0]
         for stream in self.service.streams:
-            known = {one.percentile: one.estimate_s for one in stream.percentiles}
-            for objective in stream.objectives:
-                slo = objective.slo
-                found.append(known.get(slo.percentile, math.inf) / slo.latency_s)
-        return max(found)
+            for slo in (objective.slo for objective in stream.objectives):
+                known = percentile_at(stream.percentiles, slo.percentile)
+                near.append((math.inf if known is None else known.estimate_s) / slo.latency_s)
+        return max(near)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,21 +102,10 @@ class Apart:
 class Placement(Result):
     """Best placement of a workload's models, and the others that were simulated.
 
-    Attributes
-    ----------
-    workload : Workload
-    platform : Platform
-    rate_per_s : float
-        Of all its streams: what factors are on.
-    rows : tuple of Placed
-        What was simulated; the best first. Empty where nothing fits.
-    sought : tuple of Sought
-        By way to batch.
-    apart : tuple of Apart
-        Of the best, by stream; empty of one model.
-    impossible : str, optional
-        Why nothing meets what is asked, whatever instances, plans and batches; None where that is
-        not proved.
+    `rate_per_s` is of all streams: what factors are on. `rows` were simulated, the best first;
+    empty where nothing fits. `sought` is by way to batch; `apart` of the best, by stream, empty of
+    one model. `impossible` is why nothing meets what is asked, whatever instances, plans and
+    batches, None where that is not proved.
     """
 
     workload: Workload

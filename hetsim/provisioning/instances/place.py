@@ -9,11 +9,11 @@ from typing import get_args
 import numpy as np
 
 from hetsim.core import checks, progress
+from hetsim.core.text import fields
 from hetsim.errors import UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.registry import resolve as strategy_of
 from hetsim.provisioning.instances.answer import Apart, Placed, Placement, Sought
-from hetsim.provisioning.instances.impossible import why_impossible
 from hetsim.provisioning.instances.offers import (
     MOST,
     SPLITS,
@@ -24,7 +24,7 @@ from hetsim.provisioning.instances.offers import (
 )
 from hetsim.provisioning.instances.search import best_of
 from hetsim.provisioning.rates.capacity import BUDGET
-from hetsim.provisioning.rates.ceiling import rates_of
+from hetsim.provisioning.rates.ceiling import rates_of, why_impossible
 from hetsim.simulation.service.layout import Setup, check_together, set_up
 from hetsim.simulation.service.resolution import Asked, Made, Resolved, resolve
 from hetsim.simulation.service.service import Service
@@ -52,6 +52,7 @@ def place(
     routing: Routing | None = None,
     most: int = MOST,
     most_requests: int = BUDGET,
+    settings: Asked | None = None,
 ) -> Placement:
     """Return where the models of a workload are best placed on a platform.
 
@@ -78,6 +79,8 @@ def place(
         Where chance makes the requests, what is asked is whether objectives hold in the long run,
         as in ``capacity``: a run goes on until it tells, whatever `workload` says of its end, and
         ends undecided after so many requests.
+    settings : Asked, optional
+        How models are read, priced and planned for.
 
     Raises
     ------
@@ -89,31 +92,7 @@ def place(
     Complexity: a plan for each model, choice of devices and batch size; some hundred small linear
     programs; a run for each placement that is simulated, and for each model of the best.
     """
-    return place_of(
-        workload,
-        platform,
-        asked=None,
-        batchings=batchings,
-        strategies=strategies,
-        routing=routing,
-        most=most,
-        most_requests=most_requests,
-    )
-
-
-def place_of(
-    workload: Workload,
-    platform: Platform,
-    *,
-    asked: Asked | None,
-    batchings: Sequence[DynamicBatching] = (),
-    strategies: Sequence[str] = SPLITS,
-    routing: Routing | None = None,
-    most: int = MOST,
-    most_requests: int = BUDGET,
-) -> Placement:
-    """Result of ``place``, of models read and planned for as `asked`."""
-    asked = Asked() if asked is None else asked
+    asked = Asked() if settings is None else settings
     if workload.failures is not None:
         raise UsageError(
             "a placement is not looked for where devices fail",
@@ -131,14 +110,10 @@ def place_of(
         found.append((each, best))
         sought.append(
             Sought(
-                batching,
-                each.replicas.count,
-                each.refused,
-                best.factor,
-                best.bound,
-                best.relaxed,
-                best.gap,
-                best.proved,
+                batching=batching,
+                offered=each.replicas.count,
+                refused=each.refused,
+                **fields(best, "factor bound relaxed gap proved"),
             )
         )
     # A trace is judged whole: what comes later may be another load.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -99,52 +99,48 @@ class Excuse:
 class Recommendation(Result):
     """The cheapest platform that meets every objective of a workload.
 
-    Attributes
-    ----------
-    workload : Workload
-    best : Chosen or None
-        None: none was found.
-    runner_up : mapping of str to int, optional
-        The next in order that meets; None: there is none, or no answer.
-    runner_up_cost : float, optional
-    undecided : tuple of mapping of str to int
-        Vectors that may meet and cost less; what is recommended is the cheapest but for these.
-    excuses : tuple of Excuse
-        Why the others are not: by bound, then each that was played.
-    dearer : int
-        Vectors that come after the answer, and were not looked at.
-    vectors : int
-        All that there are.
-    binding : Binding or None
-        What keeps the nearest cheaper vector out.
-    impossible : str or None
-        Why no vector can, with models cut however one likes, where that is proved.
-    policies : tuple of Policy
-        That were tried, where a vector was.
-    doubt : Doubt or None
-        How sure it is; None where that was not asked, or nothing is recommended.
-    found : Found
-        The search, in numbers.
-    pieces : tuple of Pieces
-    purchase : Purchase or None
-        Of one model at a rate: kinds alone, prices, and what is proved.
+    `best` is None where none was found. The `undecided` cost less and may meet; `excuses` say why
+    the others do not: by bound, then each that was played. Of all `vectors` the `dearer` come after
+    the answer, and were not looked at. `binding` keeps the nearest cheaper one out; `impossible` is
+    why no vector can, with models cut however one likes, where that is proved. `doubt` is None
+    where it was not asked, or nothing is recommended. `found` is the search in numbers; `purchase`,
+    of one model at a rate, has kinds alone, prices, and what is proved.
     """
 
     workload: Workload = field(repr=False)
     best: Chosen | None
-    runner_up: Mapping[str, int] | None
-    runner_up_cost: float | None
     undecided: tuple[Mapping[str, int], ...]
     excuses: tuple[Excuse, ...]
     dearer: int
     vectors: int
     binding: Binding | None
     impossible: str | None
-    policies: tuple[Policy, ...]
     found: Found = field(repr=False)
     pieces: tuple[Pieces, ...] = field(repr=False)
     doubt: Doubt | None = None
     purchase: Purchase | None = field(default=None, repr=False)
+
+    @property
+    def runner_up(self) -> Mapping[str, int] | None:
+        """The next in order that meets; None: there is none, or no answer."""
+        second = self.found.runner_up
+        return None if second is None else self.found.question.named(second.counts)
+
+    @property
+    def runner_up_cost(self) -> float | None:
+        """Cost of the runner-up, in `unit`; None without one."""
+        second = self.found.runner_up
+        return None if second is None else self.found.question.amount(second.counts)
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """Policies that were tried, where a vector was."""
+        return self.found.policies
+
+    @property
+    def unit(self) -> str:
+        """Unit of costs."""
+        return UNITS[self.found.question.aim]
 
     @property
     def plans(self) -> str:
@@ -255,12 +251,15 @@ def excuses_of(found: Found, excluded: Sequence[int]) -> tuple[Excuse, ...]:
         if count:
             text = says(question, bound)
             by[text] = by.get(text, 0) + count
-    rows = [Excuse(text, count, True) for text, count in by.items()]
+    return (*(Excuse(text, count, True) for text, count in by.items()), *excuses_of_tried(found))
+
+
+def excuses_of_tried(found: Found) -> Iterator[Excuse]:
+    """Why each vector that was played is not the answer."""
     for one in found.tried:
         undecided = one.answer == "undecided"
         why = f"{'undecided: ' if undecided else ''}{missed(found, one)}"
-        rows.append(Excuse(why, 1, False, question.named(one.counts), undecided))
-    return tuple(rows)
+        yield Excuse(why, 1, False, found.question.named(one.counts), undecided)
 
 
 # What binds

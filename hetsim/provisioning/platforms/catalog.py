@@ -78,15 +78,9 @@ class HostEntry:
 class Catalog:
     """Available hardware.
 
-    Attributes
-    ----------
-    kinds : tuple of Entry
-    hosts : tuple of HostEntry
-        One of them is chosen where a device on a link is; none otherwise.
-    folder : Path
-        Where paths start from.
-    source, sha256 : str
-        Of the file, as the user gave it; of names no digest.
+    One of the `hosts` is chosen where a device on a link is; none otherwise. Paths start from
+    `folder`; `source` is the file as the user gave it, with its `sha256`; of names there is no
+    digest.
     """
 
     kinds: tuple[Entry, ...]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hetsim.core.files import sha256_of
-from hetsim.core.text import plainly
+from hetsim.core.text import fields, plainly, records
 from hetsim.graph.loading import load_model
 from hetsim.provisioning.platforms.bounds.bound import Bound
 from hetsim.provisioning.platforms.claim import FORMAT, ArrivalsClaim, Claim, LimitClaim
@@ -91,25 +91,15 @@ class _Writer:
     def _asked(self) -> dict[str, Any]:
         question = self._question
         return {
-            "objective": question.aim,
-            "max_devices": question.max_devices,
+            **fields(question, "objective=aim max_devices"),
             **({"losses": question.losses} if question.losses else {}),
             "error": ERROR,
             "demand": "trace" if question.given else "sampled",
             "warm_up_s": question.warm_up_s,
-            "devices": [{"name": one.name, "streams": one.streams} for one in question.types],
-            "kinds": [
-                {
-                    "name": kind.name,
-                    "devices": list(kind.devices),
-                    "links": kind.links,
-                    "counts": kind.counted,
-                    "most": kind.most,
-                    "price": dict(kind.parts),
-                    "cost": kind.cost,
-                }
-                for kind in question.kinds
-            ],
+            "devices": records(question.types, "name streams"),
+            "kinds": records(
+                question.kinds, "name devices links counts=counted most price=parts cost"
+            ),
             "limits": [one.model_dump() for one in LimitClaim.of_hosts(question.kinds)],
             "models": [{"name": name} for name in question.models],
             "classes": [
@@ -121,23 +111,17 @@ class _Writer:
             ],
             "streams": [
                 {
-                    "name": one.name,
-                    "model": one.model,
+                    **fields(one, "name model"),
                     "level": 0,
                     "slos": [[slo.share, slo.latency_s] for slo in one.slos],
                 }
                 for one in question.streams
             ],
-            "asks": [
-                {"stream": one.stream, "class": one.of_class, "rate_per_s": one.rate_per_s}
-                for one in question.asks
-            ],
+            "asks": records(question.asks, "stream class=of_class rate_per_s"),
             "policies": [
                 {
                     "name": str(one),
-                    "placement": one.placement,
-                    "routing": one.routing,
-                    "max_batch": one.max_batch,
+                    **fields(one, "placement routing max_batch"),
                     "limit": "streams" if one.line else one.limit([1]),
                     "delay_s": 0.0,
                     "preferred": [],
@@ -258,10 +242,7 @@ class _Writer:
         return {
             "instances": models,
             "played": played.played,
-            "judged": [
-                [said.stream, said.slo, said.requests, said.late, said.answer, said.error]
-                for said in played.said
-            ],
+            "judged": [list(said[:6]) for said in played.said],
         }
 
     def _list_ways(self) -> None:
@@ -283,18 +264,12 @@ class _Writer:
     ) -> None:
         links = sum(self._question.kinds[kind].links for kind in kinds)
         for way in ways:
-            busy, held = [0.0] * len(devices), [0.0] * links
-            for task in way.tasks:
-                if task.slot >= 0:
-                    busy[task.slot] += task.seconds
-                for link in task.links:
-                    held[link] += task.seconds
+            busy, held = way.held(len(devices), links)
             self._place[way] = len(self._ways)
             self._ways.append(
                 {
                     "class": of_class,
-                    "batch": way.batch,
-                    "alone_s": way.alone_s,
+                    **fields(way, "batch alone_s"),
                     "strategy": strategy,
                     "kinds": list(kinds),
                     "devices": [[*one, busy[slot]] for slot, one in enumerate(devices)],
@@ -305,8 +280,6 @@ class _Writer:
     def _template(self, way: Way) -> int:
         if way not in self._number:
             self._number[way] = len(self._templates)
-            tasks = [
-                [one.slot, one.seconds, list(one.links), list(one.before)] for one in way.tasks
-            ]
+            tasks = fields(way, "tasks")["tasks"]
             self._templates.append({"way": self._place[way], "tasks": tasks})
         return self._number[way]

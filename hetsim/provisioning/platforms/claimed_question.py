@@ -325,12 +325,7 @@ def _compare(one: WayClaim, way: Way, question: Question, where: str) -> None:
     alone_s, _ = alone_and_load(way, tuple(question.types[of_type].streams for of_type in types))
     if alone_s < way.alone_s * (1 - CLOSE):
         untrue(where, f"alone it takes {alone_s!r} s, at least {way.alone_s!r}")
-    slots, links = [0.0] * len(one.devices), [0.0] * len(one.links)
-    for task in way.tasks:
-        if task.slot >= 0:
-            slots[task.slot] += task.seconds
-        for link in task.links:
-            links[link] += task.seconds
+    slots, links = way.held(len(one.devices), len(one.links))
     least = [seconds for _, _, seconds in one.devices]
     for what, busy, floors in (("slot", slots, least), ("link", links, one.links)):
         for k, (seconds, floor) in enumerate(zip(busy, floors, strict=True)):

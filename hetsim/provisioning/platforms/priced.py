@@ -74,23 +74,15 @@ Standing = Literal["meets", "misses", "slow", "refused", "many", "weak", "dearer
 class Single:
     """One kind alone, as the answer to a rate.
 
-    Attributes
-    ----------
-    kind : str
-    hourly_usd, usd : float
-        What one costs an hour, with depreciation and electricity; and to buy, None of rent.
-    standing : Standing
-        "meets" with `copies` in simulation; "misses" in simulation with any number that was played;
-        "slow": no plan answers one request in time; "refused": no device runs the model; "many":
-        more copies are needed than allowed; "weak": by the bound the copies needed cost no less
-        than the answer; "dearer": one costs no less than the answer, so it was not priced; "open":
-        the time was over before.
-    least : int or None
-        Copies that are needed at least, by the bound.
-    copies : int or None
-        Copies that meet.
-    figure : float or None
-        Of what is slow, the shortest latency of a request in seconds.
+    It costs `hourly_usd` an hour with depreciation and electricity, and `usd` to buy, None of rent.
+    By the bound at least `least` copies are needed; `copies` meet; `figure` of what is slow is the
+    shortest latency of a request in seconds. Its `standing` is
+
+    - "meets" with `copies` in simulation; "misses" in simulation with any number that was played;
+    - "slow": no plan answers one request in time; "refused": no device runs the model;
+    - "many": more copies are needed than allowed; "weak": by the bound the copies needed cost no
+      less than the answer; "dearer": one costs no less than the answer, so it was not priced;
+    - "open": the time was over before.
     """
 
     kind: str
@@ -123,31 +115,15 @@ class Choice(NamedTuple):
 class Purchase:
     """Purchase or rent: the part of a recommendation for one model at a rate.
 
-    Attributes
-    ----------
-    had : mapping of str to Had
-        Offer of each kind; empty of a catalog file.
-    singles : tuple of Single
-        Every kind, the cheapest first.
-    unpriced : tuple of str
-        Hardware of the catalog without a price.
-    lifetime_years, tariff_usd_per_kwh : float
-    least_hourly_usd : float
-        Lower bound on what any mix that meets costs an hour.
-    cheaper : int or None
-        Mixes of priced kinds that cost less than the answer; None: too many to count.
-    missed : int
-        Of these, missed in simulation by every policy that was played.
-    unplayed : tuple of mapping of str to int
-        Of these, the first that were neither excluded nor played when the time was over.
-    left_open : int
-        How many these are, and mixes that no run decided.
-    choices : tuple of Choice
-        The best, the next best, and the cheapest bought and rented, the cheapest first.
-    complete : bool
-        Whether every mix that costs less was excluded or missed.
-    seconds : float
-        By the wall.
+    `had` is the offer of each kind, empty of a catalog file; `singles` are every kind, the cheapest
+    first; `unpriced` is hardware of the catalog without a price. No mix that meets costs less than
+    `least_hourly_usd` an hour.
+
+    Of priced kinds `cheaper` mixes cost less than the answer, None: too many to count; `missed` of
+    these miss by every policy that was played, and `left_open` were not decided: of them `unplayed`
+    are the first that were neither excluded nor played when the time was over. `complete`: none is
+    open. `choices` are the best, the next best, and the cheapest bought and rented, the cheapest
+    first. `seconds` are of the wall clock.
     """
 
     had: Mapping[str, Had]
@@ -174,13 +150,7 @@ class Purchase:
 class PricedCatalog:
     """Kinds that can be bought or rented, the cheapest of each sort once.
 
-    Attributes
-    ----------
-    catalog : Catalog
-    had : mapping of str to Had
-        By kind.
-    unpriced : tuple of str
-        Devices and platforms of the catalog of hardware without an offer that can be used.
+    `had` is by kind; the `unpriced` devices and platforms have no offer that can be used.
     """
 
     catalog: Catalog

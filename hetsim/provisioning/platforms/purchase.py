@@ -20,7 +20,12 @@ from hetsim.core.deadline import now_s
 from hetsim.core.progress import part, say
 from hetsim.errors import UsageError
 from hetsim.hardware.files.catalog_files import is_path
-from hetsim.provisioning.platforms.answer import Excuse, Recommendation, binding_of, missed
+from hetsim.provisioning.platforms.answer import (
+    Excuse,
+    Recommendation,
+    binding_of,
+    excuses_of_tried,
+)
 from hetsim.provisioning.platforms.bounds.bound import choices, in_the_long_run
 from hetsim.provisioning.platforms.bounds.prices import alike, usable
 from hetsim.provisioning.platforms.catalog import Catalog, load_catalog
@@ -584,7 +589,7 @@ def _told(
 ) -> Recommendation:
     """The answer in full: what is proved, how it is served, and how sure it is."""
     question, workload, budget = market.question, market.workload, market.budget
-    answer, second = found.answer, found.runner_up
+    answer = found.answer
     made = market.draft.planner.common
     best = None
     if answer is not None:
@@ -617,22 +622,16 @@ def _told(
 
     proved = None if cheaper is None else cheaper - wrong - len(left)
     excuses = [Excuse(_BOUND, proved or 0, True)] if proved is None or proved else []
-    for one in found.tried:
-        open_ = one.answer == "undecided"
-        why = f"{'undecided: ' if open_ else ''}{missed(found, one)}"
-        excuses.append(Excuse(why, 1, False, question.named(one.counts), open_))
+    excuses += excuses_of_tried(found)
     return Recommendation(
         workload,
         best,
-        None if second is None else question.named(second.counts),
-        None if second is None else question.amount(second.counts),
         tuple(question.named(counts) for counts in left[:MOST_NAMED]),
         tuple(excuses),
         0,
         (cheaper or 0) + int(answer is not None),
         binding_of(found, None if answer is None else answer.counts) if found.ran() else None,
         None,
-        found.policies,
         found,
         market.draft.pieces,
         doubt,

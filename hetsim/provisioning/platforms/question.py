@@ -108,6 +108,16 @@ class Way:
     whole_bytes: int = 0
     bytes_by_slot: tuple[int, ...] = ()
 
+    def held(self, devices: int, links: int) -> tuple[list[float], list[float]]:
+        """Seconds that a batch takes of each device, and of each link."""
+        on, through = [0.0] * devices, [0.0] * links
+        for task in self.tasks:
+            if task.slot >= 0:
+                on[task.slot] += task.seconds
+            for link in task.links:
+                through[link] += task.seconds
+        return on, through
+
 
 class Mode(NamedTuple):
     """Use of devices and links by a batch, as bounds take it.
@@ -245,37 +255,15 @@ class Arrivals:
 class Question:
     """Question of the search, in numbers.
 
-    Attributes
-    ----------
-    aim : "cost", "energy" or "devices"
-    max_devices : int
-    types : tuple of DeviceType
-    kinds : tuple of Kind
-        Hosts first.
-    models : tuple of str
-    classes : tuple of Class
-    streams : tuple of Stream
-    asks : tuple of Ask
-        In the order of streams.
-    ways : mapping of (type, class) to tuple of Way
-        By size, ascending; what is not there, the device cannot serve.
-    given : bool
-        Whether the requests are given, and late ones are counted; else verdicts are of the long
-        run.
-    warm_up_s : float
-        Requests that come before are not judged.
-    arrivals : Arrivals or None
-        All of them, where they are given.
-    free : tuple of AnyPlan
-        By class; empty where that is not known.
-    off : mapping of (type, model) to Off
-        What is not there is exact.
-    priced : mapping of (type, model) to Priced
-        Devices that cannot run a model are absent.
-    splits : tuple of Split
-        Plans over several devices that are looked at, those that carry most first.
-    losses : int
-        Devices without any of which, as many at once, objectives are to be met, too.
+    Hosts are the first of `kinds`; `asks` are in the order of `streams`. `ways` are by (type,
+    class) and by size, ascending: what is not there, the device cannot serve; `splits` are plans
+    over several devices, those that carry most first. `given`: requests are given, all of them
+    `arrivals`, and late ones are counted; else verdicts are of the long run. Those before
+    `warm_up_s` are not judged. With `losses` objectives are to be met without any so many devices,
+    too.
+
+    `free` are bounds by class, empty where unknown. By (type, model), `off` lacks what is exact,
+    and `priced` devices that cannot run the model.
     """
 
     aim: Aim

@@ -88,7 +88,7 @@ def recommended(
         question, pieces = question_of(draft), draft.pieces
     with stage("of the search"):
         found = Search(question, workload, budget=budget).found()
-    answer, second = found.answer, found.runner_up
+    answer = found.answer
     cap = question.dearest if answer is None else question.cost(answer.counts)
     looked = survey(question, found.tests, cap)
     binding = binding_of(found, None if answer is None else answer.counts)
@@ -107,15 +107,12 @@ def recommended(
     return Recommendation(
         workload,
         None if answer is None else chosen_of(found, pieces, answer, workload, asked, budget),
-        None if second is None else question.named(second.counts),
-        None if second is None else question.amount(second.counts),
         tuple(question.named(counts) for counts in found.undecided),
         excuses_of(found, looked.excluded),
         looked.dearer,
         all_vectors(question),
         binding,
         impossible(question) if answer is None else None,
-        found.policies,
         found,
         pieces,
         doubt,

@@ -42,41 +42,20 @@ class Rates:
 class Carried:
     """Rate that one deployment sustains.
 
-    Attributes
-    ----------
-    name : str
-        What tells it from the others: its strategy and its batching.
-    resolved : tuple of Resolved
-        Its models with their plans; empty where it was refused.
-    how : "exact", "scan" or "verdicts"
-        Of given requests the exact rate, or rates that were looked at; of what chance makes, rates
-        that long runs have told of.
-    one_span : str, optional
-        Why the rates that meet it need not be all up to one; None where that is proved.
-    answer : "meets", "misses" or "undecided"
-        Whether any rate was found that meets every objective, or none is there; `proved`, where it
-        misses, that no rate can.
-    rates : tuple of Rates
-        Ascending; empty where none was found.
-    factor : Fraction, optional
-        The largest on the workload's own rate, where ``how`` is "exact" and there is one.
-    sample_per_s : float, optional
-        The highest rate at which the first `sample` requests alone meet every objective; infinite
-        where they do at any.
-    ceiling_per_s : float
-        The rate from which on more work comes than can be done; `ceiling_binds`, what is busy then.
-    at, beyond : Service, optional
-        What becomes of the requests at the highest rate that meets them, and at the lowest above
-        that was seen to miss.
-    ends : str
-        Why there are no higher ones.
-    requests : int
-        That were played in all.
-    refused : Infeasible, optional
-        Why it cannot be served at all.
-    losses : tuple of Without
-        What it carries with all devices and without some, where that was asked; all else is then
-        the least of these.
+    Its `name` tells it from the others: its strategy and its batching; `resolved` has its models
+    with their plans, empty where it was `refused`. `how`: of given requests the "exact" rate, or
+    rates that were looked at ("scan"); of what chance makes, rates that long runs have told of
+    ("verdicts"). `answer` is whether any rate was found that meets every objective, or none is
+    there; `proved`, where it misses, that no rate can. `rates` ascend; they need not be all up to
+    one for the reason `one_span`, None where that is proved. `factor` is the largest on the
+    workload's own rate, where it is exact.
+
+    The first `sample` requests alone meet every objective at `sample_per_s` at most, infinite: at
+    any. From `ceiling_per_s` on more work comes than can be done, and `ceiling_binds` is busy. `at`
+    and `beyond` are runs at the highest rate that meets, and at the lowest above that was seen to
+    miss; `ends` says why there are no higher ones. `requests` were played in all. `losses` are what
+    it carries with all devices and without some, where that was asked; all else is the least of
+    these.
     """
 
     name: str
@@ -143,18 +122,11 @@ class Without:
 class Capacity(Result):
     """Rate that a platform sustains of a workload.
 
-    Attributes
-    ----------
-    rate_per_s : float
-        Of all its streams as it says them: what factors are on.
-    rows : tuple of Carried
-        The deployments that were asked about; the one that carries most first, those that were
-        refused last.
-    bound_per_s : float, optional
-        No plan for these batch sizes carries more, however it is served. None where nothing is
-        stated: of several models, or of ones with nodes that are not priced.
-    impossible : str, optional
-        Why no plan meets the objectives at any rate, where that is proved.
+    The workload says `rate_per_s` of all its streams: what factors are on. Of the `rows` the one
+    that carries most is first, those that were refused last. No plan for these batch sizes carries
+    more than `bound_per_s`, however it is served: None of several models, or of ones with nodes
+    that are not priced. `impossible` is why no plan meets the objectives at any rate, where that is
+    proved.
     """
 
     workload: Workload
@@ -235,19 +207,10 @@ MINUTES_A_MONTH = 365.25 * 24 * 60 / 12
 class State:
     """Devices that are down, as often as it is so.
 
-    Attributes
-    ----------
-    lost : tuple of str
-        Those that were left out.
-    sets : tuple of Choice
-        What it stands for: so many down of devices that are alike, none of the others that matter;
-        each entry another such state that leaves the same. The first has `lost` in it.
-    chance : Fraction
-        Of all of these together.
-    how : "played", "refused" or "not asked"
-        Played; a model cannot be served; or left open, as it is too rare to matter.
-    anew : tuple of str
-        Models that were planned again, as none of their instances was left.
+    The `lost` were left out. It stands for `sets`: so many down of devices that are alike, none of
+    the others that matter; each entry another such state that leaves the same; `chance` is of all
+    of them. It was "played", or "refused" as a model cannot be served, or is "not asked", too rare
+    to matter. The models `anew` were planned again, as none of their instances was left.
     """
 
     lost: tuple[str, ...]

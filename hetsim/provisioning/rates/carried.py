@@ -102,15 +102,7 @@ EVALUATIONS = 200
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """One deployment, set up for rates.
-
-    Attributes
-    ----------
-    resolved, setup
-        As ``resolve`` and ``set_up`` give them.
-    rates_per_s : tuple of float
-        By stream, as the workload says.
-    """
+    """One deployment, set up for rates; `rates_per_s` is by stream, as the workload says."""
 
     name: str
     resolved: tuple[Resolved, ...]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
-from hetsim.core.units import format_seconds
+from hetsim.core.units import format_bytes, format_seconds
 from hetsim.errors import UnsupportedNode, UsageError
+from hetsim.hardware.spec import Platform
+from hetsim.placement.bounds.area import prices
 from hetsim.placement.bounds.lower_bound import stated_bound
+from hetsim.placement.constraints import check_runnable
 from hetsim.placement.planning import without
+from hetsim.problem.parts import Held
 from hetsim.problem.problem import Problem
+from hetsim.provisioning.instances.replicas import balanced
 from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.clock.templates import Template
 from hetsim.simulation.service.layout import Setup
@@ -119,7 +123,10 @@ def ceiling_of(
     most = float(busy_s.max())
     if most == 0.0:
         return Ceiling(math.inf, "")
-    price = _prices(busy_s / most, np.array(group), np.array(demand), width)
+    asked = np.array(demand)
+    solved = balanced(busy_s / most, width, np.array(group), asked / float(asked.max()))
+    assert solved.status == 0
+    price = np.maximum(-np.asarray(solved.ineqlin.marginals), 0.0)
     worth = price * width
     if worth.sum() <= 0.0:
         return Ceiling(math.inf, "")
@@ -181,28 +188,6 @@ def _loads(
     return found, np.array([*width, 1.0]), [*names, ""], instance_at
 
 
-def _prices(
-    busy_s: NDArray[np.float64],
-    group: NDArray[np.int64],
-    demand: NDArray[np.float64],
-    width: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Prices of resources at the optimum: least T such that all fits T times the widths."""
-    resources, ways = busy_s.shape
-    scale = float(demand.max())
-    limits = optimize.linprog(
-        c=[*np.zeros(ways), 1.0],
-        A_ub=np.hstack([busy_s, -width[:, None]]),
-        b_ub=np.zeros(resources),
-        A_eq=np.hstack([np.equal.outer(np.arange(len(demand)), group), np.zeros((len(demand), 1))]),
-        b_eq=demand / scale,
-        bounds=[(0, None)] * (ways + 1),
-        method="highs",
-    )
-    assert limits.status == 0
-    return np.maximum(-np.asarray(limits.ineqlin.marginals), 0.0)
-
-
 def impossible_as(workload: Workload, made: Made, lost: Sequence[str] = ()) -> str | None:
     """Return why no plan without some devices meets an objective, at any rate."""
     for stream in workload.streams:
@@ -233,3 +218,114 @@ def too_slow(stream: Stream, problems: Iterable[Problem]) -> str | None:
             least = format_seconds(least_s)
             return f"no plan of {stream.model} takes less than {least}, and {slo} is asked"
     return None
+
+
+Sized = Sequence[tuple[int, Problem]]
+"""Problems of one model, whatever its dimensions, with their batch sizes."""
+
+
+def problems_of(workload: Workload, made: Made) -> dict[str, Sized]:
+    """Problems of each model of a workload, as they were made."""
+    found: dict[str, list[tuple[int, Problem]]] = {one.model: [] for one in workload.streams}
+    for (model, size, _), problem in made.problems.items():
+        if model in found:
+            found[model].append((size, problem))
+    return {model: each for model, each in found.items() if each}
+
+
+def why_impossible(
+    workload: Workload, platform: Platform, made: Made, quick: Collection[str] = ()
+) -> str | None:
+    """Why no placement meets what is asked, where that is proved; else None.
+
+    A node that no device takes, weights that all memory does not hold, a latency that no plan
+    reaches, and more work on time than devices can do, however it is cut: in the long run, and so
+    not of a trace, which ends. `quick`: models of which a plan is known that is within all limits.
+    """
+    each = problems_of(workload, made)
+    for model, sized in each.items():
+        for _, problem in sized[:1]:
+            try:
+                check_runnable(problem)
+            except UnsupportedNode as error:
+                return f"{model}: {error}"
+    return (
+        _too_heavy(each, platform)
+        or _too_slow(workload, {model: each[model] for model in each if model not in quick})
+        or (None if workload.traces else _too_much(workload, each))
+    )
+
+
+def _too_heavy(each: Mapping[str, Sized], platform: Platform) -> str | None:
+    """Every weight is on one device at least, in no fewer bytes than the narrowest holds it in."""
+    needed = 0.0
+    for sized in each.values():
+        needed += min(
+            sum(constant.nbytes for constant in problem.constants)
+            * min((held.bits / held.wide_bits for held in problem.held or (Held(),)), default=1.0)
+            for _, problem in sized
+        )
+    there = sum(spec.memory_bytes for spec in platform.devices.values())
+    if needed * (1 - SLACK) <= there:
+        return None
+    return (
+        f"the weights of all models are {format_bytes(int(needed))}, and all devices together have "
+        f"{format_bytes(there)}"
+    )
+
+
+def _too_slow(workload: Workload, each: Mapping[str, Sized]) -> str | None:
+    for stream in workload.streams:
+        if stream.slos and stream.model in each:
+            why = too_slow(stream, [problem for _, problem in each[stream.model]])
+            if why is not None:
+                return why
+    return None
+
+
+def _too_much(workload: Workload, each: Mapping[str, Sized]) -> str | None:
+    demand: dict[str, float] = {}
+    for stream, rate in zip(workload.streams, rates_of(workload), strict=True):
+        share = max((slo.share for slo in stream.slos), default=0.0)
+        demand[stream.model] = demand.get(stream.model, 0.0) + rate * share
+    most = most_carried(demand, each)
+    if most >= 1:
+        return None
+    return (
+        f"no placement has time for more than {most:.3g} times the requests that must be on time, "
+        "whatever its plans"
+    )
+
+
+def most_carried(demand: Mapping[str, float], each: Mapping[str, Sized]) -> float:
+    """Factor on a demand [requests a second by model] beyond which no device keeps up.
+
+    At any prices of the devices' seconds each request costs no less than all its nodes, each where
+    it is cheapest, in the batch size that suits best; and seconds that there are can be sold once.
+    The prices are those of a linear program that lets every node run anywhere, in any parts.
+    """
+    asked = {model: rate for model, rate in demand.items() if rate > 0 and model in each}
+    rows: list[np.ndarray[tuple[int, int], np.dtype[np.float64]]] = []
+    streams: tuple[int, ...] = ()
+    for model, rate in asked.items():
+        size, problem = max(each[model], key=lambda row: row[0])
+        streams = problem.streams
+        if not problem.unpriced:
+            rows.append(problem.least_seconds * rate / size)
+    if not rows:
+        return np.inf
+    price = prices(np.vstack(rows), streams)
+    worth = float(price @ np.array(streams, dtype=np.float64))
+    needed = sum(
+        rate * min(_cost(problem, price) / size for size, problem in each[model])
+        for model, rate in asked.items()
+    )
+    return np.inf if needed <= 0 else worth / needed * (1 + SLACK)
+
+
+def _cost(problem: Problem, price: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    if problem.unpriced or not problem.n:
+        return 0.0
+    able = np.isfinite(problem.least_seconds)
+    costs = np.where(able, price * np.where(able, problem.least_seconds, 0.0), np.inf)
+    return float(costs.min(axis=1).sum())

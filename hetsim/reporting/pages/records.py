@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from math import isclose
 from typing import Any
 
-from hetsim.core.text import plain
-from hetsim.core.units import format_bytes, format_seconds
 from hetsim.reporting.pages.page import Table, Tile, table
-from hetsim.reporting.words.text import ABSENT, joules, percent, ratio, relative_change
+from hetsim.reporting.words.text import ABSENT, SHARES, figure_text, percent, relative_change
 
 ROWS_MOST = 200
 """Rows of a table of a record."""
@@ -24,10 +22,6 @@ PARTS_MOST = 8
 TILES_MOST = 6
 
 _NAMES = ("strategy", "key", "stream", "name", "device", "model", "figure", "change")
-_SHARES = (
-    *("utilization", "busy_share", "share", "gap", "on_time", "regret", "best", "mean"),
-    *("measured_share", "transfer_share", "not_slower", "median", "unseen_median"),
-)
 _UNITS = ("_s", "_bytes", "nbytes", "_j")
 SAME = 1e-9
 """Relative difference of equal figures, which the order of additions may leave."""
@@ -59,7 +53,7 @@ class Change:
     def texts(self) -> tuple[str, str, str]:
         """Return old value, new value, and difference."""
         key = unit_of(self.path)
-        return leaf_text(key, self.was), leaf_text(key, self.now), self.difference()
+        return figure_text(key, self.was), figure_text(key, self.now), self.difference()
 
     def difference(self) -> str:
         """Return ``+1.20 ms (+18 %)``; ``changed`` for texts."""
@@ -68,7 +62,7 @@ class Change:
         if isinstance(self.was, (bool, str)) or isinstance(self.now, (bool, str)):
             return "changed"
         less = self.now - self.was
-        text = f"{'+' if less > 0 else ''}{leaf_text(unit_of(self.path), less)}"
+        text = f"{'+' if less > 0 else ''}{figure_text(unit_of(self.path), less)}"
         relative = relative_change(self.was, self.now)
         return text if relative is None else f"{text} ({percent(relative, sign=True)})"
 
@@ -123,32 +117,9 @@ def same(was: Leaf, now: Leaf) -> bool:
 def unit_of(path: tuple[str, ...]) -> str:
     """Return the key of a path that says what its figure is in: the last but one, at the most."""
     for key in reversed(path[-2:]):
-        if key.endswith(_UNITS) or key in _SHARES:
+        if key.endswith(_UNITS) or key in SHARES:
             return key
     return path[-1]
-
-
-def leaf_text(key: str, value: Leaf) -> str:
-    """Return a figure with the unit that its key ends in."""
-    if value is None:
-        return ABSENT
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, str):
-        return plain(value)
-    if key.endswith("_per_s"):
-        return f"{value:.4g}/s"
-    if key.endswith("_s"):
-        return format_seconds(value)
-    if key.endswith(("_bytes", "nbytes")):
-        return format_bytes(value)
-    if key.endswith("_j"):
-        return joules(value)
-    if key in _SHARES:
-        return percent(value)
-    if key.startswith("speedup"):
-        return ratio(value)
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _words(key: str) -> str:
@@ -291,7 +262,7 @@ def _cells(entry: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
 
 def _text(path: tuple[str, ...], value: Any) -> str:
     values = value if isinstance(value, list) else [value]
-    return ", ".join(leaf_text(unit_of(path), leaf(one)) for one in values)
+    return ", ".join(figure_text(unit_of(path), leaf(one)) for one in values)
 
 
 def _at(value: Any, keys: list[str], names: tuple[str, ...]) -> dict[tuple[str, ...], Leaf]:

@@ -14,8 +14,7 @@ from hetsim.problem.parts import shared_out
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.page import Section, Table, packed, table, unpacked
-from hetsim.reporting.pages.records import leaf_text
-from hetsim.reporting.words.text import ABSENT, listed
+from hetsim.reporting.words.text import ABSENT, listed, time_text
 
 PLAIN_BYTES = 100_000
 """Up to here the columns stand in the page as they are; above, as gzip in base64."""
@@ -168,7 +167,7 @@ def _groups(found: Record) -> Table:
                 f"g{group}",
                 found["devices"][groups["device"][group]],
                 str(len(members[group])),
-                leaf_text("time_s", groups["seconds"][group]),
+                time_text(groups["seconds"][group]),
                 *(format_bytes(groups[key][group]) for key in ("weights", "receives", "sends")),
                 listed(tally(found["ops"][found["op"][node]] for node in members[group]), limit=3),
             )
@@ -190,7 +189,7 @@ def _nodes(found: Record) -> Table:
                 found["ops"][found["op"][node]],
                 found["devices"][plan["groups"]["device"][plan["group"][node]]],
                 f"g{plan['group'][node]}",
-                leaf_text("time_s", plan["seconds"][node]),
+                time_text(plan["seconds"][node]),
                 _elsewhere(found, plan, node),
             )
             for node in longest[:ROWS_MOST]
@@ -212,7 +211,7 @@ def _elsewhere(found: Record, plan: Record, node: int) -> str:
         if device == here:
             continue
         if takes_s is not None:
-            said.append(f"{name} {leaf_text('time_s', takes_s)}")
+            said.append(f"{name} {time_text(takes_s)}")
         else:
             reason = found["refusals"]["texts"][why] if why >= 0 else "unsupported"
             said.append(f"{name}: {reason}")

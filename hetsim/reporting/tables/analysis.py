@@ -14,18 +14,18 @@ from hetsim.analysis.explanation import Explanation, Step
 from hetsim.analysis.lint.lint import Finding, Lint
 from hetsim.analysis.lint.suspects import Change
 from hetsim.analysis.nodes.facts import CHOICE, Facts, NodeFacts
-from hetsim.core.text import Record, fields, plain, tally
+from hetsim.core.text import Record, fields, plain, records, tally
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import measured_record, problem_record, unpriced_record
 from hetsim.reporting.tables.question import measured_rows, question, unpriced_rows
 from hetsim.reporting.tables.verdicts import verdict_of
-from hetsim.reporting.words.console import Heading, bold, cell, pairs, stack, table
-from hetsim.reporting.words.like_devices import fold_rows
+from hetsim.reporting.words.console import Heading, bold, cell, pairs, stack, table, table_of
 from hetsim.reporting.words.text import (
     ABSENT,
     count,
     difference_text,
+    fold_rows,
     more_text,
     percent,
     time_text,
@@ -67,26 +67,18 @@ def _explained(explanation: Explanation) -> RenderableType:
 
 def _path_table(explanation: Explanation) -> RenderableType:
     longest = sorted(explanation.path, key=lambda step: (-step.seconds, step.start_s))
-    shown = set(longest[:STEPS_SHOWN])
-    made = table(
-        ("#start", "#takes", "on", "critical path"),
-        (
-            (
-                format_seconds(step.start_s),
-                format_seconds(step.seconds),
-                step.where,
-                _named(explanation.plan.problem, step),
-            )
-            for step in explanation.path
-            if step in shown
-        ),
+    shown, rest = longest[:STEPS_SHOWN], longest[STEPS_SHOWN:]
+    made = table_of(
+        (step for step in explanation.path if step in shown),
+        "#start=start_s",
+        "#takes=seconds",
+        "on=where",
+        ("critical path", lambda step: _named(explanation.plan.problem, step)),
     )
-    left = len(explanation.path) - len(shown)
-    if left <= 0:
+    if not rest:
         return made
-    rest = sum(step.seconds for step in explanation.path if step not in shown)
-    note = f"{count(left, 'shorter step')} take {format_seconds(rest)} in total."
-    return Group(made, Text(note))
+    total_s = format_seconds(sum(step.seconds for step in rest))
+    return Group(made, Text(f"{count(len(rest), 'shorter step')} take {total_s} in total."))
 
 
 def _named(problem: Problem, step: Step) -> str:
@@ -100,12 +92,12 @@ def _named(problem: Problem, step: Step) -> str:
 def _changes_table(explanation: Explanation) -> RenderableType:
     if not explanation.changes:
         return Text("No simulated change helps.")
-    return table(
-        ("most helpful changes", "#then", "#saves", "planned by"),
-        (
-            (change.what, format_seconds(change.cost_s), percent(change.gain), change.strategy)
-            for change in explanation.changes
-        ),
+    return table_of(
+        explanation.changes,
+        "most helpful changes=what",
+        "#then=cost_s",
+        "#saves=gain%",
+        "planned by=strategy",
     )
 
 
@@ -125,9 +117,7 @@ def explanation_record(explanation: Explanation) -> Record:
             }
             for step in explanation.path
         ],
-        "changes": [
-            fields(change, "kind what cost_s gain strategy") for change in explanation.changes
-        ],
+        "changes": records(explanation.changes, "kind what cost_s gain strategy"),
         "changes_tried": explanation.tried,
     }
 
@@ -144,11 +134,10 @@ def lint_report(lint: Lint, *, wide: bool = False) -> RenderableType:
     shown = (*lint.findings, *lint.others) if wide else lint.findings
     left = len(lint.findings) + len(lint.others) - len(shown)
     hidden = f" --wide lists {left} more." if left else ""
-    commands = dict.fromkeys(one.change for one in shown if options_of(one.change))
     return stack(
         pairs(_header(lint)),
-        _table(shown) if shown else None,
-        _commands(commands) if commands else None,
+        _table(shown),
+        _commands(dict.fromkeys(one.change for one in shown if options_of(one.change))),
         bold(verdict_of(lint_record(lint)) + hidden),
     )
 
@@ -165,18 +154,16 @@ def _header(lint: Lint) -> list[tuple[str, str]]:
 
 
 def _table(shown: Sequence[Finding]) -> Table:
-    return table(
-        ("#saves", "#then", "finding", "#costs", "change"),
+    return table_of(
+        shown,
+        ("#saves", _saves),
         (
-            (
-                _saves(one),
-                format_seconds(one.after_s) if math.isfinite(one.after_s) else "no plan",
-                (one.what, *_nodes(one)),
-                time_text(one.cost_s),
-                one.change.say,
-            )
-            for one in shown
+            "#then",
+            lambda one: format_seconds(one.after_s) if math.isfinite(one.after_s) else "no plan",
         ),
+        ("finding", lambda one: (one.what, *_nodes(one))),
+        "#costs=cost_s",
+        "change=change.say",
     )
 
 
@@ -344,20 +331,20 @@ def _listed(facts: Facts) -> list[NodeFacts]:
 
 
 def _of_plan(shown: Sequence[NodeFacts]) -> Table:
-    figures = "#runs on", "#preferred", "#transfers", "#cost"
-    return table(
-        (Heading("node", 8), Heading("op", 6), *figures, Heading("why not", 9)),
+    return table_of(
+        shown,
+        (Heading("node", 8), "name"),
+        (Heading("op", 6), "op"),
+        ("#runs on", lambda node: _on(node.device, node.seconds)),
         (
-            (
-                node.name,
-                node.op,
-                _on(node.device, node.seconds),
-                _on(node.preferred, node.preferred_s, supposed=node.supposed),
-                format_seconds(node.moves_s) if node.falls_back else ABSENT,
-                difference_text(node.cost_s) if node.falls_back else ABSENT,
-                "by choice" if node.why.startswith(CHOICE) else node.why,
-            )
-            for node in shown
+            "#preferred",
+            lambda node: _on(node.preferred, node.preferred_s, supposed=node.supposed),
+        ),
+        ("#transfers", lambda node: format_seconds(node.moves_s) if node.falls_back else ABSENT),
+        ("#cost", lambda node: difference_text(node.cost_s) if node.falls_back else ABSENT),
+        (
+            Heading("why not", 9),
+            lambda node: "by choice" if node.why.startswith(CHOICE) else node.why,
         ),
     )
 

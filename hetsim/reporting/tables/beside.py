@@ -13,15 +13,15 @@ from rich.text import Text
 
 from hetsim.analysis.beside import Beside, Side
 from hetsim.analysis.sensitivity import Sensitivities
-from hetsim.core.text import Record, fields, plain
+from hetsim.core.text import Record, fields, plain, records
 from hetsim.core.units import format_seconds
 from hetsim.problem.plan import Plan
 from hetsim.problem.record import supposed_record
-from hetsim.reporting.words.console import stack, table
-from hetsim.reporting.words.like_devices import folded
+from hetsim.reporting.words.console import bold, stack, table
 from hetsim.reporting.words.text import (
     ABSENT,
     count,
+    folded,
     joules,
     latency_text,
     number_text,
@@ -46,7 +46,7 @@ WORDS = {
 def beside_report(found: Beside) -> RenderableType:
     """Return a table of both answers, and the difference in a sentence."""
     made = sides_table(("now", "plan kept", "what if", "change"), _rows(found))
-    return stack(made, Text(sentence(found), style="bold"))
+    return stack(made, bold(sentence(found)))
 
 
 def _rows(found: Beside) -> Iterator[tuple[str, ...]]:
@@ -160,7 +160,7 @@ def sides_table(sides: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 def served_beside_report(was: Service, now: Service) -> RenderableType:
     """Return a table of both answers, and the difference in a sentence."""
     table = sides_table(("now", "what if", "change"), _served_rows(was, now))
-    return stack(table, Text(served_sentence(was, now), style="bold"))
+    return stack(table, bold(served_sentence(was, now)))
 
 
 def _served_rows(was: Service, now: Service) -> Iterator[tuple[str, str, str, str]]:
@@ -282,7 +282,5 @@ def sensitivities_record(found: Sensitivities) -> Record:
     return {
         "figure": found.figure,
         "value_s": found.value_s,
-        "changes": [
-            fields(one, "change plan_kept=kept planned_anew=anew") for one in found.changes
-        ],
+        "changes": records(found.changes, "change plan_kept=kept planned_anew=anew"),
     }

@@ -9,9 +9,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.core.text import fields
-from hetsim.core.units import format_bytes, format_seconds
-from hetsim.reporting.words.console import pairs, stack, table
+from hetsim.core.text import fields, records
+from hetsim.core.units import format_seconds
+from hetsim.reporting.words.console import pairs, stack, table_of
 from hetsim.reporting.words.text import ABSENT, count, ratio
 
 if TYPE_CHECKING:
@@ -39,32 +39,36 @@ _WAYS = {
 
 def file_report(cluster: ClusterFile, seats: Sequence[Seat]) -> RenderableType:
     """Node types that a cluster file starts, and where each device goes."""
-    rows = []
-    for kind in cluster.node_types:
-        offered = [*_offers(kind.offers), *([] if kind.stated else ["unknown"])]
-        rows.append((kind.name, str(kind.least), ", ".join(offered) or ABSENT))
-    kinds = table(("node type", "nodes", "stands for"), rows)
+    kinds = table_of(
+        cluster.node_types,
+        "node type=name",
+        "nodes=least",
+        ("stands for", lambda kind: _offers(kind.offers, stated=kind.stated)),
+    )
     header = [("cluster", cluster.name), ("provider", cluster.provider)]
-    return stack(pairs(header), kinds, _seats_table(seats, {}) if seats else None)
+    return stack(pairs(header), kinds, _seats_table(seats, {}))
 
 
-def _offers(offers: Mapping[str, str]) -> list[str]:
-    return [f"{device} ({means})" for device, means in offers.items()]
+def _offers(offers: Mapping[str, str], *, stated: bool = True) -> str:
+    told = [f"{device} ({means})" for device, means in offers.items()]
+    return ", ".join([*told, *["unknown"] * (not stated)]) or ABSENT
 
 
 def live_report(live: LiveCluster) -> RenderableType:
     """Return the nodes of a live cluster with what differs there, and where each device goes."""
-    nodes = table(
-        ("node", "address", "stands for", "versions"),
-        (
-            (
-                report.node.id[:ID_SHOWN],
-                report.node.ip,
-                ", ".join(_offers(report.node.offers)) or ABSENT,
-                _versions_lines(report),
-            )
-            for report in live.nodes
-        ),
+
+    def versions(report: NodeReport) -> list[str]:
+        if report.versions is None:
+            return [report.failure]
+        told = [f"{'REFUSED: ' if entry.refused else ''}{entry}" for entry in report.differences]
+        return told or ["as here"]
+
+    nodes = table_of(
+        live.nodes,
+        ("node", lambda report: report.node.id[:ID_SHOWN]),
+        "address=node.ip",
+        ("stands for", lambda report: _offers(report.node.offers)),
+        ("versions", versions),
     )
     alive = sum(report.node.alive for report in live.nodes)
     header = [
@@ -73,38 +77,36 @@ def live_report(live: LiveCluster) -> RenderableType:
         ("here", _own_versions(live)),
     ]
     ips = {report.node.id: report.node.ip for report in live.nodes}
-    return stack(pairs(header), nodes, _seats_table(live.seats, ips) if live.seats else None)
+    return stack(pairs(header), nodes, _seats_table(live.seats, ips))
 
 
 def transfers_report(transfers: Sequence[Transfer]) -> RenderableType:
     """Return measured beside modelled transfers, and what those that cross no network are."""
-    made = table(
-        ("from", "to", "through", "#size", "#measured", "#modelled", "#measured/modelled"),
-        (
-            (
-                transfer.source,
-                transfer.target,
-                transfer.way,
-                format_bytes(transfer.nbytes),
-                format_seconds(transfer.measured_s),
-                format_seconds(transfer.modelled_s),
-                ratio(_times(transfer)),
-            )
-            for transfer in transfers
-        ),
+
+    def times(one: Transfer) -> str:
+        return ratio(one.measured_s / one.modelled_s if one.modelled_s > 0 else None)
+
+    made = table_of(
+        transfers,
+        "from=source",
+        "to=target",
+        "through=way",
+        "#size=nbytes",
+        "#measured=measured_s",
+        "#modelled=modelled_s",
+        ("#measured/modelled", times),
     )
     ways = {transfer.way for transfer in transfers}
-    notes: list[tuple[str, str]] = [(way, said) for way, said in _WAYS.items() if way in ways]
-    return stack([Text(""), made], pairs(notes) if notes else None)
+    notes = [(way, said) for way, said in _WAYS.items() if way in ways]
+    return stack([Text(""), made], pairs(notes))
 
 
 def file_record(cluster: ClusterFile, seats: Sequence[Seat]) -> dict[str, Any]:
     """Return a cluster file as a record for ``to_json``."""
-    kinds = [fields(kind, "name nodes=least offers stated line") for kind in cluster.node_types]
     return {
         **fields(cluster, "file=shown name provider"),
-        "node_types": kinds,
-        "devices": _seats_record(seats),
+        "node_types": records(cluster.node_types, "name nodes=least offers stated line"),
+        "devices": records(seats, "device state nodes"),
     }
 
 
@@ -121,32 +123,21 @@ def live_record(live: LiveCluster) -> dict[str, Any]:
             }
             for report in live.nodes
         ],
-        "devices": _seats_record(live.seats),
+        "devices": records(live.seats, "device state nodes"),
     }
 
 
 def transfers_record(transfers: Sequence[Transfer]) -> list[dict[str, Any]]:
     """Return measured transfers as records for ``to_json``."""
-    return [fields(transfer) for transfer in transfers]
+    return records(transfers)
 
 
 def _seats_table(seats: Sequence[Seat], ips: Mapping[str, str]) -> Table:
-    rows = []
-    for seat in seats:
-        nodes = [f"{name[:ID_SHOWN]} ({ips[name]})" if name in ips else name for name in seat.nodes]
-        rows.append((seat.device, ", ".join(nodes) or ABSENT, _STATES[seat.state]))
-    return table(("device", "node", ""), rows)
+    def nodes(seat: Seat) -> str:
+        told = (f"{name[:ID_SHOWN]} ({ips[name]})" if name in ips else name for name in seat.nodes)
+        return ", ".join(told) or ABSENT
 
-
-def _seats_record(seats: Sequence[Seat]) -> list[dict[str, Any]]:
-    return [fields(seat, "device state nodes") for seat in seats]
-
-
-def _versions_lines(report: NodeReport) -> list[str]:
-    if report.versions is None:
-        return [report.failure]
-    lines = [f"{'REFUSED: ' if entry.refused else ''}{entry}" for entry in report.differences]
-    return lines or ["as here"]
+    return table_of(seats, "device=device", ("node", nodes), ("", lambda seat: _STATES[seat.state]))
 
 
 def _own_versions(live: LiveCluster) -> str:
@@ -155,7 +146,3 @@ def _own_versions(live: LiveCluster) -> str:
         f"hetsim {here.hetsim} ({here.code}), Python {here.python}, ray {here.ray}, "
         f"onnxruntime {here.onnxruntime}, onnx {here.onnx}, numpy {here.numpy}, {here.machine}"
     )
-
-
-def _times(transfer: Transfer) -> float | None:
-    return transfer.measured_s / transfer.modelled_s if transfer.modelled_s > 0 else None

@@ -20,12 +20,14 @@ from hetsim.problem.timeline import Timeline
 from hetsim.reporting.tables.plan import critical_path, deal_text
 from hetsim.reporting.tables.question import question, slower_text, sustained_rows
 from hetsim.reporting.words.console import Cell, Heading, bold, pairs, stack, table
-from hetsim.reporting.words.like_devices import fold_rows, fold_siblings, folded
 from hetsim.reporting.words.text import (
     ABSENT,
     between,
     bytes_text,
     count,
+    fold_rows,
+    fold_siblings,
+    folded,
     joules,
     name_lines,
     percent,

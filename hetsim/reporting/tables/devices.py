@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.core.text import fields, tally
+from hetsim.core.text import fields, records, tally
 from hetsim.core.units import format_seconds
 from hetsim.cost.calibration.fitting import Judged, median_and_p90
 from hetsim.device.support.rules import without_values
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
 from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
-from hetsim.reporting.words.console import cell, pairs, stack, table
+from hetsim.reporting.words.console import cell, pairs, stack, table, table_of
 from hetsim.reporting.words.text import ABSENT, count, listed, percent, rate
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def query_record(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> d
         "alone": sum(op.alone for op in answer.ops),
         "in_pattern": sum(op.in_pattern for op in answer.ops),
         "refused": len(answer.refused),
-        "ops": [fields(op) for op in answer.ops],
+        "ops": records(answer.ops),
         "patterns": [
             {"pattern": pattern, "matches": matches, "nodes": number}
             for pattern, (matches, number) in answer.patterns.items()
@@ -186,21 +186,19 @@ def query_record(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> d
 
 def kernels_table(kernels: Mapping[str, KernelFigures]) -> Table:
     """Return a row for each precision: rate, bandwidth, launch and dispatch."""
-    figures = "#rate", "#bandwidth", "#weights", "#launch", "#dispatch"
-    return table(
-        ("|kernels", *figures, "|weakest\nstatus"),
-        (
-            (
-                precision,
-                rate(known.value("rate_tflops"), "FLOP/s"),
-                rate(known.value("bandwidth_gbytes_s"), "B/s"),
-                rate(known.value("weights_gbytes_s"), "B/s"),
-                format_seconds(known.value("launch_us")),
-                format_seconds(known.dispatch_s),
-                known.status,
-            )
-            for precision, known in kernels.items()
-        ),
+
+    def speed(name: str, unit: str) -> Callable[[tuple[str, KernelFigures]], str]:
+        return lambda row: rate(row[1].value(name), unit)
+
+    return table_of(
+        kernels.items(),
+        ("|kernels", lambda row: row[0]),
+        ("#rate", speed("rate_tflops", "FLOP/s")),
+        ("#bandwidth", speed("bandwidth_gbytes_s", "B/s")),
+        ("#weights", speed("weights_gbytes_s", "B/s")),
+        ("#launch", lambda row: format_seconds(row[1].value("launch_us"))),
+        ("#dispatch", lambda row: format_seconds(row[1].dispatch_s)),
+        ("|weakest\nstatus", lambda row: row[1].status),
     )
 
 
@@ -210,30 +208,24 @@ def standing_table(kernels: Mapping[str, KernelFigures]) -> Table:
     return table(("|kernels", "|device family", "runtime"), rows)
 
 
-def errors_table(kernels: Mapping[str, KernelFigures]) -> Table | None:
-    """Return out-of-sample errors; None where there are none.
+def errors_table(kernels: Mapping[str, KernelFigures]) -> Table:
+    """Return out-of-sample errors; without rows where there are none.
 
     Medians and P90 of networks that were left out of the fit of the device, and of its device
     family.
     """
     left_out = [f"#error, left\nout of {whom},\nmedian / P90" for whom in ("device", "family")]
-    made = table(
-        ("|errors of", "|batch", "#networks", "#rows", *left_out, "#repeats\ndiffer by"),
-        (
-            (
-                precision,
-                error.batch,
-                str(error.networks),
-                str(error.rows),
-                errors_text(error.median, error.p90),
-                errors_text(error.unseen_median, error.unseen_p90),
-                percent(error.spread),
-            )
-            for precision, figures in kernels.items()
-            for error in figures.errors
-        ),
+    rows = ((name, error) for name, figures in kernels.items() for error in figures.errors)
+    return table_of(
+        rows,
+        ("|errors of", lambda row: row[0]),
+        ("|batch", lambda row: row[1].batch),
+        ("#networks", lambda row: str(row[1].networks)),
+        ("#rows", lambda row: str(row[1].rows)),
+        (left_out[0], lambda row: errors_text(row[1].median, row[1].p90)),
+        (left_out[1], lambda row: errors_text(row[1].unseen_median, row[1].unseen_p90)),
+        ("#repeats\ndiffer by", lambda row: percent(row[1].spread)),
     )
-    return made if made.row_count else None
 
 
 def errors_text(median: float | None, p90: float | None) -> str:
@@ -304,25 +296,21 @@ def calibration_report(done: Calibration) -> RenderableType:
             f"warning   other processes took {percent(done.waited)} of the time; stop them, delete "
             "the journal, and run it again"
         )
-    parts: list[RenderableType] = [Text("\n".join(lines))]
     whole = [one for one in done.judged if not one.part]
-    if whole:
-        rows = (
-            (
-                one.name,
-                format_seconds(one.measured_s),
-                format_seconds(one.predicted_s),
-                f"{one.error:+.1%}".replace("%", " %"),
-                f"\N{PLUS-MINUS SIGN}{percent(one.spread)}",
-            )
-            for one in whole
-        )
-        headings = "|held out", "#measured", "#predicted", "#error", "#repeats"
-        parts += [Text(""), table(headings, rows)]
     said = [_said("whole network", whole), _said("part", [o for o in done.judged if o.part])]
     said.append(f"wrote {done.output}; measurements are in {done.journal}")
-    parts += [Text(""), Text("\n".join(line for line in said if line))]
-    return Group(*parts)
+    return stack(
+        Text("\n".join(lines)),
+        table_of(
+            whole,
+            "|held out=name",
+            "#measured=measured_s",
+            "#predicted=predicted_s",
+            ("#error", lambda one: f"{one.error:+.1%}".replace("%", " %")),
+            ("#repeats", lambda one: f"\N{PLUS-MINUS SIGN}{percent(one.spread)}"),
+        ),
+        Text("\n".join(line for line in said if line)),
+    )
 
 
 def calibration_record(done: Calibration) -> dict[str, Any]:
@@ -333,9 +321,7 @@ def calibration_record(done: Calibration) -> dict[str, Any]:
         "journal": str(done.journal),
         **fields(done.setting, "provider threads runtime machine clock"),
         **fields(done, "networks complete spread waited noisy"),
-        "judged": [
-            fields(one, "name part measured_s predicted_s error spread") for one in done.judged
-        ],
+        "judged": records(done.judged, "name part measured_s predicted_s error spread"),
         "errors": {
             name: None if found is None else {"median": found[0], "p90": found[1]}
             for name, found in (

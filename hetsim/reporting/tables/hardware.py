@@ -46,8 +46,7 @@ from hetsim.reporting.tables.question import (
     within_text,
 )
 from hetsim.reporting.words.console import Heading, pairs, stack, table
-from hetsim.reporting.words.like_devices import fold_links, fold_rows
-from hetsim.reporting.words.text import ABSENT, count, percent, rate
+from hetsim.reporting.words.text import ABSENT, count, fold_links, fold_rows, percent, rate
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
 ON_ROWS = ("measured", "fitted")

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.core.text import fields, plain, tally
+from hetsim.core.text import fields, plain, records, tally
 from hetsim.core.units import format_bytes, format_flops
 from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph, Node, Tensor
@@ -20,8 +20,7 @@ from hetsim.hardware.variants import executed
 from hetsim.problem.record import seen_record, supposed_record
 from hetsim.reporting.tables.question import as_if, shape_rows
 from hetsim.reporting.words.console import Heading, cell, pairs, stack, table
-from hetsim.reporting.words.like_devices import fold_rows
-from hetsim.reporting.words.text import ABSENT, big, bytes_text, more_text
+from hetsim.reporting.words.text import ABSENT, big, bytes_text, fold_rows, more_text
 
 if TYPE_CHECKING:
     from hetsim.device.device import Support
@@ -351,12 +350,10 @@ def inspection_record(inspection: Inspection, platform: Platform | None) -> dict
         },
         "inputs": [_tensor_record(graph.tensors[name]) for name in graph.inputs],
         "outputs": [_tensor_record(graph.tensors[name]) for name in graph.outputs],
-        "ops": [
-            fields(
-                op, "op class=op_class nodes=count flops read_bytes weight_bytes write_bytes costed"
-            )
-            for op in inspection.ops
-        ],
+        "ops": records(
+            inspection.ops,
+            "op class=op_class nodes=count flops read_bytes weight_bytes write_bytes costed",
+        ),
         "platform": None if platform is None else platform.name,
         **({} if platform is None else supposed_record(platform)),
         "execute": dict(inspection.executed),

@@ -7,15 +7,14 @@ from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
-from hetsim.core.text import fields, plain
+from hetsim.core.text import fields, plain, records
 from hetsim.problem.record import problem_record
 from hetsim.provisioning.instances.answer import Apart, Placed, Placement, Sought
 from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.reporting.tables.workload import objectives_record
-from hetsim.reporting.words.console import pairs, stack, table
+from hetsim.reporting.words.console import bold, pairs, stack, table, table_of
 from hetsim.reporting.words.text import ABSENT, big, bytes_text, latency_text, percent, time_text
 from hetsim.simulation.service.service import StreamService
 from hetsim.workload.deployment import DynamicBatching
@@ -32,8 +31,7 @@ def place_report(found: Placement) -> RenderableType:
     best: list[RenderableType] = []
     if found.rows:
         best = [_table(found), _instances(found.best), _devices(found)]
-    apart = _apart(found.apart) if found.apart else None
-    return stack(pairs(rows), *best, apart, Text(best_sentence(found), style="bold"))
+    return stack(pairs(rows), *best, _apart(found.apart), bold(best_sentence(found)))
 
 
 def factor(value: float) -> str:
@@ -104,37 +102,29 @@ def _table(found: Placement) -> Table:
     best: dict[object, Placed] = {}
     for row in found.rows:
         best.setdefault((row.batching, row.places), row)
-    return table(
-        ("placement", "#sustains", "#meets", "#p99 / limit", "queueing", "bottleneck"),
-        (
-            (
-                [
-                    *(f"{model}: {', '.join(mine)}" for model, mine in _by_model(row).items()),
-                    *([] if row.batching is None else [_batching(row.batching)]),
-                ],
-                factor(row.factor),
-                {"meets": "yes", "misses": "no"}.get(row.answer, row.answer),
-                f"{row.near:.2f}" if 0 < row.near < math.inf else ABSENT,
-                row.waits,
-                row.binds,
-            )
-            for row in best.values()
-        ),
+
+    def placement(row: Placed) -> list[str]:
+        lines = [f"{model}: {', '.join(mine)}" for model, mine in _by_model(row).items()]
+        return lines if row.batching is None else [*lines, _batching(row.batching)]
+
+    return table_of(
+        best.values(),
+        ("placement", placement),
+        ("#sustains", lambda row: factor(row.factor)),
+        ("#meets", lambda row: {"meets": "yes", "misses": "no"}.get(row.answer, row.answer)),
+        ("#p99 / limit", lambda row: f"{row.near:.2f}" if 0 < row.near < math.inf else ABSENT),
+        "queueing=waits",
+        "bottleneck=binds",
     )
 
 
 def _instances(best: Placed) -> Table:
-    return table(
-        ("model", "instance on", "planned by", "#latency"),
-        (
-            (
-                one.model,
-                ", ".join(one.devices),
-                one.strategy,
-                time_text(one.resolved.seconds[0][0][0]),
-            )
-            for one in best.instances
-        ),
+    return table_of(
+        best.instances,
+        "model=model",
+        ("instance on", lambda one: ", ".join(one.devices)),
+        "planned by=strategy",
+        ("#latency", lambda one: time_text(one.resolved.seconds[0][0][0])),
     )
 
 
@@ -157,16 +147,21 @@ def _devices(found: Placement) -> Table:
 
 
 def _apart(rows: tuple[Apart, ...]) -> Table:
-    lines = []
-    for row in rows:
+    def others(row: Apart) -> str:
+        if not row.together.percentiles or not math.isfinite(row.others_s):
+            return ABSENT
         share = row.others_s / row.together.mean_s if row.together.mean_s else math.nan
-        others = ABSENT
-        if row.together.percentiles and math.isfinite(row.others_s):
-            others = f"{time_text(max(row.others_s, 0.0))}, {percent(max(share, 0.0))}"
-        both = row.alone, row.together
-        lines.append((row.stream, *map(_p99, both), *map(_mean, both), others))
-    figures = "#p99\nalone", "#p99\nshared", "#mean\nalone", "#mean\nshared", "#waiting\nfor others"
-    return table(("stream", *figures), lines)
+        return f"{time_text(max(row.others_s, 0.0))}, {percent(max(share, 0.0))}"
+
+    return table_of(
+        rows,
+        "stream=stream",
+        ("#p99\nalone", lambda row: _p99(row.alone)),
+        ("#p99\nshared", lambda row: _p99(row.together)),
+        ("#mean\nalone", lambda row: _mean(row.alone)),
+        ("#mean\nshared", lambda row: _mean(row.together)),
+        ("#waiting\nfor others", others),
+    )
 
 
 def _p99(stream: StreamService) -> str:
@@ -193,7 +188,11 @@ def place_record(found: Placement) -> dict[str, Any]:
         "verdict": {"say": best_sentence(found)},
         "sought": [_sought_record(one) for one in found.sought],
         "rows": [_row_record(row) for row in found.rows],
-        "apart": [_apart_record(row) for row in found.apart],
+        "apart": records(
+            found.apart,
+            "stream model alone_p99_s=alone.p99_s together_p99_s=together.p99_s "
+            "alone_mean_s=alone.mean_s together_mean_s=together.mean_s others_s",
+        ),
         "service": None
         if not found.rows or found.rows[0].service is None
         else service_record(found.rows[0].service),
@@ -206,7 +205,7 @@ def _sought_record(one: Sought) -> dict[str, Any]:
         "max_batch_size": 1 if batching is None else batching.max_batch_size,
         "max_queue_delay_us": 0 if batching is None else batching.max_queue_delay_us,
         **fields(one, "offered factor bound relaxed_bound=relaxed gap proved"),
-        "refused": [fields(row, "model devices strategy why too_slow=slow") for row in one.refused],
+        "refused": records(one.refused, "model devices strategy why too_slow=slow"),
     }
 
 
@@ -224,11 +223,3 @@ def _row_record(row: Placed) -> dict[str, Any]:
         "nearest": row.near if math.isfinite(row.near) else None,
         "requests": 0 if row.service is None else row.service.requests,
     }
-
-
-def _apart_record(row: Apart) -> dict[str, Any]:
-    return fields(
-        row,
-        "stream model alone_p99_s=alone.p99_s together_p99_s=together.p99_s "
-        "alone_mean_s=alone.mean_s together_mean_s=together.mean_s others_s",
-    )

@@ -23,9 +23,8 @@ from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
 from hetsim.problem.timeline import Timeline
 from hetsim.reporting.tables.question import device_as_if, question, slower_text, sustained_rows
-from hetsim.reporting.words.console import bold, pairs, stack, table
-from hetsim.reporting.words.like_devices import folded
-from hetsim.reporting.words.text import between, bytes_text, count, joules, listed, percent
+from hetsim.reporting.words.console import bold, pairs, stack, table, table_of
+from hetsim.reporting.words.text import between, bytes_text, count, folded, joules, listed, percent
 
 if TYPE_CHECKING:
     from hetsim.execution.run import Run
@@ -52,26 +51,20 @@ def plan_report(plan: Plan) -> RenderableType:
 
 def groups_table(problem: Problem, groups: Sequence[Group]) -> Table:
     """Return one row a group, in execution order."""
-    headings = "#group", "device", "#nodes", "#time", "#receives", "#sends", "ops", "|first node"
-    return table(
-        headings,
-        (
-            (
-                f"g{index}",
-                group.device,
-                str(len(group.nodes)),
-                format_seconds(
-                    problem.group_seconds(problem.devices.index(group.device), group.nodes)
-                ),
-                format_bytes(crossing.receives_bytes),
-                format_bytes(crossing.sends_bytes),
-                listed(tally(problem.op_types[node] for node in group.nodes), limit=3),
-                problem.node_names[group.nodes[0]],
-            )
-            for index, (group, crossing) in enumerate(
-                zip(groups, crossings(problem, groups), strict=True)
-            )
-        ),
+
+    def seconds(group: Group) -> float:
+        return problem.group_seconds(problem.devices.index(group.device), group.nodes)
+
+    return table_of(
+        [*zip(range(len(groups)), groups, crossings(problem, groups), strict=True)],
+        ("#group", lambda row: f"g{row[0]}"),
+        ("device", lambda row: row[1].device),
+        ("#nodes", lambda row: str(len(row[1].nodes))),
+        ("#time", lambda row: format_seconds(seconds(row[1]))),
+        ("#receives", lambda row: format_bytes(row[2].receives_bytes)),
+        ("#sends", lambda row: format_bytes(row[2].sends_bytes)),
+        ("ops", lambda row: listed(tally(problem.op_types[v] for v in row[1].nodes), limit=3)),
+        ("|first node", lambda row: problem.node_names[row[1].nodes[0]]),
     )
 
 
@@ -222,25 +215,25 @@ def latency_rows(timeline: Timeline, sure: Spread | None = None) -> list[tuple[s
 def devices_table(plan: Plan, timeline: Timeline) -> Table:
     """Return one row a device: load, utilization, memory."""
     problem = plan.problem
-    rows = []
-    for index, device in enumerate(problem.devices):
-        groups = [group for group in plan.groups if group.device == device]
-        capacity = None
-        if problem.capacity_bytes is not None:
-            capacity = problem.held_bytes(index, problem.capacity_bytes[index])
-        sizes = timeline.peak_memory_bytes.get(device), timeline.weight_bytes.get(device), capacity
-        rows.append(
-            (
-                device_as_if(problem, device),
-                str(len(groups)),
-                str(sum(len(group.nodes) for group in groups)),
-                format_seconds(timeline.device_busy_s.get(device, 0.0)),
-                percent(timeline.device_utilization.get(device)),
-                *map(bytes_text, sizes),
-            )
-        )
-    figures = "#busy", "#utilization", "#peak memory", "#weights", "#capacity"
-    return table(("device", "#subgraphs", "#nodes", *figures), rows)
+    of = {name: [one for one in plan.groups if one.device == name] for name in problem.devices}
+
+    def capacity(device: str) -> str:
+        if problem.capacity_bytes is None:
+            return bytes_text(None)
+        p = problem.device_index(device)
+        return bytes_text(problem.held_bytes(p, problem.capacity_bytes[p]))
+
+    return table_of(
+        problem.devices,
+        ("device", lambda name: device_as_if(problem, name)),
+        ("#subgraphs", lambda name: str(len(of[name]))),
+        ("#nodes", lambda name: str(sum(len(group.nodes) for group in of[name]))),
+        ("#busy", lambda name: format_seconds(timeline.device_busy_s.get(name, 0.0))),
+        ("#utilization", lambda name: percent(timeline.device_utilization.get(name))),
+        ("#peak memory", lambda name: bytes_text(timeline.peak_memory_bytes.get(name))),
+        ("#weights", lambda name: bytes_text(timeline.weight_bytes.get(name))),
+        ("#capacity", capacity),
+    )
 
 
 def links_table(timeline: Timeline) -> Table:
@@ -399,22 +392,19 @@ def method_row(problem: Problem, partition: Partition, latency_s: float, cpu_s: 
 
 def methods_report(problem: Problem, rows: Sequence[MethodRow]) -> RenderableType:
     """Return one row a method, in the order given."""
-    figures = "#groups", "#cut tensors", "#cut bytes", "#largest", "#latency", "#CPU time"
-    made = table(
-        ("|method", *figures, "note"),
+    made = table_of(
+        rows,
+        "|method=partition.method",
+        ("#groups", lambda row: str(len(row.partition.groups))),
+        "#cut tensors=cut_tensors",
+        "#cut bytes=cut_bytes",
+        ("#largest", lambda row: count(row.largest, "node")),
         (
-            (
-                row.partition.method,
-                str(len(row.partition.groups)),
-                str(row.cut_tensors),
-                format_bytes(row.cut_bytes),
-                count(row.largest, "node"),
-                "does not fit" if isinf(row.latency_s) else format_seconds(row.latency_s),
-                format_seconds(row.cpu_s),
-                row.partition.notes,
-            )
-            for row in rows
+            "#latency",
+            lambda row: "does not fit" if isinf(row.latency_s) else format_seconds(row.latency_s),
         ),
+        "#CPU time=cpu_s",
+        ("note", lambda row: row.partition.notes),
     )
     return stack(pairs(question(problem)), made)
 

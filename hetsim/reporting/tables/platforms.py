@@ -9,18 +9,18 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.platforms import PlatformComparison, PlatformRow
-from hetsim.core.text import Record, fields, plain
+from hetsim.core.text import Record, fields, plain, records
 from hetsim.core.units import format_seconds, significant, three_digits
 from hetsim.hardware.price import Offer
 from hetsim.problem.record import weakest_of
 from hetsim.reporting.tables.comparison import interval_record, plan_name
 from hetsim.reporting.tables.question import shape_rows, unpriced_rows
-from hetsim.reporting.words.console import Cell, Heading, bold, pairs, stack, table
-from hetsim.reporting.words.like_devices import folded
+from hetsim.reporting.words.console import Heading, bold, pairs, stack, table_of
 from hetsim.reporting.words.text import (
     ABSENT,
     between,
     count,
+    folded,
     joules,
     more_text,
     percent,
@@ -62,8 +62,8 @@ def platforms_report(found: PlatformComparison, *, wide: bool = False) -> Render
             bold(platforms_verdict(found)),
             *map(Text, filter(None, (platforms_sure(found), platforms_beside(found)))),
         ],
-        _table(found, "board or machine", whole, wide=wide) if whole else None,
-        _table(found, "device alone", shown, wide=wide) if shown else None,
+        _table(found, "board or machine", whole, wide=wide),
+        _table(found, "device alone", shown, wide=wide),
         [Text(more)] if more else None,
         [
             Text.assemble((f"{plain(', '.join(names))}: ", "bold"), plain(reason))
@@ -197,39 +197,31 @@ def _table(
     peers = {id(row) for row in found.peers}
     ranked = sampled and len(peers) > 1 and any(id(row) in peers for row in rows)
     several = wide and any(len(row.platform.devices) > 1 for row in rows)
-    throughput = found.objective == "throughput"
-    headings = (
-        f"|{what}",
-        "#time a\nrequest" if throughput else "#latency",
-        *(["#80 % of\nsamples"] if sampled else []),
-        *(["#wins\n%"] if ranked else []),
-        Heading("runs on", 10),
-        *([Heading("best\nsingle", 7)] if several else []),
-        "#price",
-        "#busy\nW",
-        *(["strategy", "#energy a\nrequest", "least certain\nfigure"] if wide else []),
+
+    def runs_on(row: PlatformRow) -> list[str]:
+        used = [f"{names} {SHORT.get(kind, kind)}" for kind, names in _by_precision(row)]
+        return used if several else [*used, *_gain(row)]
+
+    def weakest(row: PlatformRow) -> str:
+        problem = row.comparison.problem
+        return weakest_of(problem.evidence, problem.link_evidence)
+
+    return table_of(
+        rows,
+        f"|{what}=name",
+        ("#time a\nrequest" if found.objective == "throughput" else "#latency", "cost_s"),
+        sampled and ("#80 % of\nsamples", lambda row: _interval(row).replace(" to ", "-")),
+        ranked and ("#wins\n%", lambda row: percent(row.fastest).removesuffix(" %")),
+        (Heading("runs on", 10), runs_on),
+        several and (Heading("best\nsingle", 7), _single),
+        ("#price", lambda row: [price_text(one) for one in row.offers] or ABSENT),
+        ("#busy\nW", lambda row: ABSENT if row.busy_w is None else watts_text(row.busy_w)),
+        wide and ("strategy", lambda row: plan_name(row.taken.strategy)),
+        wide
+        and ("#energy a\nrequest", lambda row: joules(row.energy_j) if row.energy_j else ABSENT),
+        wide and ("least certain\nfigure", weakest),
+        style=lambda at: "" if at else "green",
     )
-
-    def cells(row: PlatformRow) -> Iterable[Cell]:
-        assert row.taken is not None
-        yield row.name
-        yield time_text(row.cost_s)
-        if sampled:
-            yield _interval(row).replace(" to ", "-")
-        if ranked:
-            yield percent(row.fastest).removesuffix(" %")
-        yield [*(f"{names} {SHORT.get(kind, kind)}" for kind, names in _by_precision(row)),
-               *([] if several else _gain(row))]  # fmt: skip
-        if several:
-            yield _single(row)
-        yield [price_text(one) for one in row.offers] or ABSENT
-        yield ABSENT if row.busy_w is None else watts_text(row.busy_w)
-        if wide:
-            yield plan_name(row.taken.strategy)
-            yield joules(row.energy_j) if row.energy_j else ABSENT
-            yield weakest_of(row.comparison.problem.evidence, row.comparison.problem.link_evidence)
-
-    return table(headings, map(cells, rows), style=lambda at: "" if at else "green")
 
 
 def _single(row: PlatformRow) -> list[str]:
@@ -353,7 +345,7 @@ def _row_record(row: PlatformRow) -> Record:
         "best_single": row.comparison.best_single,
         "best_single_s": row.comparison.single_s.get(row.comparison.best_single or ""),
         "speedup_over_best_single": row.speedup,
-        "offers": [fields(offer) for offer in row.offers],
+        "offers": records(row.offers),
         **fields(row, "busy_w energy_j integer_only"),
         "weakest": weakest_of(problem.evidence, problem.link_evidence),
         "platform": fields(row.platform, "source sha256 runtime"),

@@ -12,8 +12,15 @@ from hetsim.core.units import GIGA, format_seconds
 from hetsim.hardware.spec import Platform
 from hetsim.problem.parts import Z80, Evidence, Measured, Slower
 from hetsim.problem.problem import Problem
-from hetsim.reporting.words.like_devices import fold_siblings, folded
-from hetsim.reporting.words.text import count, listed, more_text, percent, ratio
+from hetsim.reporting.words.text import (
+    count,
+    fold_siblings,
+    folded,
+    listed,
+    more_text,
+    percent,
+    ratio,
+)
 
 if TYPE_CHECKING:
     from hetsim.cost.profiles.prices import MeasuredShare

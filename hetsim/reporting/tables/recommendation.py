@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.verdict import LIKELY
-from hetsim.core.text import fields, plain
+from hetsim.core.text import fields, plain, records
 from hetsim.core.units import format_seconds
 from hetsim.problem.parts import Z80
 from hetsim.problem.record import weakest_of
@@ -26,14 +26,16 @@ from hetsim.provisioning.platforms.priced import (
     Had,
     Purchase,
 )
-from hetsim.provisioning.platforms.question import UNITS, Question
+from hetsim.provisioning.platforms.question import Question
+from hetsim.reporting.tables.capacity import surviving_record, surviving_report
 from hetsim.reporting.tables.question import figures_text
-from hetsim.reporting.tables.redundancy import surviving_record, surviving_report
 from hetsim.reporting.tables.service_record import served_text, service_record
 from hetsim.reporting.tables.workload import objectives_record
-from hetsim.reporting.words.console import pairs, stack, table
+from hetsim.reporting.words.console import bold, pairs, stack, table, table_of
 from hetsim.reporting.words.text import ABSENT, big, latency_text, percent
 from hetsim.simulation.service.resolution import Resolved
+from hetsim.simulation.service.service import Objective, Service, StreamService
+from hetsim.statistics.intervals import percentile_at
 
 MOST_EXCUSES = 12
 """Platforms whose reasons are shown one by one."""
@@ -63,48 +65,47 @@ def recommendation_report(found: Recommendation, *, wide: bool = False) -> Rende
     """
     if found.purchase is not None:
         return _purchase_report(found, found.purchase, wide=wide)
-    question = found.found.question
-    rows = [
-        ("objective", _asked(found)),
-        (
-            "catalog",
-            f"{', '.join(kind.name for kind in question.kinds)}; up to {question.max_devices} "
-            f"devices: {big(found.vectors)} platforms, ordered by {_aim(found)}",
-        ),
-    ]
-    if question.splits:
-        rows.append(("plans", f"{found.plans}: {_sets(question)}"))
-    rows.append(("simulated", _tried(found.policies, wide=wide)))
-    best = found.best
-    if best is not None:
-        rows.append(("best", f"{counts_text(best.counts)}: {money(found, best.cost)}"))
-        rows += [("served", served_text(one)) for one in best.service.resolved]
-    if found.runner_up is not None and found.runner_up_cost is not None:
-        assert best is not None
+    question, best = found.found.question, found.best
+    sets = dict.fromkeys(" + ".join(devices_of(question, one)) for one in question.splits)
+    next_best = None if best is None else "no other platform meets every objective"
+    if best is not None and found.runner_up is not None and found.runner_up_cost is not None:
         more = found.runner_up_cost / best.cost - 1 if best.cost else 0.0
-        rows.append(
-            (
-                "next best",
-                f"{counts_text(found.runner_up)}: {money(found, found.runner_up_cost)}, "
-                f"{percent(more, sign=True)}",
-            )
-        )
-    elif best is not None:
-        rows.append(("next best", "no other platform meets every objective"))
-    rows += priced_rows(question)
+        costs = amount(found.runner_up_cost, found.unit)
+        next_best = f"{counts_text(found.runner_up)}: {costs}, {percent(more, sign=True)}"
+    chosen = None
     if best is not None:
-        rows += [("figures", text) for text in _figures(best.service.resolved)]
+        chosen = f"{counts_text(best.counts)}: {amount(best.cost, found.unit)}"
+    served = () if best is None else best.service.resolved
     doubt = found.doubt if found.doubt is not None and found.doubt.near else None
     survived = None if best is None else best.survived
-    sure = [] if doubt is None else [Text(plain(sure_sentence(found, doubt)))]
     return stack(
-        pairs(rows),
-        None if best is None else _latencies(found),
+        pairs(
+            [
+                ("objective", _asked(found)),
+                (
+                    "catalog",
+                    f"{', '.join(kind.name for kind in question.kinds)}; up to "
+                    f"{question.max_devices} devices: {big(found.vectors)} platforms, ordered by "
+                    f"{AIMED[question.aim]}",
+                ),
+                ("plans", f"{found.plans}: {', '.join(sets)}" if sets else None),
+                ("simulated", _tried(found.policies, wide=wide)),
+                ("best", chosen),
+                *(("served", served_text(one)) for one in served),
+                ("next best", next_best),
+                *priced_rows(question),
+                *(("figures", text) for text in _figures(served)),
+            ]
+        ),
+        None if best is None else _latencies(best.service),
         _excuses(found),
         None if found.binding is None else _binding(found.binding),
-        None if doubt is None else _near(found, doubt),
+        None if doubt is None else _near(doubt, found.unit),
         None if survived is None else surviving_report(survived),
-        [Text(sentence(found), style="bold"), *sure],
+        [
+            bold(sentence(found)),
+            *([] if doubt is None else [Text(plain(sure_sentence(found, doubt)))]),
+        ],
     )
 
 
@@ -113,28 +114,24 @@ def recommendation_report(found: Recommendation, *, wide: bool = False) -> Rende
 
 def _purchase_report(found: Recommendation, bought: Purchase, *, wide: bool) -> RenderableType:
     """The answer first, then choices, why nothing cheaper meets, how it is served, how sure."""
-    best, doubt = found.best, found.doubt
-    rows: list[tuple[str, str]] = []
-    if best is not None:
-        shown = served_text if wide else _served
-        rows += [("served", shown(one)) for one in best.service.resolved]
+    doubt, shown = found.doubt, served_text if wide else _served
+    served = () if found.best is None else found.best.service.resolved
+    sure = None
     if doubt is not None:
-        sure = f"{percent(doubt.meets)} of {doubt.draws} Monte Carlo samples"
-        rows.append(("how sure", f"With cost-model error it meets every objective in {sure}."))
-    if best is not None and wide:
-        rows += [("figures", text) for text in _figures(best.service.resolved)]
-    if wide:
-        rows.append(("simulated", _tried(found.policies, wide=True)))
-    rows.append(("prices", " ".join(price_texts(bought))))
-    head = [Text(plain(_purchase_sentence(found, bought)), style="bold")]
-    if best is not None:
+        share = f"{percent(doubt.meets)} of {doubt.draws} Monte Carlo samples"
+        sure = f"With cost-model error it meets every objective in {share}."
+    rows = [
+        *(("served", shown(one)) for one in served),
+        ("how sure", sure),
+        *(("figures", text) for text in (_figures(served) if wide else ())),
+        ("simulated", _tried(found.policies, wide=True) if wide else None),
+        ("prices", " ".join(price_texts(bought))),
+    ]
+    head = [bold(_purchase_sentence(found, bought))]
+    if served:
         head.append(Text(plain(_cheaper(bought, bought.choices[0].hourly_usd))))
-    return stack(
-        head,
-        _choices(bought) if bought.choices else None,
-        _reasons(found, bought, wide=wide),
-        pairs(rows),
-    )
+    choices = _choices(bought) if bought.choices else None
+    return stack(head, choices, _reasons(found, bought, wide=wide), pairs(rows))
 
 
 def _served(one: Resolved) -> str:
@@ -155,20 +152,14 @@ def _served(one: Resolved) -> str:
 
 
 def _choices(bought: Purchase) -> Table:
-    percentile = f"{bought.choices[0].percentile:g}"
-    return table(
-        ("choice", "what", "#purchase", "#$/h", f"#P{percentile}", "#rate / bound"),
-        (
-            (
-                one.label,
-                plain(counts_text(one.counts)),
-                ABSENT if one.usd is None else f"${one.usd:,.0f}",
-                _hourly(one.hourly_usd),
-                format_seconds(one.latency_s),
-                percent(one.utilization),
-            )
-            for one in bought.choices
-        ),
+    return table_of(
+        bought.choices,
+        "choice=label",
+        ("what", lambda one: counts_text(one.counts)),
+        ("#purchase", lambda one: ABSENT if one.usd is None else f"${one.usd:,.0f}"),
+        ("#$/h", lambda one: _hourly(one.hourly_usd)),
+        f"#P{bought.choices[0].percentile:g}=latency_s",
+        "#rate / bound=utilization",
     )
 
 
@@ -256,19 +247,17 @@ def price_texts(bought: Purchase) -> Iterator[str]:
 
 def _purchase_sentence(found: Recommendation, bought: Purchase) -> str:
     stream = found.workload.streams[0]
-    asked = f"{_rate(found)} with {' and '.join(map(str, stream.slos))}"
+    rate = sum(ask.rate_per_s or 0.0 for ask in found.found.question.asks)
+    asked = f"{rate:g}/s with {' and '.join(map(str, stream.slos))}"
     if found.best is None:
         open_ = [one.kind for one in bought.singles if one.standing == "open"]
+        undecided = f"Undecided: no mix is known to sustain {asked}, and the time limit"
         if open_:
             return (
-                f"Undecided: no mix is known to sustain {asked}, and the time limit ended before "
-                f"{len(open_)} kinds were priced; name fewer in --catalog."
+                f"{undecided} ended before {len(open_)} kinds were priced; name fewer in --catalog."
             )
         if bought.left_open:
-            return (
-                f"Undecided: no mix is known to sustain {asked}, and the time limit left "
-                f"{bought.left_open} mixes open."
-            )
+            return f"{undecided} left {bought.left_open} mixes open."
         return f"No hardware of the catalog is known to sustain {asked}."
     best = bought.choices[0]
     rents = {one.kind for one in bought.singles if one.usd is None}
@@ -308,21 +297,16 @@ def _cheaper(bought: Purchase, hourly_usd: float) -> str:
     return text
 
 
-def _rate(found: Recommendation) -> str:
-    rate = sum(ask.rate_per_s or 0.0 for ask in found.found.question.asks)
-    return f"{rate:g}/s"
-
-
 def purchase_record(bought: Purchase) -> dict[str, Any]:
     """Return the record of a purchase for ``to_json``."""
     return {
-        **fields(bought, "lifetime_years tariff_usd_per_kwh"),
-        "choices": [
-            fields(one, "label counts usd hourly_usd percentile latency_s utilization")
-            for one in bought.choices
-        ],
         **fields(
-            bought, "least_hourly_usd cheaper proved missed left_open complete unplayed seconds"
+            bought,
+            "lifetime_years tariff_usd_per_kwh choices least_hourly_usd cheaper proved missed "
+            "left_open complete unplayed seconds",
+        ),
+        "choices": records(
+            bought.choices, "label counts usd hourly_usd percentile latency_s utilization"
         ),
         "kinds": [
             {
@@ -338,13 +322,8 @@ def purchase_record(bought: Purchase) -> dict[str, Any]:
 def _offer_record(had: Had | None) -> dict[str, Any]:
     if had is None:
         return {}
-    return {
-        "what": had.what,
-        "hardware": had.offer.name,
-        "month": had.month,
-        "source": had.offer.source,
-        "host": None if had.host is None else had.host.name,
-    }
+    host = None if had.host is None else had.host.name
+    return {**fields(had, "what hardware=offer.name month source=offer.source"), "host": host}
 
 
 def priced_rows(question: Question) -> list[tuple[str, str]]:
@@ -390,36 +369,25 @@ def sure_sentence(found: Recommendation, doubt: Doubt) -> str:
     if least is answer:
         return f"{text}. It has the least regret of them."
     return (
-        f"{text}. {counts_text(least.counts)}, {money(found, least.cost)}, has the least regret: "
-        f"it meets them in {percent(least.meets)}."
+        f"{text}. {counts_text(least.counts)}, {amount(least.cost, found.unit)}, has the least "
+        f"regret: it meets them in {percent(least.meets)}."
     )
 
 
-def _near(found: Recommendation, doubt: Doubt) -> Table:
-    unit = UNITS[found.found.question.aim]
-    return table(
-        ("near it", f"#{unit}", "#meets", "#cheapest", "#regret"),
-        (
-            (
-                counts_text(one.counts),
-                f"{one.cost:.4g}",
-                percent(one.meets),
-                percent(one.cheapest),
-                f"{one.regret:.3g}",
-            )
-            for one in doubt.candidates
-        ),
+def _near(doubt: Doubt, unit: str) -> Table:
+    return table_of(
+        doubt.candidates,
+        ("near it", lambda one: counts_text(one.counts)),
+        f"#{unit}=cost",
+        "#meets=meets%",
+        "#cheapest=cheapest%",
+        ("#regret", lambda one: f"{one.regret:.3g}"),
     )
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
     """Return a vector in words."""
     return " + ".join(f"{count} {name}" for name, count in counts.items()) or "nothing"
-
-
-def money(found: Recommendation, cost: float) -> str:
-    """Return a cost with its unit."""
-    return amount(cost, UNITS[found.found.question.aim])
 
 
 def amount(cost: float, unit: str) -> str:
@@ -451,7 +419,9 @@ def sentence(found: Recommendation) -> str:
     head = "Cheapest"
     if doubt is None or doubt.meets < LIKELY:
         head = "Cheapest by the point estimates" if found.found.question.sources else head
-    text = f"{head}: {plain(counts_text(found.best.counts))}, {money(found, found.best.cost)}."
+    text = (
+        f"{head}: {plain(counts_text(found.best.counts))}, {amount(found.best.cost, found.unit)}."
+    )
     missed = sum(not one.proved and not one.undecided for one in found.excuses)
     others = f", or missed in simulation ({missed})" if missed else ""
     text += f" Cheaper platforms were ruled out by proof{others}."
@@ -466,21 +436,6 @@ def sentence(found: Recommendation) -> str:
 def _each(vectors: tuple[Mapping[str, int], ...]) -> str:
     shown = "; ".join(counts_text(one) for one in vectors[:3])
     return shown + (f" and {len(vectors) - 3} more" if len(vectors) > 3 else "")
-
-
-def _aim(found: Recommendation) -> str:
-    words = {
-        "cost": "US dollars an hour",
-        "energy": "watts at full load",
-        "devices": "number of devices",
-    }
-    return words[found.found.question.aim]
-
-
-def _sets(question: Question) -> str:
-    """The sets of devices over which models are split."""
-    each = dict.fromkeys(" + ".join(devices_of(question, one)) for one in question.splits)
-    return ", ".join(each)
 
 
 def _asked(found: Recommendation) -> str:
@@ -498,17 +453,22 @@ def _asked(found: Recommendation) -> str:
     return f"{'; '.join(parts)}{lost if losses else ''}; {came}, seed {found.workload.seed}"
 
 
-def _latencies(found: Recommendation) -> Table:
-    assert found.best is not None
-    rows = []
-    for stream in found.best.service.streams:
-        known = {one.percentile: one.estimate_s for one in stream.percentiles}
-        for at, one in enumerate(stream.objectives):
-            estimate_s = known.get(one.slo.percentile)
-            there = ABSENT if estimate_s is None else latency_text(estimate_s)
-            named = ("", "") if at else (stream.name, big(stream.requests))
-            rows.append((*named, str(one.slo), percent(one.on_time), there))
-    return table(("stream", "#requests", "#objective", "#on time", "#latency"), rows)
+def _latencies(service: Service) -> Table:
+    rows = [(at, one, stream) for stream in service.streams
+            for at, one in enumerate(stream.objectives)]  # fmt: skip
+
+    def latency(row: tuple[int, Objective, StreamService]) -> str:
+        known = percentile_at(row[2].percentiles, row[1].slo.percentile)
+        return ABSENT if known is None else latency_text(known.estimate_s)
+
+    return table_of(
+        rows,
+        ("stream", lambda row: "" if row[0] else row[2].name),
+        ("#requests", lambda row: "" if row[0] else big(row[2].requests)),
+        ("#objective", lambda row: str(row[1].slo)),
+        ("#on time", lambda row: percent(row[1].on_time)),
+        ("#latency", latency),
+    )
 
 
 def _excuses(found: Recommendation) -> Table:
@@ -531,21 +491,17 @@ def _platforms(number: int) -> str:
 
 
 def _binding(binding: Binding) -> list[RenderableType]:
+    what = f"{binding.what}; it has {binding.has:.4g} of {binding.needs:.4g} {binding.unit}"
     if binding.unit == "s":
-        what = (
-            f"{binding.what} is {format_seconds(binding.has)}; the limit is "
-            f"{format_seconds(binding.needs)}"
-        )
+        has, limit = format_seconds(binding.has), format_seconds(binding.needs)
+        what = f"{binding.what} is {has}; the limit is {limit}"
     elif binding.unit == "devices":
         what = f"{binding.what}; at least one such device is needed"
-    else:
-        what = f"{binding.what}; it has {binding.has:.4g} of {binding.needs:.4g} {binding.unit}"
-    text = f"Closest cheaper platform: {counts_text(binding.counts)}. There {what}."
-    found: list[RenderableType] = [Text(plain(text))]
-    for lever in binding.levers:
-        how = "enough" if lever.enough else "needed at least"
-        found.append(Text(plain(f"  {how}: {lever.what}")))
-    return found
+    lines = [f"Closest cheaper platform: {counts_text(binding.counts)}. There {what}."]
+    lines += [
+        f"  {'enough' if one.enough else 'needed at least'}: {one.what}" for one in binding.levers
+    ]
+    return [Text(plain(line)) for line in lines]
 
 
 def recommendation_record(found: Recommendation) -> dict[str, Any]:
@@ -553,25 +509,26 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
     question = found.found.question
     best, binding = found.best, found.binding
     answer = found.found.answer
+    resolved = () if best is None else best.service.resolved
+    devices = [each for one in resolved for each in one.problem.evidence]
+    links = [each for one in resolved for each in one.problem.link_evidence]
     return {
         "schema": "hetsim-recommendation/1",
         "verdict": {"say": sentence(found)},
         "objective": question.aim,
-        "unit": UNITS[question.aim],
-        "max_devices": question.max_devices,
-        "losses": question.losses,
+        **fields(found, "unit max_devices=found.question.max_devices losses=found.question.losses"),
         "seed": found.workload.seed,
-        "kinds": [fields(kind, "name cost most") for kind in question.kinds],
+        "kinds": records(question.kinds, "name cost most"),
         "objectives": objectives_record(question.streams),
         "vectors": found.vectors,
-        "weakest": None if best is None else _weakest(best.service.resolved),
+        # Of arrays nothing is known.
+        "weakest": weakest_of(devices, links) if devices or links else None,
         "priced": [
             {
                 "model": question.models[of_model],
                 "device": device_name(question, of_type),
                 "precision": one.precision or None,
-                "as_if": one.as_if,
-                "status": one.evidence.status,
+                **fields(one, "as_if status=evidence.status"),
                 "within_80": exp(Z80 * one.evidence.sd),
             }
             for (of_type, of_model), one in sorted(question.priced.items())
@@ -595,19 +552,16 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
             "service": service_record(best.service),
             "survived": None if best.survived is None else surviving_record(best.survived),
         },
-        "runner_up": None
-        if found.runner_up is None
-        else fields(found, "counts=runner_up cost=runner_up_cost"),
+        "runner_up": found.runner_up and fields(found, "counts=runner_up cost=runner_up_cost"),
         **fields(found, "undecided"),
-        "excuses": [fields(one, "because=what vectors proved counts") for one in found.excuses],
+        "excuses": records(found.excuses, "because=what vectors proved counts"),
         **fields(found, "dearer impossible"),
         "doubt": None if found.doubt is None else _doubt_record(found.doubt),
         **({} if found.purchase is None else {"purchase": purchase_record(found.purchase)}),
-        "binding": None
-        if binding is None
-        else {
+        "binding": binding
+        and {
             **fields(binding, "what needs has gap unit counts proved"),
-            "levers": [fields(lever, "sort what to enough") for lever in binding.levers],
+            "levers": records(binding.levers, "sort what to enough"),
         },
     }
 
@@ -618,14 +572,12 @@ def _doubt_record(doubt: Doubt) -> dict[str, Any]:
         "right": doubt.right if doubt.near else None,
         **fields(doubt, "none answer"),
         "least_regret": doubt.candidates.index(doubt.least_regret),
-        "candidates": [
-            fields(one, "counts cost meets cheapest regret") for one in doubt.candidates
-        ],
+        "candidates": records(doubt.candidates, "counts cost meets cheapest regret"),
     }
 
 
-def _weakest(resolved: Sequence[Resolved]) -> str | None:
-    """The weakest status of what the answer's times rest on; None of arrays."""
-    devices = [each for one in resolved for each in one.problem.evidence]
-    links = [each for one in resolved for each in one.problem.link_evidence]
-    return weakest_of(devices, links) if devices or links else None
+AIMED = {
+    "cost": "US dollars an hour",
+    "energy": "watts at full load",
+    "devices": "number of devices",
+}

@@ -15,7 +15,7 @@ from hetsim.hardware.kernel_figures import weakest
 from hetsim.reporting.tables.question import STATUSES, question
 from hetsim.reporting.tables.service_record import Fixed, served_text, service_record
 from hetsim.reporting.tables.verdicts import verdict_of
-from hetsim.reporting.words.console import Cell, bold, pairs, stack, table
+from hetsim.reporting.words.console import Cell, Column, bold, pairs, stack, table, table_of
 from hetsim.reporting.words.text import (
     ABSENT,
     between,
@@ -44,7 +44,7 @@ from hetsim.simulation.service.service import (
     StreamService,
     Use,
 )
-from hetsim.statistics.intervals import Mean, Percentile
+from hetsim.statistics.intervals import Mean, percentile_at
 
 SHOWN = 3
 """Percentiles that a line has room for."""
@@ -69,34 +69,26 @@ def service_report(
         rows += [row for row in question(one.problem) if row not in rows]
         rows.append(("served", served_text(one)))
     rows.append(("simulated", _played_text(service)))
-    rows += [(f"{one.model}", _state_text(one)) for one in service.models]
-    energy_j = service.energy_per_1000_j
+    rows += [(one.model, _state_text(one)) for one in service.models]
     rows += [("loading", loading_text(service, one)) for one in service.loading]
     rows += scaled_rows(service)
     if service.failures is not None:
         rows += failed_rows(service.failures)
     rows.append(("bottleneck", f"{service.bottleneck}, {percent(busiest(service))} of the time"))
-    rows.append(
-        (
-            "energy",
-            f"{joules(service.energy_j)} in total"
-            + ("" if energy_j is None else f", {joules(energy_j)} per 1000 requests on time")
-            + _of_power(service),
-        )
-    )
+    each_j = service.energy_per_1000_j
+    per_1000 = "" if each_j is None else f", {joules(each_j)} per 1000 requests on time"
+    rows.append(("energy", f"{joules(service.energy_j)} in total{per_1000}{_of_power(service)}"))
     if cost is not None:
         rows.append(("price", cost_text(cost)))
     rows.append(("how sure", _sure_text(service, worse)))
-    asks = any(one.objectives for one in service.streams)
-    failed = service.failures is not None and bool(service.failures.devices)
     return stack(
         bold(verdict_of(service_record(service))),
         pairs(rows),
         _latencies(service, worse),
-        _parts(service, loading=bool(service.loading)),
-        _objectives(service.streams, worse) if asks else None,
+        _parts(service),
+        _objectives(service.streams, worse),
         scaled_table(service, cost, fixed) if service.scaled else None,
-        failed_table(service) if failed else None,
+        _failed_table(service),
         _uses(service),
     )
 
@@ -183,32 +175,35 @@ def _shown(streams: Sequence[StreamService]) -> list[float]:
 
 def _latencies(service: Service, worse: Service | None) -> Table:
     """Mean and percentiles of each stream's latency."""
-    streams = service.streams
-    rows: list[tuple[Cell, ...]] = []
-    shown = _shown(streams)
-    for at, one in enumerate(streams):
-        other = None if worse is None else worse.streams[at]
-        found, beside = _by_percentile(one), _by_percentile(other)
-        mean, *between = [ABSENT]
-        if not _overloaded(service, one):
-            mean, *between = [time_text(one.mean_s), *_between(one.mean, format_seconds)]
-        lines = [("mean", mean, *(between or [""]))]
-        for percentile in shown:
-            value, *between = percentile_lines(found.get(percentile))
-            lines.append((f"p{percentile:g}", value, *(between or [""])))
-        if worse is not None and other is not None:
-            there = [math.nan if _overloaded(worse, other) else other.mean_s]
-            for percentile in shown:
-                known = beside.get(percentile)
-                there.append(math.nan if known is None else known.estimate_s)
-            lines = [(*line, latency_text(s)) for line, s in zip(lines, there, strict=True)]
-        rows.append((one.name, str(one.requests), *zip(*lines, strict=True)))
-    worst = [] if worse is None else ["#pessimistic"]
-    return table(("stream", "#requests", "#", "#latency", "#95 %", *worst), rows)
+    shown = _shown(service.streams)
 
+    def figures(of: Service, one: StreamService) -> list[list[str]]:
+        """The mean, then percentiles, each with its interval."""
+        mean = [ABSENT]
+        if not _overloaded(of, one):
+            mean = [time_text(one.mean_s), *_between(one.mean, format_seconds)]
+        return [mean, *(percentile_lines(percentile_at(one.percentiles, each)) for each in shown)]
 
-def _by_percentile(one: StreamService | None) -> dict[float, Percentile]:
-    return {} if one is None else {each.percentile: each for each in one.percentiles}
+    def pessimistic(one: StreamService) -> list[str]:
+        assert worse is not None
+        other = worse.streams[service.streams.index(one)]
+        known = [percentile_at(other.percentiles, each) for each in shown]
+        mean_s = math.nan if _overloaded(worse, other) else other.mean_s
+        there = [mean_s, *(math.nan if each is None else each.estimate_s for each in known)]
+        return [latency_text(at_s) for at_s in there]
+
+    return table_of(
+        service.streams,
+        "stream=name",
+        "#requests=requests",
+        ("#", lambda one: ["mean", *(f"p{each:g}" for each in shown)]),
+        ("#latency", lambda one: [value for value, *_ in figures(service, one)]),
+        (
+            "#95 %",
+            lambda one: [within[0] if within else "" for _, *within in figures(service, one)],
+        ),
+        worse is not None and ("#pessimistic", pessimistic),
+    )
 
 
 def loading_text(service: Service, one: Loading) -> str:
@@ -233,56 +228,48 @@ def _number(value: float, interval: Mean | None) -> str:
     return f"{value:.4g}" + f" ({between})" * bool(between)
 
 
-def _parts(service: Service, *, loading: bool) -> Table:
+def _parts(service: Service) -> Table:
     """Parts of the latency, each as mean above p99, and rejected requests."""
-    loaded = ["#loaded,\nmean,\np99"] if loading else []
-    return table(
+
+    def part(one: Part) -> list[str]:
+        return [time_text(one.mean_s), time_text(one.p99_s)]
+
+    def answers(one: StreamService) -> list[str]:
+        return [number_text(one.throughput_per_s), *_between(one.throughput, "{:.4g}".format)]
+
+    return table_of(
+        service.streams,
+        "stream=name",
+        ("#answers\na second,\n95 %", answers),
         (
-            "stream",
-            "#answers\na second,\n95 %",
             "#waited,\nmean,\np99",
-            *loaded,
-            "#served,\nmean,\np99",
-            "#batch,\nmean",
-            "#queue\nfull",
-            "#timed\nout",
+            lambda one: ABSENT if _overloaded(service, one) else part(one.queue),
         ),
-        (
-            (
-                one.name,
-                [number_text(one.throughput_per_s), *_between(one.throughput, "{:.4g}".format)],
-                ABSENT if _overloaded(service, one) else _mean_and_p99(one.queue),
-                *([_mean_and_p99(one.loading)] if loading else []),
-                _mean_and_p99(one.service),
-                ABSENT if math.isnan(one.batch) else f"{one.batch:.3g}",
-                str(one.full),
-                str(one.expired),
-            )
-            for one in service.streams
-        ),
+        bool(service.loading) and ("#loaded,\nmean,\np99", lambda one: part(one.loading)),
+        ("#served,\nmean,\np99", lambda one: part(one.service)),
+        ("#batch,\nmean", lambda one: ABSENT if math.isnan(one.batch) else f"{one.batch:.3g}"),
+        "#queue\nfull=full",
+        "#timed\nout=expired",
     )
 
 
-def _mean_and_p99(part: Part) -> list[str]:
-    return [time_text(part.mean_s), time_text(part.p99_s)]
-
-
 def _objectives(streams: Sequence[StreamService], worse: Service | None) -> Table:
-    worst = [] if worse is None else ["pessimistic"]
-    return table(
-        ("stream", "objective", "#on time", "verdict", "MLPerf", *worst),
-        (
-            (
-                one.name,
-                str(objective.slo),
-                on_time_text(objective.on_time),
-                _verdict(objective),
-                "valid" if objective.verdict.mlperf.valid else "invalid",
-                *([] if worse is None else [worse.streams[at].objectives[k].verdict.answer]),
-            )
-            for at, one in enumerate(streams)
-            for k, objective in enumerate(one.objectives)
-        ),
+    """Objectives of all streams, each beside its stream and its place there."""
+    found = [(at, k, one) for at, stream in enumerate(streams)
+             for k, one in enumerate(stream.objectives)]  # fmt: skip
+
+    def pessimistic(row: tuple[int, int, Objective]) -> str:
+        assert worse is not None
+        return worse.streams[row[0]].objectives[row[1]].verdict.answer
+
+    return table_of(
+        found,
+        ("stream", lambda row: streams[row[0]].name),
+        ("objective", lambda row: str(row[2].slo)),
+        ("#on time", lambda row: on_time_text(row[2].on_time)),
+        ("verdict", lambda row: _verdict(row[2])),
+        ("MLPerf", lambda row: "valid" if row[2].verdict.mlperf.valid else "invalid"),
+        worse is not None and ("pessimistic", pessimistic),
     )
 
 
@@ -348,41 +335,6 @@ def _model_text(model: ModelFailed) -> str:
     if never:
         text += "; not recovered from the last failure at the end"
     return text
-
-
-def failed_table(service: Service) -> Table:
-    """Return latencies before, during and after failures by stream."""
-    failed = service.failures
-    assert failed is not None
-    objectives = any(stream.objectives for stream in service.streams)
-    rows = []
-    for one, stream in zip(failed.streams, service.streams, strict=True):
-        slos = [str(objective.slo) for objective in stream.objectives]
-        periods = {"before": one.before, "during": one.during, "after": one.after}
-        for when, period in periods.items():
-            on_time = [_on_time(period, slos)] if objectives else []
-            name = one.name if when == "before" else ""
-            rows.append((name, when, *_period(period), *on_time))
-    figures = "#requests,\nrejected", "#mean", "#p50, 95 %", "#p99, 95 %"
-    return table(("stream", "|fail-\nures", *figures, *["on time"] * objectives), rows)
-
-
-def _period(period: Period) -> list[Cell]:
-    found = {each.percentile: each for each in period.percentiles}
-    return [
-        [str(period.requests), str(period.rejected)],
-        time_text(period.mean_s),
-        *(percentile_lines(found.get(percentile)) for percentile in (50.0, 99.0)),
-    ]
-
-
-def _on_time(period: Period, names: list[str]) -> list[str]:
-    if not period.requests:
-        return [ABSENT]
-    shares = [on_time_text(share) for share in period.on_time]
-    if len(shares) > 1:
-        shares = [f"{name}: {share}" for name, share in zip(names, shares, strict=True)]
-    return shares
 
 
 def cost_text(cost: Cost) -> str:
@@ -476,39 +428,70 @@ def _fewest_text(one: Scaled, fewest: ReplicaBound) -> str:
 
 def scaled_table(service: Service, cost: Cost | None, fixed: Sequence[Fixed]) -> Table:
     """Return replica-hours, price and latencies of autoscaling beside fixed numbers of replicas."""
-    beside = [service, *(one for one, _ in fixed)]
-    costs = [cost, *(each for _, each in fixed)]
-    priced = [each for each in costs if each is not None and each.hardware_usd is not None]
-    usd = ["#USD"] if len(priced) == len(beside) else []
-    headings = ["replicas", "#on average", "#most", "#replica-hours", *usd]
-    for stream in service.streams:
+    rows = [(service, cost), *fixed]
+    priced = all(each is not None and each.hardware_usd is not None for _, each in rows)
+
+    def name(row: tuple[Service, Cost | None]) -> str:
+        if row[0] is service:
+            return "autoscaled"
+        return f"fixed at {', '.join(str(one.config.max_replicas) for one in row[0].scaled)}"
+
+    def of_stream(at: int, stream: StreamService) -> Iterator[Column]:
         of = f" of {stream.name}" if len(service.streams) > 1 else ""
-        headings += [f"#p{PERCENTILE:g}{of}", *[f"#on time{of}"] * bool(stream.objectives)]
-    rows = []
-    for at, one in enumerate(beside):
-        row = [
-            _name(one.scaled, fixed=at > 0),
-            f"{sum(each.mean for each in one.scaled):.3g}",
-            str(sum(each.most for each in one.scaled)),
-            f"{sum(each.replica_hours for each in one.scaled):.4g}",
-        ]
-        if usd:
-            row.append(f"{priced[at].hardware_usd:.4g}")
-        for stream in one.streams:
-            row.append(_p99(stream))
-            if stream.objectives:
-                row.append(on_time_text(min(each.on_time for each in stream.objectives)))
-        rows.append(row)
-    return table(headings, rows)
+        yield f"#p{PERCENTILE:g}{of}", lambda row: _p99(row[0].streams[at])
+        if stream.objectives:
+            on_time = f"#on time{of}"
+            yield (
+                on_time,
+                lambda row: on_time_text(min(o.on_time for o in row[0].streams[at].objectives)),
+            )
 
-
-def _name(scaled: Sequence[Scaled], *, fixed: bool) -> str:
-    if not fixed:
-        return "autoscaled"
-    return f"fixed at {', '.join(str(each.config.max_replicas) for each in scaled)}"
+    streams = enumerate(service.streams)
+    return table_of(
+        rows,
+        ("replicas", name),
+        ("#on average", lambda row: f"{sum(one.mean for one in row[0].scaled):.3g}"),
+        ("#most", lambda row: str(sum(one.most for one in row[0].scaled))),
+        ("#replica-hours", lambda row: f"{sum(one.replica_hours for one in row[0].scaled):.4g}"),
+        priced and ("#USD", lambda row: f"{row[1].hardware_usd:.4g}"),
+        *(column for at, stream in streams for column in of_stream(at, stream)),
+    )
 
 
 def _p99(stream: StreamService) -> str:
     if not stream.percentiles:
         return "overloaded" if stream.requests else ABSENT
     return latency_text(stream.p99_s)
+
+
+def _failed_table(service: Service) -> Table | None:
+    """Latencies before, during and after failures by stream; None without failures."""
+    failed = service.failures
+    if failed is None or not failed.devices:
+        return None
+    rows = [
+        (one.name if when == "before" else "", when, getattr(one, when), stream)
+        for one, stream in zip(failed.streams, service.streams, strict=True)
+        for when in ("before", "during", "after")
+    ]
+
+    def on_time(row: tuple[str, str, Period, StreamService]) -> list[str]:
+        _, _, period, stream = row
+        if not period.requests:
+            return [ABSENT]
+        shares = [on_time_text(share) for share in period.on_time]
+        if len(shares) > 1:
+            names = [str(one.slo) for one in stream.objectives]
+            return [f"{name}: {share}" for name, share in zip(names, shares, strict=True)]
+        return shares
+
+    return table_of(
+        rows,
+        ("stream", lambda row: row[0]),
+        ("|fail-\nures", lambda row: row[1]),
+        ("#requests,\nrejected", lambda row: [str(row[2].requests), str(row[2].rejected)]),
+        ("#mean", lambda row: time_text(row[2].mean_s)),
+        ("#p50, 95 %", lambda row: percentile_lines(percentile_at(row[2].percentiles, 50.0))),
+        ("#p99, 95 %", lambda row: percentile_lines(percentile_at(row[2].percentiles, 99.0))),
+        any(stream.objectives for stream in service.streams) and ("on time", on_time),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from hetsim.core.text import fields, plain
+from hetsim.core.text import fields, plain, records
 from hetsim.core.units import format_seconds
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.workload import failing_record
@@ -113,10 +113,7 @@ def service_record(
             for name, use in service.devices.items()
         },
         "links": {name: _use_record(use) for name, use in service.links.items()},
-        "loading": [
-            fields(one, "model device loads nbytes alone_s seconds resident")
-            for one in service.loading
-        ],
+        "loading": records(service.loading, "model device loads nbytes alone_s seconds resident"),
         **_scaled_record(service, fixed),
         **_failures_record(service),
     }
@@ -180,11 +177,11 @@ def failed_record(failed: Failed) -> dict[str, Any]:
     """Return outages and lost work by device, model and stream."""
     return {
         **fields(failed, "random cut_off_s=cut_s"),
-        "devices": [fields(one, "device failures down_s") for one in failed.devices],
+        "devices": records(failed.devices, "device failures down_s"),
         "models": [
             {
                 **fields(one, "model available outages"),
-                "windows": [fields(window, "begin_s works_s end_s") for window in one.windows],
+                "windows": records(one.windows, "begin_s works_s end_s"),
             }
             for one in failed.models
         ],
@@ -235,10 +232,9 @@ def _scaled_record(service: Service, fixed: Sequence[Fixed]) -> dict[str, Any]:
 
 def _fixed_record(one: Service, cost: Cost) -> dict[str, Any]:
     return {
-        "models": [
-            fields(each, "model replicas=config.max_replicas replica_seconds=replica_s")
-            for each in one.scaled
-        ],
+        "models": records(
+            one.scaled, "model replicas=config.max_replicas replica_seconds=replica_s"
+        ),
         "hardware_usd": cost.hardware_usd,
         "streams": [
             {
@@ -275,12 +271,9 @@ def cost_record(cost: Cost) -> dict[str, Any]:
         **fields(cost, "usd hardware_usd electricity_usd tariff_usd_per_kwh"),
         "usd_per_1000_on_time": cost.per_1000(cost.usd),
         **fields(cost, "unpriced no_lifetime=unspread"),
-        "charges": [
-            fields(
-                one,
-                "name usd_per_hour=price.usd_per_hour usd=price.usd years=price.years hourly_usd "
-                "energy_j rented_s of=price.of source=price.source",
-            )
-            for one in cost.charges
-        ],
+        "charges": records(
+            cost.charges,
+            "name usd_per_hour=price.usd_per_hour usd=price.usd years=price.years hourly_usd "
+            "energy_j rented_s of=price.of source=price.source",
+        ),
     }

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
 from hetsim.core.text import Record, plain
-from hetsim.core.units import format_bytes, format_seconds
 from hetsim.reporting.tables.verdicts import verdict_of
 from hetsim.reporting.words.console import bold, pairs, stack, table
-from hetsim.reporting.words.text import ABSENT, count, joules, percent
+from hetsim.reporting.words.text import ABSENT, count, figure_text
 from hetsim.sweeping.answering import Progress
 from hetsim.sweeping.rows import ASKED, TEXT, Row
 from hetsim.sweeping.verb import Swept
@@ -86,28 +84,11 @@ def _table(found: Swept, rows: Sequence[Row], answers: Sequence[str]) -> Rendera
         (
             (
                 *(ABSENT if row[name] is None else str(row[name]) for name in names),
-                *(figure(name, row[name]) for name in answers),
+                *(figure_text(name, row[name]) for name in answers),
             )
             for row in rows[:ROWS_SHOWN]
         ),
     )
-
-
-def figure(column: str, value: Any) -> str:
-    """Figure of a row with its unit, which is the end of the column's name; or its text."""
-    if value is None or column in TEXT:
-        return ABSENT if value is None else str(value)
-    if column.endswith("_per_s"):
-        return f"{value:.4g}/s"
-    if column.endswith("_s"):
-        return format_seconds(value)
-    if column.endswith("_j"):
-        return joules(value)
-    if column.endswith("_bytes"):
-        return format_bytes(value)
-    if column in ("on_time", "utilization"):
-        return percent(value)
-    return f"{value:g}"
 
 
 def sweep_record(found: Swept) -> Record:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 
-from hetsim.core.text import fields, plain
+from hetsim.core.text import fields, plain, records
 from hetsim.core.units import format_seconds
 from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count
@@ -71,7 +71,7 @@ def _by_device(given: ByDevice) -> str:
 def failing_record(failing: Failing) -> dict[str, Any]:
     """Return which devices fail as a record."""
     return {
-        "injected": [fields(one, "kind device at_s for_s") for one in failing.injected],
+        "injected": records(failing.injected, "kind device at_s for_s"),
         **fields(failing, "mtbf_s mttr_s times"),
     }
 
@@ -107,7 +107,7 @@ def workload_record(
                 **fields(one.stream, "name model"),
                 "arrivals": None if one.stream.arrivals is None else one.stream.arrivals.kind,
                 **fields(one.stream, "share priority"),
-                "slos": [fields(slo, "share_on_time=share latency_s") for slo in one.stream.slos],
+                "slos": records(one.stream.slos, "share_on_time=share latency_s"),
                 **fields(one, "requests rate_per_s gap_cv"),
                 "variants": [
                     {"dims": dims, "requests": many}

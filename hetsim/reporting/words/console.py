@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TextIO
+from operator import attrgetter
+from typing import Any, Literal, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -14,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.core.text import plain
+from hetsim.reporting.words.text import figure_text
 
 PLAIN_WIDTH = 120
 """Columns of output that goes to a file or a pipe."""
@@ -151,18 +153,49 @@ def table(
     return made
 
 
+Column = str | tuple[str | Heading, str | Callable[[Any], Cell]] | Literal[False] | None
+"""``heading=path`` of an attribute, or a heading and a path or function; else left out."""
+
+
+def table_of(
+    rows: Iterable[Any],
+    *columns: Column,
+    style: Callable[[int], str] = lambda row: "",
+    lines: bool = False,
+) -> Table:
+    """Return the ``table`` of records, a column for each attribute, or function of a record.
+
+    Attributes are written as ``figure_text`` has them, by the unit that their name ends in; one
+    that ends in ``%`` is a share.
+    """
+    known = [_column(one) for one in columns if one]
+    cells = ([of(row) for _, of in known] for row in rows)
+    return table((heading for heading, _ in known), cells, style=style, lines=lines)
+
+
+def _column(
+    one: str | tuple[str | Heading, str | Callable[[Any], Cell]],
+) -> tuple[str | Heading, Callable[[Any], Cell]]:
+    heading, of = one.rsplit("=", 1) if isinstance(one, str) else one
+    if not isinstance(of, str):
+        return heading, of
+    read = attrgetter(of.removesuffix("%"))
+    return heading, lambda row: figure_text(of, read(row))
+
+
 def cell(*lines: str, style: str = "") -> Text:
     """Return a cell of several lines, free of markup and of characters that steer a terminal."""
     return Text("\n".join(plain(line) for line in lines), style=style)
 
 
-def pairs(rows: list[tuple[str, str]]) -> Table:
-    """Return labels and their figures as two columns."""
+def pairs(rows: Iterable[tuple[str, str | None]]) -> Table:
+    """Return labels and their figures as two columns; those without a figure are left out."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for label, figure in rows:
-        table.add_row(cell(label), cell(figure))
+        if figure is not None:
+            table.add_row(cell(label), cell(figure))
     return table
 
 
@@ -172,9 +205,10 @@ Part = RenderableType | Sequence[RenderableType] | None
 def stack(*parts: Part) -> RenderableType:
     """Return the parts that exist, with blank lines between them.
 
-    A part may be several lines or tables in a row; an empty one is none.
+    A part may be several lines or tables in a row; an empty one is none, nor a table without rows.
     """
-    shown = [[part] if isinstance(part, (str, Text, Table, Group)) else part for part in parts]
+    there = (one for one in parts if not (isinstance(one, Table) and not one.row_count))
+    shown = [[part] if isinstance(part, (str, Text, Table, Group)) else part for part in there]
     found: list[RenderableType] = []
     for part in shown:
         if isinstance(part, Sequence) and part:

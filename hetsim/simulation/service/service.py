@@ -13,7 +13,7 @@ from hetsim.core.result import Result
 from hetsim.simulation.service.replicas import Scaled
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.serving.setup import Outcomes
-from hetsim.statistics.intervals import Mean, Percentile
+from hetsim.statistics.intervals import Mean, Percentile, percentile_at
 from hetsim.statistics.verdict import End, Verdict
 from hetsim.workload.failure import Failure
 from hetsim.workload.workload import Slo, Stream, Workload
@@ -278,8 +278,8 @@ class StreamService:
     @property
     def p99_s(self) -> float:
         """The 99th percentile; NaN where there is none, inf where those requests were rejected."""
-        known = {one.percentile: one.estimate_s for one in self.percentiles}
-        return known.get(99.0, math.nan)
+        known = percentile_at(self.percentiles, 99.0)
+        return math.nan if known is None else known.estimate_s
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,11 +13,16 @@ import pytest
 import hetsim
 from deployments import model_at
 from hetsim.core.text import to_json
-from hetsim.provisioning.instances.impossible import most_carried, problems_of, why_impossible
 from hetsim.provisioning.instances.offers import candidates, offered, served_ways
-from hetsim.provisioning.instances.place import place_of, without_others
+from hetsim.provisioning.instances.place import place, without_others
 from hetsim.provisioning.instances.search import best_of
-from hetsim.provisioning.rates.ceiling import ceiling_of, rates_of
+from hetsim.provisioning.rates.ceiling import (
+    ceiling_of,
+    most_carried,
+    problems_of,
+    rates_of,
+    why_impossible,
+)
 from hetsim.reporting.tables.place import place_record
 from hetsim.simulation.service.layout import check_together, set_up
 from hetsim.simulation.service.resolution import Asked, Made, resolve
@@ -246,10 +251,10 @@ def test_a_model_that_hardly_comes_and_priorities_are_served(
         hetsim.Stream("a", models[0], Poisson(200.0), priority=2),
         hetsim.Stream("b", models[1], Poisson(0.0)),
     )
-    found = place_of(
+    found = place(
         hetsim.Workload(streams, requests=300),
         platform,
-        asked=None,
+        settings=None,
         batchings=[DynamicBatching(4, (), 200)],
         most=1,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,18 +63,25 @@ def least_rate(time_s: NDArray[np.float64], limit_s: float, allowed: int) -> flo
     if len(times) <= allowed:
         return 0.0
     # With every request in time alone and at once, none is late; below one a limit all are.
-    low, high = 0.0, 2.0 / limit_s
-    while late_on(times, limit_s, high, allowed) > allowed:
+    found = _highest_that(
+        lambda rate: late_on(times, limit_s, rate, allowed) > allowed, 0.0, 2.0 / limit_s, STEPS
+    )
+    return found * (1 - 1e-9)
+
+
+def _highest_that(fails: Callable[[float], bool], low: float, high: float, steps: int) -> float:
+    """Nearly the highest rate from `low` on that fails, by so many halvings; `low`: none does."""
+    while fails(high):
         low, high = high, 2 * high
-    for _ in range(STEPS):
+    for _ in range(steps):
         if high - low <= low * 1e-9:
             break
         middle = (low + high) / 2
-        if late_on(times, limit_s, middle, allowed) > allowed:
+        if fails(middle):
             low = middle
         else:
             high = middle
-    return low * (1 - 1e-9)
+    return low
 
 
 def late_on(times: Sequence[float], limit_s: float, rate: float, most: int) -> int:
@@ -192,14 +199,11 @@ def _highest(time_s: Floats, limit_s: float, share: float, error: float) -> floa
     """A rate of which requests say that it misses, nearly the highest such; 0: none was found."""
     comes = len(time_s) / max(float(time_s[-1] - time_s[0]), 1e-300)
     # Below what must be on time in the long run another bound excludes, and no server is ever idle.
-    low = least = share * comes
-    high = max(comes, 1.0 / limit_s)
-    while misses(time_s, limit_s, high, share, error):
-        low, high = high, 2 * high
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        if misses(time_s, limit_s, middle, share, error):
-            low = middle
-        else:
-            high = middle
-    return low if low > least else 0.0
+    least = share * comes
+    found = _highest_that(
+        lambda rate: misses(time_s, limit_s, rate, share, error),
+        least,
+        max(comes, 1.0 / limit_s),
+        HALVINGS,
+    )
+    return found if found > least else 0.0
