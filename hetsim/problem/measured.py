@@ -194,6 +194,7 @@ def measured_on(
         # Parts of a network are as unsure as they were: the whole was measured.
         by_kernel=before.by_kernel / part**2 if part > 0 else 0.0,
         measured_here=measured,
+        floors=tuple(replace(floor, sd=floor.sd * part) for floor in before.floors),
     )
 
 
@@ -232,18 +233,18 @@ def read_measured(
 
 
 def known_on(
-    measurement: Measurement, model: Model, price: Callable[[Model, str], Alone], device: str
+    measurement: Measurement, model: Model | None, price: Callable[[Model, str], Alone], device: str
 ) -> Alone:
     """Return the measured network on the device, priced by `price`.
 
-    - `model`: the model in question, which may be the one that was measured.
+    - `model`: the model in question, which may be the one that was measured; None: none is.
     - `price`: a model and a precision (empty: as asked) on the device.
 
     Raises UsageError where the device does not execute the precision, or cannot run the network
     alone; InvalidInput where dimensions of its file are open.
     """
-    own = measurement.model == model.source and measurement.batch == 0
-    network = model if own else _model(measurement)
+    own = model is not None and measurement.model == model.source and measurement.batch == 0
+    network = model if own and model is not None else _model(measurement)
     try:
         return price(network, measurement.precision)
     except UnboundDimension as error:

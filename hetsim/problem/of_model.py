@@ -213,26 +213,33 @@ def _floors(
     if doubted and (figures is None or figures.precision in doubted):
         yield Floor("peaks", DOUBTFUL_SD)
     if found.basis is not None:
-        yield Floor("sources", found.basis.elsewhere)
-        if found.basis.device is None and found.error is not None:
-            yield few_dies(found.basis, found.sd)
+        networks = None if found.error is None else found.error.networks
+        yield from basis_floors(found.basis, found.sd, networks)
     if found.error is not None and found.error.batch != batch_range(batch):
         yield Floor("batch", OTHER_BATCH_SD)
     if found.likely is not None and found.likely.apart > UNLIKE_FROM:
         yield Floor("unlike", UNLIKE_SD)
 
 
-def few_dies(basis: Basis, sd: float) -> Floor:
-    """Return the error of an `sd` that is known from the few dies of a family alone.
+def basis_floors(basis: Basis, sd: float, networks: int | None) -> Iterator[Floor]:
+    """Yield the errors that follow from what figures rest on.
 
-    With it an interval is wider by Student's quantile over the normal one, by the expansion to the
-    second order, at most twice. Where chips of families of two or three dies were left out, 80 %
-    intervals held 66 %; with it 91 %.
+    - `sd`: of misses of what was left out, of so many networks; None: of other families.
+
+    The one of a family is known from its dies, for which it counts those networks. Where chips of
+    families of two or three dies were left out, 80 % intervals held 66 %; with it 91 %.
     """
-    z, n = HALF_WIDTH, basis.family.dies
+    yield Floor("sources", basis.elsewhere)
+    if basis.device is None and networks is not None:
+        wider = max(_few(basis.family.dies) / _few(max(networks - 1, 1)), 1.0)
+        yield Floor("dies", sd * math.sqrt(wider**2 - 1))
+
+
+def _few(freedom: int) -> float:
+    """Student's quantile over the normal one, by its expansion to the second order; at most 2."""
+    z = HALF_WIDTH
     first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    wider = min(1 + first / (n * z) + second / (n**2 * z), 2.0)
-    return Floor("dies", sd * math.sqrt(wider**2 - 1))
+    return min(1 + first / (freedom * z) + second / (freedom**2 * z), 2.0)
 
 
 def _with_floors(found: Evidence, floors: tuple[Floor, ...]) -> Evidence:
@@ -296,10 +303,18 @@ def supposing(found: Evidence, supposed: Collection[str]) -> Evidence:
 
 
 def float_evidence(name: str, spec: DeviceSpec) -> Evidence:
-    """Return the evidence behind prices of float32 models at batch 1, by the default cost model."""
+    """Return the evidence behind prices of float32 models at batch 1, by the default cost model.
+
+    With measurements of the device's file it is that of a network unlike all measured ones.
+    """
+    by = cost_model(DEFAULT_COST)
     dtype = spec.executes or spec.execution_dtype.get("float32", "float32")
-    fitted = isinstance(cost_model(DEFAULT_COST), WholeModelCost) and spec.kernels
-    return device_evidence(name, spec, figures_for(spec, dtype)[0] if fitted else None, 1)
+    fitted = isinstance(by, WholeModelCost) and spec.kernels
+    figures = figures_for(spec, dtype)[0] if fitted else None
+    evidence = device_evidence(name, spec, figures, 1)
+    if not spec.measurements:
+        return evidence
+    return _posterior(None, spec, spec, evidence, spec.measurements, by, figures, 1, name)[1]
 
 
 def link_evidence(link: Link) -> Evidence:
@@ -551,7 +566,7 @@ def _on_device(
 
 
 def _posterior(
-    model: Model,
+    model: Model | None,
     read: DeviceSpec,
     asked: DeviceSpec,
     evidence: Evidence,
@@ -564,7 +579,8 @@ def _posterior(
     """Factor and evidence of a model on a device with measurements of networks on it.
 
     `read` is the device without changes that are supposed: the networks ran on that one. `asked`
-    is the device as the model is executed on it. O((V + E) measurements).
+    is the device as the model is executed on it. Without a model, of a network unlike all others.
+    O((V + E) measurements).
     """
 
     def alone(network: Model, precision: str) -> Alone:
@@ -576,8 +592,8 @@ def _posterior(
 
     known = [known_on(one, model, alone, name) for one in measurements]
     own = Alone(
-        model.sha256, 0.0, batch, evidence, _computed_in(asked, figures),
-        asked.executes or "", place_on(model, figures, batch),
+        "" if model is None else model.sha256, 0.0, batch, evidence, _computed_in(asked, figures),
+        asked.executes or "", None if model is None else place_on(model, figures, batch),
     )  # fmt: skip
     return measured_on(own, known, measurements)
 

@@ -135,9 +135,9 @@ def test_an_interval_contains_what_errors_of_what_was_left_out_do_not() -> None:
     assert reasons(1, own, 2 * UNLIKE_FROM) == {"sources": 0.3, "unlike": UNLIKE_SD}
     of_family = reasons(1, replace(own, device=None))
     assert {*of_family} == {"sources", "dies"}
-    # Student's t of three degrees of freedom at 90 %, over the normal quantile.
+    # Student's t of three dies at 90 %, over that of the nine networks which the sd has in it.
     wider = math.hypot(plain.sd, of_family["dies"]) / plain.sd
-    assert wider == pytest.approx(1.6377 / 1.2816, rel=0.01)
+    assert wider == pytest.approx(1.6377 / 1.3968, rel=0.01)
 
 
 def test_a_peak_that_may_be_sparse_makes_times_less_sure() -> None:

@@ -31,7 +31,7 @@ from hetsim.hardware.kernel_figures import HALF_WIDTH
 from hetsim.hardware.kin import KnownNetwork
 from hetsim.hardware.measurement import Measurement
 from hetsim.problem.measured import Alone, measured_on
-from hetsim.problem.of_model import few_dies
+from hetsim.problem.of_model import basis_floors
 from hetsim.problem.parts import Evidence, Floor
 
 COUNTS = (0, 1, 3, 5)
@@ -40,6 +40,9 @@ LEAST_NETWORKS = 6
 
 TIMES = 2
 """Random choices for each device and count."""
+
+MANY_NETWORKS = 1000
+"""Their widths in data/fidelity are not wider for being known from few networks."""
 
 WITHIN_SD = 0.13
 """Standard deviation that figures by one source have on a network of that source: 80 % of those
@@ -106,13 +109,10 @@ def _of_points(points: Sequence[FidelityPoint], way: str, status: str) -> list[R
 
 def _floors(point: FidelityPoint, status: str, sd: float) -> Iterator[Floor]:
     """Yield what errors of networks or chips left out do not contain, as the catalog has it."""
-    told = _kin(point.kin).by_datasheet
-    if status == "prior" and told is not None and told.basis is not None:
-        yield Floor("sources", told.basis.elsewhere)
-        yield few_dies(told.basis, sd)
     figures = figures_of(point.device, point.precision)
-    if status != "prior" and figures is not None and figures.basis is not None:
-        yield Floor("sources", figures.basis.elsewhere)
+    told = _kin(point.kin).by_datasheet if status == "prior" else figures
+    if told is not None and told.basis is not None:
+        yield from basis_floors(told.basis, sd, MANY_NETWORKS)
 
 
 _kin = cache(load_kin)

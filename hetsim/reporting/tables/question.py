@@ -222,7 +222,8 @@ def evidence_text(one: Evidence) -> str:
         known = one.likely is not None and one.likely.same
         told += f" of {count(one.error.networks, 'network')}"
         notes.append(f"median error {percent(one.error.median_of(known))}")
-    notes += [floor_text(floor, one.basis) for floor in one.floors]
+    if one.measured_here is None:
+        notes += [floor_text(floor, one.basis) for floor in one.floors]
     if notes:
         told += f" ({'; '.join(notes)})"
     if one.measured > 0 and one.status != "measured":
