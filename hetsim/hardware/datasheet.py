@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hetsim.core.units import GIGA
@@ -193,6 +193,23 @@ def peak_of(peaks: Mapping[str, float], precision: str) -> float | None:
     if known is None:
         return None
     return peaks[known] * _SLOWER.get(wanted, 1.0) / _SLOWER.get(known, 1.0)
+
+
+def doubtful_peaks(peaks: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """Yield types whose peak may count sparse weights or a narrower type, each with a sentence.
+
+    Dense int8 is at most 4 times a 16-bit type and that 16 times float32, on chips of the catalog.
+    """
+    half = next((one for one in ("float16", "bfloat16") if one in peaks), None)
+    pairs = (("int8", half, 4), (half, "float32", 16)) if half else (("int8", "float32", 8),)
+    for dtype, wider, most in pairs:
+        times = peaks[dtype] / peaks[wider] if dtype in peaks and wider in peaks else 0.0
+        if times > 1.05 * most:
+            yield (
+                dtype,
+                f"peak_tflops: {dtype} is {times:.3g} times {wider}, and dense rates differ by "
+                f"{most} times at most; check that the figure counts no sparse weights and no int4",
+            )
 
 
 def covariates(sheet: Datasheet) -> tuple[float, ...]:

@@ -271,6 +271,36 @@ class RuntimeFactor:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """Numbers of what was measured.
+
+    - `networks`, `rows`: networks, and times of them.
+    - `sources`: who measured them: a submitter, the owner of a board, a collection.
+    - `dies`: chips, those of one die counted once.
+    """
+
+    networks: int
+    rows: int
+    sources: int
+    dies: int
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """Measurements that figures rest on.
+
+    - `device`: of the device itself; None where it has what its family has.
+    - `family`: of its device family.
+    - `elsewhere`: standard deviation of the logarithm of the factor between the figures and a
+      machine of another source, which errors of networks or chips left out do not contain.
+    """
+
+    device: Counted | None
+    family: Counted
+    elsewhere: float
+
+
+@dataclass(frozen=True, slots=True)
 class KernelFigures:
     """Kernel figures of one precision on a device.
 
@@ -290,6 +320,8 @@ class KernelFigures:
         Where the measurements are from.
     errors : tuple of FigureError
         By range of batch sizes; empty where nothing was left out and judged.
+    basis : Basis or None
+        What they rest on; None where that is not stated, as of this machine's calibration.
     corrections : tuple of Correction
         By what the formula's seconds are multiplied, where kernels were timed one by one on the
         device; one a form at most.
@@ -318,6 +350,7 @@ class KernelFigures:
     channel_block: int | None = None
     likeness: str = ""
     factor: RuntimeFactor | None = None
+    basis: Basis | None = None
 
     def value(self, name: str) -> float:
         """Return the parameter called `name`, in SI units."""

@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.hardware.datasheet import COVARIATES, Datasheet, about, covariates
-from hetsim.hardware.kernel_figures import INDEX, PARAMETERS, FigureError, KernelFigures
+from hetsim.hardware.kernel_figures import (
+    INDEX,
+    PARAMETERS,
+    Basis,
+    FigureError,
+    KernelFigures,
+)
 
 Floats = NDArray[np.float64]
 
@@ -95,12 +101,14 @@ class ByDatasheet:
     - `middle`: the usual covariate, by those of `COVARIATES` that are not 0.
     - `slopes`: what the log of a parameter gains by one of a covariate: by covariate and parameter.
     - `errors`: of chips that were left out, each predicted by its datasheet.
+    - `basis`: what the family rests on; None where that is not stated.
     """
 
     precision: str
     middle: Mapping[str, float]
     slopes: Mapping[str, Mapping[str, float]]
     errors: tuple[FigureError, ...]
+    basis: Basis | None = None
 
     def values(
         self, mean: tuple[float, ...], sheet: Datasheet, limits: Limits | None = None
@@ -131,6 +139,7 @@ class ByDatasheet:
             runtime=runtime,
             source=told,
             errors=self.errors,
+            basis=self.basis,
         )
 
 
@@ -227,6 +236,7 @@ class Likely:
       predictions of networks that were left out have in them.
     - `noise`: standard deviation of one device's effect about the common one.
     - `same`: whether the kin ran this very network, as far as its kernels tell.
+    - `apart`: distance of traits to the nearest network that the kin ran; infinite without one.
     - `networks`: those that it is like, the most alike first; empty where there is none.
     """
 
@@ -236,6 +246,7 @@ class Likely:
     noise: float
     same: bool
     networks: tuple[str, ...]
+    apart: float = 0.0
 
     @property
     def surer(self) -> float:

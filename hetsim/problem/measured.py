@@ -33,15 +33,8 @@ from hetsim.problem.parts import PROFILED_SD, Evidence, Measured
 Floats = NDArray[np.float64]
 
 OF_DEVICE = 0.75
-"""Share of the variance of a device without published measurements that is one factor for all
-networks. With it 80 % intervals hold 78 to 81 %, with 0.82 72 to 75 %, as a script of
-tools/catalog, user_measured.py, computes for every constant here."""
-
-ELSEWHERE_SD = 0.3
-"""Standard deviation of the factor of a device with published measurements: the user's machine has
-another cooling, clock, power limit or version of the runtime. With 0.3 networks are predicted from
-another source's latencies of the same chip and runtime within 26 % (one measured) and 18 % (three)
-in the median, with 0.13 within 45 and 31 %, with none within 57 %."""
+"""Share of the variance of a device without published measurements, but for its floors, that is
+one factor for all networks. tools/catalog/user_measured.py judges it and the constants below."""
 
 SHARED, SHARED_FITTED = 1.0, 0.3
 """Part of a network's error that networks of like traits share, and the same on a device with
@@ -131,16 +124,19 @@ def _published(evidence: Evidence) -> bool:
 
 
 def factor_sd(evidence: Evidence) -> float:
-    """Return the prior standard deviation of the factor that a device has on all networks."""
-    if _published(evidence):
-        return ELSEWHERE_SD
-    return min(math.sqrt(OF_DEVICE) * evidence.sd, evidence.own)
+    """Return the prior standard deviation of the factor that a device has on all networks.
+
+    Figures fitted to the device leave none but that the user's machine is another one.
+    """
+    floors = evidence.of_device**2
+    if _published(evidence) and floors > 0:
+        return math.sqrt(floors)
+    rest = min(OF_DEVICE * (evidence.sd**2 - floors), evidence.own**2 - floors)
+    return math.sqrt(floors + max(rest, 0.0))
 
 
 def network_sd(evidence: Evidence) -> float:
     """Return the prior standard deviation of one network's error about the device's factor."""
-    if _published(evidence):
-        return evidence.sd
     return math.sqrt(max(evidence.sd**2 - factor_sd(evidence) ** 2, 0.0))
 
 
@@ -175,8 +171,7 @@ def measured_on(
     among = np.array([[covariance_of(one, other) for other in known] for one in known])
     towards = np.array([covariance_of(asked, one) for one in known])
     before = asked.evidence
-    prior = factor_sd(before) ** 2 + network_sd(before) ** 2
-    found = posterior(residuals, among, towards, prior, PROFILED_SD)
+    found = posterior(residuals, among, towards, before.sd**2, PROFILED_SD)
     measured = Measured(
         measurements=tuple(
             replace(one, precision=one.precision or k.executes)
@@ -199,6 +194,7 @@ def measured_on(
         # Parts of a network are as unsure as they were: the whole was measured.
         by_kernel=before.by_kernel / part**2 if part > 0 else 0.0,
         measured_here=measured,
+        floors=tuple(replace(floor, sd=floor.sd * part) for floor in before.floors),
     )
 
 
@@ -237,18 +233,18 @@ def read_measured(
 
 
 def known_on(
-    measurement: Measurement, model: Model, price: Callable[[Model, str], Alone], device: str
+    measurement: Measurement, model: Model | None, price: Callable[[Model, str], Alone], device: str
 ) -> Alone:
     """Return the measured network on the device, priced by `price`.
 
-    - `model`: the model in question, which may be the one that was measured.
+    - `model`: the model in question, which may be the one that was measured; None: none is.
     - `price`: a model and a precision (empty: as asked) on the device.
 
     Raises UsageError where the device does not execute the precision, or cannot run the network
     alone; InvalidInput where dimensions of its file are open.
     """
-    own = measurement.model == model.source and measurement.batch == 0
-    network = model if own else _model(measurement)
+    own = model is not None and measurement.model == model.source and measurement.batch == 0
+    network = model if own and model is not None else _model(measurement)
     try:
         return price(network, measurement.precision)
     except UnboundDimension as error:

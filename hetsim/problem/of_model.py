@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import hypot
 from typing import Any, NamedTuple
@@ -28,7 +29,16 @@ from hetsim.graph.model import Model
 from hetsim.graph.shapes.open_shapes import unbound
 from hetsim.graph.work import graph_work, op_key
 from hetsim.graph.work.rule import Work
-from hetsim.hardware.kernel_figures import WHAT_IF, KernelFigures, as_sure, weakest
+from hetsim.hardware.datasheet import doubtful_peaks
+from hetsim.hardware.kernel_figures import (
+    HALF_WIDTH,
+    WHAT_IF,
+    Basis,
+    KernelFigures,
+    as_sure,
+    batch_range,
+    weakest,
+)
 from hetsim.hardware.kin import Likely
 from hetsim.hardware.measurement import Measurement
 from hetsim.hardware.routes import REFERENCE_BYTES, build_routes
@@ -48,6 +58,7 @@ from hetsim.problem.parts import (
     Constant,
     Contention,
     Evidence,
+    Floor,
     FusedKernel,
     Given,
     Held,
@@ -148,6 +159,20 @@ time - 1, was on average 0.24 of the mean squared logarithm of the wholes' error
 parts were off by 1.35 times as much as wholes, which is 0.27.
 """
 
+OTHER_BATCH_SD = 0.27
+"""Of figures at a range of batch sizes that was not measured on the device: with the rows of each
+range of batch sizes left out of each chip of 12 kins, misses of the range grow by this much."""
+
+UNLIKE_FROM, UNLIKE_SD = 1.2, 0.28
+"""Distance of traits from the nearest network of the family beyond which it ran none like it, and
+by how much less sure its times are. 80 % intervals of networks that are farther held 73 %
+where their family of networks was left out of 27 kins, 57 % where their kind was (transformers,
+detection, dense prediction, other convolutional ones); with it, learned from other makers'
+runtimes, 82 and 78 %. Nearer ones held 77 to 89 %."""
+
+DOUBTFUL_SD = 0.35
+"""Of a device whose peak may be that of sparse weights, twice the dense one, and may not."""
+
 TIMES_BY = ("flops_per_s", "bytes_per_s", "launch_s", "dispatch_s", "efficiency",
             "memory_efficiency")  # fmt: skip
 """Figures of a device that prices need where it has none of its kernels."""
@@ -176,8 +201,53 @@ def device_evidence(
         found = _by_figures(name, spec, figures, batch)
         if likely is not None:
             found = _as_likely(found, likely)
-    found = replace(found, by_kernel=BY_KERNEL)
+    found = _with_floors(found, tuple(_floors(found, spec, figures, batch)))
     return found if share is None else _profiled(found, share)
+
+
+def _floors(
+    found: Evidence, spec: DeviceSpec, figures: KernelFigures | None, batch: int
+) -> Iterator[Floor]:
+    """Yield what misses of networks and chips that were left out do not contain."""
+    doubted = {dtype for dtype, _ in doubtful_peaks(spec.flops_per_s)}
+    if doubted and (figures is None or figures.precision in doubted):
+        yield Floor("peaks", DOUBTFUL_SD)
+    if found.basis is not None:
+        networks = None if found.error is None else found.error.networks
+        yield from basis_floors(found.basis, found.sd, networks)
+    if found.error is not None and found.error.batch != batch_range(batch):
+        yield Floor("batch", OTHER_BATCH_SD)
+    if found.likely is not None and found.likely.apart > UNLIKE_FROM:
+        yield Floor("unlike", UNLIKE_SD)
+
+
+def basis_floors(basis: Basis, sd: float, networks: int | None) -> Iterator[Floor]:
+    """Yield the errors that follow from what figures rest on.
+
+    - `sd`: of misses of what was left out, of so many networks; None: of other families.
+
+    The one of a family is known from its dies, for which it counts those networks. Where chips of
+    families of two or three dies were left out, 80 % intervals held 66 %; with it 91 %.
+    """
+    yield Floor("sources", basis.elsewhere)
+    if basis.device is None and networks is not None:
+        wider = max(_few(basis.family.dies) / _few(max(networks - 1, 1)), 1.0)
+        yield Floor("dies", sd * math.sqrt(wider**2 - 1))
+
+
+def _few(freedom: int) -> float:
+    """Student's quantile over the normal one, by its expansion to the second order; at most 2."""
+    z = HALF_WIDTH
+    first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    return min(1 + first / (freedom * z) + second / (freedom**2 * z), 2.0)
+
+
+def _with_floors(found: Evidence, floors: tuple[Floor, ...]) -> Evidence:
+    """Return the evidence with further errors, of which kernels have none each for itself."""
+    every = tuple(floor for floor in floors if floor.sd > 0)
+    sd = hypot(found.sd, *(floor.sd for floor in every))
+    by_kernel = BY_KERNEL * (found.sd / sd) ** 2 if sd > 0 else BY_KERNEL
+    return replace(found, sd=sd, by_kernel=by_kernel, floors=every)
 
 
 def _by_figures(name: str, spec: DeviceSpec, figures: KernelFigures, batch: int) -> Evidence:
@@ -199,6 +269,7 @@ def _by_figures(name: str, spec: DeviceSpec, figures: KernelFigures, batch: int)
         precision=figures.precision,
         error=error,
         runtime=figures.runtime,
+        basis=figures.basis,
     )
 
 
@@ -222,6 +293,7 @@ def _profiled(found: Evidence, share: MeasuredShare) -> Evidence:
         sd=hypot(common, own),
         common=common,
         measured=share.share,
+        floors=tuple(replace(floor, sd=floor.sd * modelled) for floor in found.floors),
     )
 
 
@@ -233,10 +305,18 @@ def supposing(found: Evidence, supposed: Collection[str]) -> Evidence:
 
 
 def float_evidence(name: str, spec: DeviceSpec) -> Evidence:
-    """Return the evidence behind prices of float32 models at batch 1, by the default cost model."""
+    """Return the evidence behind prices of float32 models at batch 1, by the default cost model.
+
+    With measurements of the device's file it is that of a network unlike all measured ones.
+    """
+    by = cost_model(DEFAULT_COST)
     dtype = spec.executes or spec.execution_dtype.get("float32", "float32")
-    fitted = isinstance(cost_model(DEFAULT_COST), WholeModelCost) and spec.kernels
-    return device_evidence(name, spec, figures_for(spec, dtype)[0] if fitted else None, 1)
+    fitted = isinstance(by, WholeModelCost) and spec.kernels
+    figures = figures_for(spec, dtype)[0] if fitted else None
+    evidence = device_evidence(name, spec, figures, 1)
+    if not spec.measurements:
+        return evidence
+    return _posterior(None, spec, spec, evidence, spec.measurements, by, figures, 1, name)[1]
 
 
 def link_evidence(link: Link) -> Evidence:
@@ -488,7 +568,7 @@ def _on_device(
 
 
 def _posterior(
-    model: Model,
+    model: Model | None,
     read: DeviceSpec,
     asked: DeviceSpec,
     evidence: Evidence,
@@ -501,7 +581,8 @@ def _posterior(
     """Factor and evidence of a model on a device with measurements of networks on it.
 
     `read` is the device without changes that are supposed: the networks ran on that one. `asked`
-    is the device as the model is executed on it. O((V + E) measurements).
+    is the device as the model is executed on it. Without a model, of a network unlike all others.
+    O((V + E) measurements).
     """
 
     def alone(network: Model, precision: str) -> Alone:
@@ -513,8 +594,8 @@ def _posterior(
 
     known = [known_on(one, model, alone, name) for one in measurements]
     own = Alone(
-        model.sha256, 0.0, batch, evidence, _computed_in(asked, figures),
-        asked.executes or "", place_on(model, figures, batch),
+        "" if model is None else model.sha256, 0.0, batch, evidence, _computed_in(asked, figures),
+        asked.executes or "", None if model is None else place_on(model, figures, batch),
     )  # fmt: skip
     return measured_on(own, known, measurements)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hetsim.errors import InvalidInput, nearest
 from hetsim.graph.dag import Ints, Rows
-from hetsim.hardware.kernel_figures import FigureError
+from hetsim.hardware.kernel_figures import Basis, FigureError
 from hetsim.hardware.kin import Likely
 from hetsim.hardware.spec import Route
 
@@ -252,6 +252,20 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class Floor:
+    """Part of an uncertainty that misses of what was left out do not contain.
+
+    - `reason`: ``sources``, the user's machine is another one; ``batch``, no such batch size was
+      measured; ``dies``, few chips stand behind the family; ``unlike``, the family ran no network
+      like this one; ``peaks``, the datasheet's peaks may not be dense rates.
+    - `sd`: standard deviation of the logarithm of its factor.
+    """
+
+    reason: str
+    sd: float
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """Evidence behind the figures of one device or link.
 
@@ -292,6 +306,10 @@ class Evidence:
         is. Times are taken to be off by as much as they were.
     measured_here : Measured or None
         What the user measured on the device: its factor is in the prices.
+    basis : Basis or None
+        Measurements that the figures rest on; None where that is not stated.
+    floors : tuple of Floor
+        Parts of `sd`, none of them shared with its kin.
     """
 
     name: str
@@ -308,6 +326,13 @@ class Evidence:
     by_kernel: float = 0.0
     before: str = ""
     measured_here: Measured | None = None
+    basis: Basis | None = None
+    floors: tuple[Floor, ...] = ()
+
+    @property
+    def of_device(self) -> float:
+        """Part of `sd` by `floors` that is one factor of the device for all networks."""
+        return sqrt(sum(floor.sd**2 for floor in self.floors if floor.reason != "unlike"))
 
     @property
     def own(self) -> float:

@@ -124,6 +124,8 @@ def evidence_record(one: Evidence) -> Record:
         "sd": one.sd,
         "common_sd": one.common,
         "within_80": exp(Z80 * one.sd),
+        "floors": {floor.reason: floor.sd for floor in one.floors},
+        "rests_on": None if one.basis is None else asdict(one.basis),
         "measured_share": one.measured,
         **({} if one.measured_here is None else {"measured_here": here_record(one.measured_here)}),
         "likely": None

@@ -13,6 +13,7 @@ import yaml
 from catalog.fit import figures_of, fitted_text, write_fitted
 from catalog.kin_fits import Measurements, picked
 from catalog.measured import measured_folder
+from catalog.widths import Bases
 from hetsim.errors import PlatformError
 from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.files.kernels_schema import FittedModel
@@ -24,7 +25,7 @@ DEVICE, CHIP = "rockchip-rk3588-npu", "RK3588"
 def fitted(folder: Path, devices: Path) -> KernelFigures:
     measurements = Measurements.read(folder, devices)
     (asked,) = (one for one in measurements.asks if one.precision == "int8")
-    return figures_of(measurements, asked)
+    return figures_of(measurements, Bases.of(measurements), asked)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,10 @@ def test_what_is_written_is_read_back(figures):
         figures.runtime,
         figures.provenance,
     )
-    assert read.errors == figures.errors
+    assert (read.errors, read.basis) == (figures.errors, figures.basis)
+    own = figures.basis.device
+    assert (own.networks, own.sources, own.dies) == (5, 1, 1)
+    assert figures.basis.family.dies == 6
 
 
 def test_the_same_rows_give_the_same_bytes_and_changed_ones_others(

@@ -13,7 +13,13 @@ import pytest
 
 import hetsim
 from hetsim.graph.loading import model_of
-from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
+from hetsim.hardware.kernel_figures import (
+    PARAMETERS,
+    Basis,
+    Counted,
+    FigureError,
+    KernelFigures,
+)
 from hetsim.hardware.kin import Likely
 from hetsim.hardware.routes import REFERENCE_BYTES, build_routes
 from hetsim.hardware.spec import Link
@@ -22,9 +28,12 @@ from hetsim.problem.of_model import (
     DATASHEET_COMMON,
     DATASHEET_SD,
     LINK_SD,
+    OTHER_BATCH_SD,
     PRIOR_COMMON,
     PRIOR_SD,
     PROFILED_SD,
+    UNLIKE_FROM,
+    UNLIKE_SD,
     batch_of,
     device_evidence,
     float_evidence,
@@ -99,6 +108,44 @@ def test_what_kin_say_of_a_model_changes_what_they_have_in_common(surer: float) 
     assert found.own == pytest.approx(max(alone.own, 0.05))
     # A datasheet has no kin.
     assert device_evidence("gpu", SPEC, None, 1, likely=likely).likely is None
+
+
+def test_an_interval_contains_what_errors_of_what_was_left_out_do_not() -> None:
+    family = Counted(9, 99, 1, 3)
+    own = Basis(Counted(9, 120, 1, 1), family, 0.3)
+    plain = device_evidence("gpu", SPEC, figures((ERROR,)), 1)
+
+    def reasons(batch: int, basis: Basis | None, apart: float = 0.0) -> dict[str, float]:
+        given = replace(figures((ERROR,)), basis=basis)
+        likely = Likely(0.0, 0.2, 0.2, 0.05, False, (), apart)
+        found = device_evidence("gpu", SPEC, given, batch, likely=likely)
+        told = {floor.reason: floor.sd for floor in found.floors}
+        assert found.sd == pytest.approx(math.hypot(plain.sd, *told.values()))
+        assert found.common == plain.common
+        # Kernels have no more of it each for itself than before.
+        assert found.by_kernel * found.sd**2 == pytest.approx(BY_KERNEL * plain.sd**2)
+        assert found.of_device == pytest.approx(
+            math.hypot(*(sd for reason, sd in told.items() if reason != "unlike"))
+        )
+        return told
+
+    assert reasons(1, None) == {}
+    assert reasons(1, own) == {"sources": 0.3}
+    assert reasons(8, own) == {"sources": 0.3, "batch": OTHER_BATCH_SD}
+    assert reasons(1, own, 2 * UNLIKE_FROM) == {"sources": 0.3, "unlike": UNLIKE_SD}
+    of_family = reasons(1, replace(own, device=None))
+    assert {*of_family} == {"sources", "dies"}
+    # Student's t of three dies at 90 %, over that of the nine networks which the sd has in it.
+    wider = math.hypot(plain.sd, of_family["dies"]) / plain.sd
+    assert wider == pytest.approx(1.6377 / 1.3968, rel=0.01)
+
+
+def test_a_peak_that_may_be_sparse_makes_times_less_sure() -> None:
+    spec = replace(SPEC, flops_per_s={"float16": 20e12, "int8": 160e12})
+    given = figures((ERROR,))
+    found = device_evidence("gpu", spec, given, 1)
+    assert [floor.reason for floor in found.floors] == ["peaks"]
+    assert device_evidence("gpu", spec, replace(given, precision="float16"), 1).floors == ()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import hetsim
 from hetsim.errors import InvalidInput, PlanError, UsageError
 from hetsim.hardware.measurement import Measurement
 from hetsim.hardware.what_if import what_if
-from hetsim.problem.measured import ELSEWHERE_SD, OF_DEVICE, doubts, posterior
+from hetsim.problem.measured import OF_DEVICE, doubts, posterior
 from hetsim.problem.parts import PROFILED_SD
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
@@ -78,7 +78,7 @@ def test_the_model_itself_measured_is_priced_as_measured(
     was_s = alone_s(plain, "gpu")
     problem = Problem.of(model, platform, measured={"gpu": f"{model.source}:{1.7 * was_s}s"})
     before, after = (each.evidence[each.device_index("gpu")] for each in (plain, problem))
-    variance = before.sd**2 + ELSEWHERE_SD**2
+    variance = before.sd**2
     shrunk = variance / (variance + PROFILED_SD**2)
     assert alone_s(problem, "gpu") == pytest.approx(was_s * 1.7**shrunk)
     assert after.sd == pytest.approx(PROFILED_SD, rel=0.02)

@@ -87,7 +87,7 @@ def test_evidence_says_how_far_times_may_be_off() -> None:
     assert plain == {
         "of": "chip", "status": "datasheet", "precision": None, "runtime": None, "kin": None,
         "sd": 0.5, "common_sd": 0.0, "within_80": math.exp(Z80 * 0.5), "measured_share": 0.0,
-        "likely": None, "error": None,
+        "floors": {}, "rests_on": None, "likely": None, "error": None,
     }  # fmt: skip
     spec = hetsim.load_device("nvidia-t4")
     error = next(iter(spec.kernels.values())).errors[0]

@@ -22,20 +22,22 @@ from catalog.kin_fits import Asked, FittedKin, Measurements
 from catalog.measured import measured_folder
 from catalog.points import runtime_of
 from catalog.runtimes import gathered, write_factors
+from catalog.widths import Bases
 from hetsim.core.files import whole_file
 from hetsim.core.units import significant
 from hetsim.errors import HetsimError, UsageError, nearest
+from hetsim.hardware.catalog import load_device, load_kin
 from hetsim.hardware.datasheet import COVARIATES, about
 from hetsim.hardware.datasheet import covariates as covariates_of
 from hetsim.hardware.files.catalog_files import catalog_folder
-from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
+from hetsim.hardware.kernel_figures import PARAMETERS, Basis, FigureError, KernelFigures
 from hetsim.hardware.kin import TRAITS, ByDatasheet, Kin, KnownNetwork, Limits
 
 _SHARES = ("median", "p90", "spread", "sd", "common", "unseen_median", "unseen_p90")
 """Fields of an error that have as many digits as there are worth writing."""
 
 
-def figures_of(measurements: Measurements, asked: Asked) -> KernelFigures:
+def figures_of(measurements: Measurements, bases: Bases, asked: Asked) -> KernelFigures:
     """Return what was fitted for one precision of a device."""
     kin = measurements.fitted(asked.kin)
     data, fit = kin.data, kin.fit
@@ -62,10 +64,11 @@ def figures_of(measurements: Measurements, asked: Asked) -> KernelFigures:
         runtime=runtime_of(asked.kin),
         source=source,
         errors=tuple(_rounded(error) for error in errors_of(kin, asked.series)),
+        basis=bases.basis(asked.kin, asked.series),
     )
 
 
-def record_of(measurements: Measurements, name: str) -> Kin:
+def record_of(measurements: Measurements, bases: Bases, name: str) -> Kin:
     """Return what goes to the file of the kin called `name`."""
     kin = measurements.fitted(name)
     data, slopes = kin.data, kin.fit.slopes
@@ -78,6 +81,7 @@ def record_of(measurements: Measurements, name: str) -> Kin:
             if (found := _not_zero([one.name for one in PARAMETERS], row))
         },
         errors=tuple(_rounded(error) for error in errors_of(kin, None)),
+        basis=bases.basis(name, None),
     )
     return replace(measurements.record(name), by_datasheet=told)
 
@@ -107,6 +111,9 @@ _HEADER = """\
 kernels:
 """
 
+
+_MEASURED = "data/measured: "
+"""What the source of figures begins with."""
 
 Fitted = tuple[str, KernelFigures]
 """Figures of a device with their runtime; empty: the one that its file names first."""
@@ -169,7 +176,18 @@ def _by_datasheet(told: ByDatasheet) -> list[str]:
         lines[-1] += " {}"
     if told.errors:
         lines += ["  errors:", *(f"    - {_error(error)}" for error in told.errors)]
+    if told.basis is not None:
+        lines += [f"  {line}" for line in _basis(told.basis)]
     return lines
+
+
+def _basis(basis: Basis) -> list[str]:
+    lines = ["rests_on:"]
+    for whose, one in (("device", basis.device), ("family", basis.family)):
+        if one is not None:
+            counts = ", ".join(f"{name}: {number}" for name, number in asdict(one).items())
+            lines.append(f"  {whose}: {{{counts}}}")
+    return [*lines, f"  elsewhere: {_float(basis.elsewhere)}"]
 
 
 def _flow(values: Mapping[str, float]) -> str:
@@ -205,7 +223,7 @@ def _precision(figures: KernelFigures) -> str:
         f"  {figures.precision}:",
         f"    kin: {figures.kin}",
         f"    runtime: {_quoted(figures.runtime)}",
-        f"    source: {_quoted(f'data/measured: {figures.source}')}",
+        f"    source: {_quoted(_MEASURED + figures.source)}",
         "    parameters:",
         "      value:",
     ]
@@ -216,6 +234,8 @@ def _precision(figures: KernelFigures) -> str:
     if figures.errors:
         lines.append("    errors:")
         lines += [f"      - {_error(error)}" for error in figures.errors]
+    if figures.basis is not None:
+        lines += [" " * 4 + line for line in _basis(figures.basis)]
     return "\n".join(lines) + "\n"
 
 
@@ -261,9 +281,15 @@ def main(given: list[str] | None = None) -> int:
         "--measured", type=Path, help="measurements; data/measured of this checkout"
     )
     parser.add_argument("--out", type=Path, help="folder to write to instead of devices/fitted")
+    parser.add_argument(
+        "--rests", action="store_true", help="write what the figures rest on, and fit nothing"
+    )
     asked = parser.parse_args(given)
     try:
-        fit(asked.names, asked.measured, asked.out)
+        if asked.rests:
+            rests(asked.measured)
+        else:
+            fit(asked.names, asked.measured, asked.out)
     except HetsimError as error:
         print(error, file=sys.stderr)
         return 3
@@ -279,15 +305,16 @@ def fit(names: list[str], measured: Path | None, out: Path | None) -> None:
             raise UsageError(
                 f"no device '{name}' of the catalog names measurements", hint=nearest(name, known)
             )
-    figures: dict[str, list[tuple[str, KernelFigures]]] = {}
+    bases = Bases.of(measurements)
+    figures: dict[str, list[Fitted]] = {}
     wanted = [one for one in measurements.asks if not names or one.device in names]
     for at, asked in enumerate(wanted):
         print(f"fitting {at + 1} of {len(wanted)}: {asked.kin}", file=sys.stderr)
-        found = asked.runtime, figures_of(measurements, asked)
+        found = asked.runtime, figures_of(measurements, bases, asked)
         figures.setdefault(asked.device, []).append(found)
     folder = out or catalog_folder() / "fitted"
     kins = sorted({one.kin for found in figures.values() for _, one in found})
-    records = [record_of(measurements, kin) for kin in kins]
+    records = [record_of(measurements, bases, kin) for kin in kins]
     everything = not names and out is None
     changed = write_fitted(folder, figures, records, all_of_them=everything)
     print(f"{len(changed)} of {len(figures) + len(kins)} files in {folder} changed")
@@ -295,6 +322,28 @@ def fit(names: list[str], measured: Path | None, out: Path | None) -> None:
         if lost := write_judged(measurements):
             print(f"worse than before:\n{lost.text()}")
         write_factors(gathered(measurements.tables))
+
+
+def rests(measured: Path | None) -> None:
+    """Write what the catalog's figures rest on, for those that are there."""
+    measurements = Measurements.read(measured_folder(measured))
+    bases = Bases.of(measurements)
+    figures: dict[str, list[Fitted]] = {}
+    for asked in measurements.asks:
+        spec = load_device(asked.device)
+        kernels = spec.runtimes[asked.runtime] if asked.runtime else spec.kernels
+        found = kernels[asked.precision]
+        told = found.source.removeprefix(_MEASURED)
+        found = replace(found, source=told, basis=bases.basis(asked.kin, asked.series))
+        figures.setdefault(asked.device, []).append((asked.runtime, found))
+    kins = []
+    for kin in map(load_kin, sorted({asked.kin for asked in measurements.asks})):
+        by = kin.by_datasheet
+        if by is not None:
+            by = replace(by, basis=bases.basis(kin.name, None))
+        kins.append(replace(kin, by_datasheet=by))
+    changed = write_fitted(catalog_folder() / "fitted", figures, kins)
+    print(f"{len(changed)} files changed; sources of a chip differ by {bases.spread:.3f}")
 
 
 if __name__ == "__main__":

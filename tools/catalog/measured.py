@@ -129,6 +129,7 @@ class Sample:
     - `where`: what else tells series of a chip apart, by name, sorted.
     - `network`: file name of the graph.
     - `seconds`: of the whole batch, on one device.
+    - `source`: who measured it, as `source_of` says.
     """
 
     kin: str
@@ -139,6 +140,7 @@ class Sample:
     network: str
     batch: int
     seconds: float
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,19 @@ def sample_of(row: Row) -> Sample | LeftOut:
         network=row["graphs"][0]["file"],
         batch=told.batch or row.get("batch") or 1,
         seconds=latency_ms / 1e3,
+        source=source_of(row),
     )
+
+
+def source_of(row: Row) -> str:
+    """Return who measured a row on what: those of one source share a machine or a way to measure.
+
+    Of MLPerf the submitter, of ncnn the board, whose owner sent its table; else the collection.
+    """
+    kind = str(row["kind"])
+    if kind == "mlperf":
+        return f"mlperf {str(_config(row).get('submitter')).lower()}"
+    return f"ncnn {row['device']}" if kind == "ncnn" else kind
 
 
 def _config(row: Row) -> Mapping[str, Any]:

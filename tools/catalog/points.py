@@ -206,10 +206,12 @@ class Points:
 
     - `series`: sorted, the points by network and batch.
     - `left_out`: rows by the reason why they are compared with nothing, the most frequent first.
+    - `by_source`: by series and source, log seconds by network and batch: medians of its rows.
     """
 
     series: Mapping[Series, tuple[Point, ...]]
     left_out: Mapping[str, int]
+    by_source: Mapping[Series, Mapping[str, Mapping[tuple[str, int], float]]]
 
     def kin(self, name: str) -> dict[Series, tuple[Point, ...]]:
         """Return the series of the kin called `name`."""
@@ -224,6 +226,7 @@ def points_of(rows: Iterable[Mapping[str, Any]], chips: Mapping[str, str] | None
     """
     called = chips or {}
     seconds: defaultdict[tuple[Series, str, int], list[float]] = defaultdict(list)
+    by_source: dict[Series, dict[str, dict[tuple[str, int], list[float]]]] = {}
     left_out: Counter[str] = Counter()
     for row in rows:
         sample = sample_of(row)
@@ -233,12 +236,21 @@ def points_of(rows: Iterable[Mapping[str, Any]], chips: Mapping[str, str] | None
         chip = called.get(sample.chip, sample.chip)
         series = Series(sample.kin, chip, sample.unit, sample.precision, sample.where)
         seconds[series, sample.network, sample.batch].append(sample.seconds)
+        of_source = by_source.setdefault(series, {}).setdefault(sample.source, {})
+        of_source.setdefault((sample.network, sample.batch), []).append(math.log(sample.seconds))
     found: defaultdict[Series, list[Point]] = defaultdict(list)
     for (series, network, batch), times in sorted(seconds.items()):
         found[series].append(_point(network, batch, times))
     return Points(
         {series: tuple(points) for series, points in sorted(found.items())},
         dict(sorted(left_out.items(), key=lambda entry: (-entry[1], entry[0]))),
+        {
+            series: {
+                source: {key: median(logs) for key, logs in sorted(times.items())}
+                for source, times in sorted(sources.items())
+            }
+            for series, sources in sorted(by_source.items())
+        },
     )
 
 

@@ -5,32 +5,34 @@ table. K networks of a device are chosen at random and taken as measured by the 
 predicted by ``hetsim.problem.measured``. Of *by datasheet* the whole chip was left out of the fit;
 of *left out* only each network was left out of the device's fit. Of *across sources* a source of
 ``data/measured`` stands for the figures and another one, of the same chip, runtime and precision,
-for the user.
+for the user; how far sources differ was learned on other makers' runtimes.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from functools import cache
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
+from catalog.fidelity.judged import figures_of
 from catalog.fidelity.points import FidelityPoint, grouped, read_points
+from catalog.measured import read_rows
+from catalog.points import points_of, read_chips
+from catalog.widths import source_pairs, spread_of
 from hetsim.cost.kernels.likeness import Placed
 from hetsim.hardware.catalog import load_kin
 from hetsim.hardware.kernel_figures import HALF_WIDTH
 from hetsim.hardware.kin import KnownNetwork
 from hetsim.hardware.measurement import Measurement
 from hetsim.problem.measured import Alone, measured_on
-from hetsim.problem.parts import Evidence
+from hetsim.problem.of_model import basis_floors
+from hetsim.problem.parts import Evidence, Floor
 
 COUNTS = (0, 1, 3, 5)
 LEAST_NETWORKS = 6
@@ -39,8 +41,12 @@ LEAST_NETWORKS = 6
 TIMES = 2
 """Random choices for each device and count."""
 
-ACROSS_SD = 0.2
-"""Standard deviation that figures by one source are taken to have on another network."""
+MANY_NETWORKS = 1000
+"""Their widths in data/fidelity are not wider for being known from few networks."""
+
+WITHIN_SD = 0.13
+"""Standard deviation that figures by one source have on a network of that source: 80 % of those
+left out of the catalog's devices are within 1.18."""
 
 ROOT = Path(__file__).parents[2]
 Floats = NDArray[np.float64]
@@ -64,7 +70,7 @@ def main() -> None:
         "left out": [
             _of_points(each, "left_out", "fitted") for each in _by_device(points).values()
         ],
-        "across sources": list(_of_sources(ROOT / "data/measured/rows.jsonl.gz")),
+        "across sources": list(_of_sources(ROOT / "data/measured")),
     }
     print("split            K  median    p90  within 2x  80 % hold      n")
     for split, devices in splits.items():
@@ -89,9 +95,10 @@ def _of_points(points: Sequence[FidelityPoint], way: str, status: str) -> list[R
         if predicted is None:
             continue
         network = _traits(point.kin)[point.network, point.batch]
-        evidence = Evidence(
-            point.device, point.device, status, math.log(predicted.within) / HALF_WIDTH
-        )
+        sd = math.log(predicted.within) / HALF_WIDTH
+        floors = tuple(_floors(point, status, sd))
+        whole = math.hypot(sd, *(floor.sd for floor in floors))
+        evidence = Evidence(point.device, point.device, status, whole, floors=floors)
         alone = Alone(
             point.network, predicted.seconds, point.batch, evidence, point.precision, "",
             Placed.of([network]),
@@ -100,44 +107,42 @@ def _of_points(points: Sequence[FidelityPoint], way: str, status: str) -> list[R
     return found
 
 
-_known: dict[str, dict[tuple[str, int], KnownNetwork]] = {}
+def _floors(point: FidelityPoint, status: str, sd: float) -> Iterator[Floor]:
+    """Yield what errors of networks or chips left out do not contain, as the catalog has it."""
+    figures = figures_of(point.device, point.precision)
+    told = _kin(point.kin).by_datasheet if status == "prior" else figures
+    if told is not None and told.basis is not None:
+        yield from basis_floors(told.basis, sd, MANY_NETWORKS)
 
 
+_kin = cache(load_kin)
+
+
+@cache
 def _traits(kin: str) -> Mapping[tuple[str, int], KnownNetwork]:
-    if kin not in _known:
-        _known[kin] = {(one.name, one.batch): one for one in load_kin(kin).networks}
-    return _known[kin]
+    return {(one.name, one.batch): one for one in _kin(kin).networks}
 
 
-def _of_sources(path: Path) -> Iterator[list[Ran]]:
-    """Pairs of sources of one chip, precision, runtime and threads, at batch 1."""
-    times: dict[tuple[str, str, str, str], dict[str, dict[str, list[float]]]] = {}
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            graphs, seconds = row.get("graphs"), row.get("latency_ms")
-            if not graphs or not seconds or row.get("batch") != 1 or row.get("flags"):
-                continue
-            if "catalog" not in row or row["kind"] in ("aihub", "aihub-old"):
-                # Two editions of one service, whose definitions of a latency differ.
-                continue
-            config = row.get("config")
-            threads = str(config.get("threads")) if isinstance(config, dict) else ""
-            key = (row["catalog"], row["precision"], row["runtime"], threads)
-            source = f"{row['source'].split('@')[0]} {row['device']}"
-            by_network = times.setdefault(key, {}).setdefault(source, {})
-            by_network.setdefault(graphs[0]["file"], []).append(seconds / 1e3)
-    for key, sources in sorted(times.items()):
-        for one, other in combinations(sorted(sources), 2):
-            both = sorted(sources[one].keys() & sources[other].keys())
-            evidence = Evidence(key[0], key[0], "fitted", ACROSS_SD)
-            yield [
-                Ran(
-                    Alone(name, median(sources[one][name]), 1, evidence, key[1], ""),
-                    median(sources[other][name]),
-                )
-                for name in both
-            ]
+def _of_sources(folder: Path) -> Iterator[list[Ran]]:
+    """Pairs of sources of one chip, kin and setting; each stands for the figures in turn."""
+    chips = read_chips(folder)
+    points = points_of(read_rows(folder), chips.called)
+    pairs = list(source_pairs(points, chips))
+    for maker in sorted({pair.maker for pair in pairs}):
+        # As in the catalog, but for what this maker's runtimes tell themselves.
+        spread = spread_of(pair for pair in pairs if pair.maker != maker)
+        floor = Floor("sources", spread * math.sqrt(2.0))
+        sd = math.hypot(WITHIN_SD, floor.sd)
+        for pair in (one for one in pairs if one.maker == maker):
+            evidence = Evidence(pair.die, pair.die, "fitted", sd, floors=(floor,))
+            for figures, user in ((pair.one, pair.other), (pair.other, pair.one)):
+                yield [
+                    Ran(
+                        Alone(file, math.exp(log), batch, evidence, pair.kin, ""),
+                        math.exp(user[file, batch]),
+                    )
+                    for (file, batch), log in sorted(figures.items())
+                ]
 
 
 def _errors(devices: Sequence[Sequence[Ran]], count: int) -> tuple[Floats, Floats]:

@@ -253,7 +253,7 @@ class Likeness:
         variance = kin.sd**2
         usual = math.sqrt(self._usual_variance(batch))
         if not len(self.told):
-            return Likely(0.0, kin.sd, usual, kin.noise, False, ())
+            return Likely(0.0, kin.sd, usual, kin.noise, False, (), math.inf)
         at = Placed(traits[None, :], alone[None, :], np.log([float(batch)]))
         near = variance * covariance(at, self.places, kin.shared, kin.length)[0]
         left = variance - float(near @ self.inverse @ near)
@@ -264,6 +264,7 @@ class Likeness:
         nearby = np.zeros_like(same)
         if kin.shared:
             nearby = alike(at.traits, self.places.traits, kin.length)[0]
+        ran_at = self.places.traits[: len(kin.networks)]
         return Likely(
             effect=float(near @ self.weights + own @ self.beyond / max(own.sum(), 1.0)),
             sd=math.sqrt(max(left, 0.0)),
@@ -271,6 +272,7 @@ class Likeness:
             noise=kin.noise,
             same=ran,
             networks=self._names(same if known else nearby),
+            apart=float(np.linalg.norm(ran_at - traits, axis=1).min(initial=math.inf)),
         )
 
     def _usual_variance(self, batch: int) -> float:

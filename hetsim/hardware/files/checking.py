@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from hetsim.errors import InvalidInput, PlatformError
+from hetsim.hardware.datasheet import doubtful_peaks
 from hetsim.hardware.files.catalog_files import Sort, in_catalog
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
@@ -78,7 +79,7 @@ def check_file(given: str) -> Checked:
         name = path.stem if device is None else device.name or path.stem
         found = None if device is None else device.to_spec(name)
         if found is not None and not in_catalog(path):
-            doubts = tuple(doubtful_peaks(found.flops_per_s))
+            doubts = tuple(said for _, said in doubtful_peaks(found.flops_per_s))
     else:
         in_its_folder = in_catalog(source.path)
         read, complaints = parse(MODELS[sort], source, source.data, catalog=in_its_folder)
@@ -86,22 +87,6 @@ def check_file(given: str) -> Checked:
         wrong = (broken(source, complaints),)
     errors = tuple(error for file in wrong if file is not None for error in file.each)
     return Checked(given, sort, None if errors else name, found, errors, doubts)
-
-
-def doubtful_peaks(peaks: Mapping[str, float]) -> Iterator[str]:
-    """Yield a sentence for each peak that may count sparse weights or a narrower type.
-
-    Dense int8 is at most 4 times a 16-bit type and that 16 times float32, on chips of the catalog.
-    """
-    half = next((one for one in ("float16", "bfloat16") if one in peaks), None)
-    pairs = (("int8", half, 4), (half, "float32", 16)) if half else (("int8", "float32", 8),)
-    for dtype, wider, most in pairs:
-        times = peaks[dtype] / peaks[wider] if dtype in peaks and wider in peaks else 0.0
-        if times > 1.05 * most:
-            yield (
-                f"peak_tflops: {dtype} is {times:.3g} times {wider}, and dense rates differ by "
-                f"{most} times at most; check that the figure counts no sparse weights and no int4"
-            )
 
 
 def sort_of(data: Mapping[str, object]) -> Sort | None:

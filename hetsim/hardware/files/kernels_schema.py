@@ -42,8 +42,10 @@ from hetsim.hardware.kernel_figures import (
     BATCHES,
     COORDINATES,
     PARAMETERS,
+    Basis,
     Coordinate,
     Correction,
+    Counted,
     FigureError,
     KernelFigures,
     RuntimeFactor,
@@ -120,6 +122,39 @@ class ErrorModel(Strict):
     def to_error(self) -> FigureError:
         """Return the record."""
         return FigureError(**self.model_dump())
+
+
+class CountedModel(Strict):
+    """Numbers of what was measured, an entry of ``rests_on:``."""
+
+    networks: Count
+    """Networks."""
+    rows: Count
+    """Times of them."""
+    sources: Count
+    """Who measured them: submitters, owners of boards, collections."""
+    dies: Count
+    """Chips, those of one die counted once."""
+
+    def to_counted(self) -> Counted:
+        """Return the record."""
+        return Counted(**self.model_dump())
+
+
+class BasisModel(Strict):
+    """What figures rest on, the entry ``rests_on:``."""
+
+    device: CountedModel | None = None
+    """Measurements of the device itself; absent: it has what its family has."""
+    family: CountedModel
+    """Those of its device family."""
+    elsewhere: NotNegative
+    """Standard deviation of the log of the factor between the figures and another source's."""
+
+    def to_basis(self) -> Basis:
+        """Return the record."""
+        own = None if self.device is None else self.device.to_counted()
+        return Basis(own, self.family.to_counted(), self.elsewhere)
 
 
 class CoordinateModel(Strict):
@@ -206,6 +241,8 @@ class KernelsModel(Strict):
     )
     errors: tuple[ErrorModel, ...] = ()
     """Errors over measurements that were left out of the fit, by batch size."""
+    rests_on: BasisModel | None = None
+    """Measurements that the figures rest on; absent: not stated."""
     corrections: dict[FormName, CorrectionModel] = Field(default_factory=dict)
     """By form of kernels: a factor by geometry, where kernels were timed one by one; 'hetsim
     calibrate' writes it."""
@@ -244,6 +281,7 @@ class KernelsModel(Strict):
             if self.joins is None
             else {form: frozenset(words) for form, words in self.joins.items()},
             channel_block=self.channel_block,
+            basis=None if self.rests_on is None else self.rests_on.to_basis(),
         )
 
 
@@ -370,11 +408,14 @@ class ByDatasheetModel(Strict):
     """By covariate: what the logarithm of each parameter gains by one of it."""
     errors: tuple[ErrorModel, ...] = ()
     """Errors over chips that were left out of the fit, by batch size."""
+    rests_on: BasisModel | None = None
+    """Measurements that figures by datasheet rest on; absent: not stated."""
 
     def to_by_datasheet(self) -> ByDatasheet:
         """Return the record."""
         errors = tuple(error.to_error() for error in self.errors)
-        return ByDatasheet(self.precision, self.middle, self.slopes, errors)
+        basis = None if self.rests_on is None else self.rests_on.to_basis()
+        return ByDatasheet(self.precision, self.middle, self.slopes, errors, basis)
 
 
 class KinModel(Strict):

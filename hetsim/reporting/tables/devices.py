@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
@@ -16,7 +16,13 @@ from hetsim.cost.calibration.fitting import Judged, median_and_p90
 from hetsim.device.support.rules import without_values
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
-from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
+from hetsim.hardware.kernel_figures import (
+    PARAMETERS,
+    Basis,
+    Counted,
+    FigureError,
+    KernelFigures,
+)
 from hetsim.reporting.words.console import cell, pairs, stack, table, table_of
 from hetsim.reporting.words.text import ABSENT, count, listed, percent, rate
 
@@ -203,9 +209,27 @@ def kernels_table(kernels: Mapping[str, KernelFigures]) -> Table:
 
 
 def standing_table(kernels: Mapping[str, KernelFigures]) -> Table:
-    """Return a row for each precision: device family and measured runtime."""
-    rows = ((precision, figures.kin, figures.runtime) for precision, figures in kernels.items())
-    return table(("|kernels", "|device family", "runtime"), rows)
+    """Return a row for each precision: device family, measured runtime, and what both rest on."""
+    return table(
+        ("|kernels", "|device family", "runtime", "device rests on", "family rests on"),
+        (
+            (precision, figures.kin, figures.runtime, *rests_text(figures.basis))
+            for precision, figures in kernels.items()
+        ),
+    )
+
+
+def rests_text(basis: Basis | None) -> tuple[str, str]:
+    """Return what figures rest on, by the device and by its family; dashes where not stated."""
+    if basis is None:
+        return ABSENT, ABSENT
+    own = "its family" if basis.device is None else _counted(basis.device, ())
+    return own, _counted(basis.family, ("die",))
+
+
+def _counted(one: Counted, more: tuple[str, ...]) -> str:
+    numbers = {"network": one.networks, "row": one.rows, "source": one.sources, "die": one.dies}
+    return ", ".join(count(numbers[what], what) for what in ("network", "row", "source", *more))
 
 
 def errors_table(kernels: Mapping[str, KernelFigures]) -> Table:
@@ -270,6 +294,7 @@ def kernels_record(kernels: Mapping[str, KernelFigures]) -> dict[str, Any]:
                 for parameter in PARAMETERS
             },
             "errors": [error_record(error) for error in figures.errors],
+            "rests_on": None if figures.basis is None else asdict(figures.basis),
         }
         for precision, figures in kernels.items()
     }

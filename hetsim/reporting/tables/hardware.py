@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from math import exp
+from math import exp, hypot
 from typing import Any
 
 from rich.console import RenderableType
@@ -26,8 +26,8 @@ from hetsim.hardware.kin import Kin
 from hetsim.hardware.price import Offer
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.hardware.variants import executed
-from hetsim.problem.of_model import float_evidence, link_evidence
-from hetsim.problem.parts import Z80, Evidence
+from hetsim.problem.of_model import basis_floors, float_evidence, link_evidence
+from hetsim.problem.parts import Z80, Evidence, Measured
 from hetsim.problem.record import evidence_record, figures_record
 from hetsim.reporting.tables.devices import (
     error_record,
@@ -42,6 +42,7 @@ from hetsim.reporting.tables.question import (
     as_if,
     evidence_lines,
     evidence_text,
+    measured_here_text,
     shared_text,
     within_text,
 )
@@ -82,6 +83,9 @@ def families_record(families: Sequence[tuple[str, Kin]]) -> Record:
             {
                 "name": name,
                 **fields(kin, "runtime source"),
+                "rests_on": None
+                if kin.by_datasheet is None or kin.by_datasheet.basis is None
+                else dataclasses.asdict(kin.by_datasheet.basis.family),
                 "errors": [error_record(error) for error in _of_chips(kin)],
             }
             for name, kin in families
@@ -99,7 +103,10 @@ def families_report(families: Sequence[tuple[str, Kin]]) -> RenderableType:
         error, within = ABSENT, ABSENT
         if of_one is not None:
             error = f"{percent(of_one.median).removesuffix(' %')} / {percent(of_one.p90)}"
-            within = f"{exp(Z80 * of_one.sd):.3g}x"
+            basis = None if kin.by_datasheet is None else kin.by_datasheet.basis
+            floors = () if basis is None else basis_floors(basis, of_one.sd, of_one.networks)
+            sd = hypot(of_one.sd, *(floor.sd for floor in floors))
+            within = f"{exp(Z80 * sd):.3g}x"
         lines.append((name, kin.runtime, error, within))
     return stack(
         table(
@@ -280,11 +287,14 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
     evidence = float_evidence(name, spec)
     within = within_text(exp(Z80 * evidence.sd))
     rows.append(("figures", f"times of float models are {evidence_text(evidence)}, {within}"))
+    if evidence.measured_here is not None:
+        rows.append(("measured by you", measured_here_text(evidence.measured_here)))
     peaks = [(dtype, rate(speed, "FLOP/s")) for dtype, speed in spec.flops_per_s.items()]
     shares = [(f"efficiency, {op_class}", f"{of:g}") for op_class, of in spec.efficiency.items()]
     kernels = spec.kernels
     return stack(
         pairs(rows),
+        _measurements_table(evidence.measured_here),
         table(("|dense peak", "#rate"), [*peaks, *shares]),
         kernels_table(kernels) if kernels else None,
         standing_table(kernels) if kernels else None,
@@ -292,6 +302,26 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
         parameters_table(kernels) if kernels and wide else None,
         _offers_table(name),
         provenance_table(spec.provenance) if spec.provenance else None,
+    )
+
+
+def _measurements_table(here: Measured | None) -> Table | None:
+    """Return each measurement of the device's file beside what is predicted without any."""
+    if here is None:
+        return None
+    return table(
+        ("|measured network", "|precision", "#batch", "#measured", "#predicted", "#ratio"),
+        (
+            (
+                one.model,
+                one.precision or ABSENT,
+                str(one.batch) if one.batch else ABSENT,
+                format_seconds(one.seconds),
+                format_seconds(predicted_s),
+                f"{one.seconds / predicted_s:.2f}",
+            )
+            for one, predicted_s in zip(here.measurements, here.predicted_s, strict=True)
+        ),
     )
 
 
@@ -386,6 +416,7 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
         "runtime": spec.runtime or None,
         "runtimes": sorted(spec.runtimes),
         "runtimes_by_factor": list(runtimes_by_factor(spec)),
+        "measurements": [dataclasses.asdict(one) for one in spec.measurements],
         "kernels": kernels_record(spec.kernels),
         "figures": evidence_record(float_evidence(name, spec)),
         "offers": [dataclasses.asdict(one) for one in offers(name)],

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from hetsim.core.text import plain, tally
 from hetsim.core.units import GIGA, format_seconds
+from hetsim.hardware.kernel_figures import Basis
 from hetsim.hardware.spec import Platform
-from hetsim.problem.parts import Z80, Evidence, Measured, Slower
+from hetsim.problem.parts import Z80, Evidence, Floor, Measured, Slower
 from hetsim.problem.problem import Problem
 from hetsim.reporting.words.text import (
     count,
@@ -224,15 +225,44 @@ def evidence_text(one: Evidence) -> str:
         told = f"{one.precision} times {told}"
     if one.before:
         told += f", otherwise {STATUSES[one.before]}"
+    notes: list[str] = []
     if one.error is not None:
         known = one.likely is not None and one.likely.same
         told += f" of {count(one.error.networks, 'network')}"
-        told += f" (median error {percent(one.error.median_of(known))})"
+        notes.append(f"median error {percent(one.error.median_of(known))}")
+    if one.measured_here is None:
+        notes += [floor_text(floor, one.basis) for floor in one.floors]
+    if notes:
+        told += f" ({'; '.join(notes)})"
     if one.measured > 0 and one.status != "measured":
         told = f"{percent(one.measured)} measured by a profile, the rest {told}"
     if one.measured_here is not None:
         told += ", corrected by your measurements"
     return told
+
+
+FLOORS = {
+    "batch": "no such batch size measured",
+    "unlike": "no network like it measured",
+    "peaks": "a peak that may count sparse weights or int4",
+}
+"""What each reason of a floor says, but for those that have a number."""
+
+
+def floor_text(floor: Floor, basis: Basis | None) -> str:
+    """Return ``figures of one source: within 1.47x``."""
+    reason = FLOORS.get(floor.reason, "")
+    if basis is not None and floor.reason == "sources":
+        sources = (basis.device or basis.family).sources
+        reason = f"figures of {'one source' if sources == 1 else count(sources, 'source')}"
+    elif basis is not None and floor.reason == "dies":
+        reason = f"a family of {count(basis.family.dies, 'die')}"
+    return f"{reason}: {within_of(floor.sd)}"
+
+
+def within_of(sd: float) -> str:
+    """Return ``within 1.47x``, for the standard deviation of a logarithm."""
+    return within_text(exp(Z80 * sd)).removeprefix("80 % ")
 
 
 def measured_here_text(here: Measured) -> str:
