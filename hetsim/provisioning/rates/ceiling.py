@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import optimize
 
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.errors import UnsupportedNode, UsageError
@@ -18,7 +20,6 @@ from hetsim.placement.constraints import check_runnable
 from hetsim.placement.planning import without
 from hetsim.problem.parts import Held
 from hetsim.problem.problem import Problem
-from hetsim.provisioning.instances.replicas import balanced
 from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.clock.templates import Template
 from hetsim.simulation.service.layout import Setup
@@ -329,3 +330,26 @@ def _cost(problem: Problem, price: np.ndarray[tuple[int], np.dtype[np.float64]])
     able = np.isfinite(problem.least_seconds)
     costs = np.where(able, price * np.where(able, problem.least_seconds, 0.0), np.inf)
     return float(costs.min(axis=1).sum())
+
+
+def balanced(
+    load: NDArray[np.float64],
+    room: NDArray[np.float64],
+    group: NDArray[np.int64],
+    demand: NDArray[np.float64],
+) -> Any:
+    """Linear program that deals the demand of groups out to ways: the least T of all.
+
+    Work of ways `load` [rows, ways] is at most T times the `room` [rows], and the ways of each
+    `group` [ways] get its `demand` in parts. As scipy has it: T is the last of its variables.
+    """
+    groups = np.equal.outer(np.arange(len(demand)), group)
+    return optimize.linprog(
+        c=[*np.zeros(load.shape[1]), 1.0],
+        A_ub=np.column_stack([load, -room]),
+        b_ub=np.zeros(len(load)),
+        A_eq=np.column_stack([groups, np.zeros(len(demand))]),
+        b_eq=demand,
+        bounds=[(0, None)] * (load.shape[1] + 1),
+        method="highs",
+    )
