@@ -106,7 +106,9 @@ def recommended(
             doubt = chance_of(found, workload)
     return Recommendation(
         workload,
-        None if answer is None else chosen_of(found, pieces, answer, workload, asked, budget),
+        None
+        if answer is None
+        else chosen_of(found, pieces, answer, workload, asked, budget, draft.planner.common),
         None if second is None else question.named(second.counts),
         None if second is None else question.amount(second.counts),
         tuple(question.named(counts) for counts in found.undecided),
