@@ -112,7 +112,7 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
     check_versions(proto, source, custom.libraries)
     notes = take_device_notes(proto, nodes)
     requests = several(proto.graph, options.dims, source)
-    if added or requests is not None or mentions_half(proto):
+    if added or mentions_half(proto):
         file.complete(proto)
     bound = {key: int(size) for key, size in options.dims.items()}
     if requests is not None:

@@ -65,10 +65,11 @@ def with_less(problem: Problem, device: int, nbytes: int) -> Problem:
 
 def narrowed(problem: Problem, open_to: NDArray[np.bool_]) -> Problem:
     """Return the problem with only the allowed nodes per device; kernels stay whole."""
+    opens = open_to.T.tolist()
     return replace(
         problem,
         seconds=np.where(open_to, problem.seconds, np.inf),
-        fused=tuple(k for k in problem.fused if open_to[list(k.nodes), k.device].all()),
+        fused=tuple(k for k in problem.fused if all(map(opens[k.device].__getitem__, k.nodes))),
     )
 
 

@@ -13,7 +13,7 @@ from hetsim.errors import OutOfMemory
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.runs import peak_memory
+from hetsim.simulation.clock.runs import once
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,12 +113,12 @@ class Excess:
 
 def excess(plan: Plan) -> Excess:
     """Simulate one request and count. Raises as ``simulate``, except OutOfMemory."""
-    latency_s, peaks = peak_memory(plan)
+    latency_s, peaks, _ = once(plan)
     capacity = plan.problem.capacity_bytes
     total = 0
     if capacity is not None:
         total = sum(max(0, peak - held) for peak, held in zip(peaks, capacity, strict=True))
-    return Excess(total, tuple(peaks), latency_s)
+    return Excess(total, peaks, latency_s)
 
 
 def refusal(problem: Problem, over: Excess, what: str) -> OutOfMemory:

@@ -10,12 +10,13 @@ from hetsim.partitioning.deconflict import default_priority, device_order, parse
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.regions import annotate
 from hetsim.placement.constraints import Constrained, only_devices
+from hetsim.placement.objective import check_room
 from hetsim.placement.replicas import fitting, whole_models
 from hetsim.placement.starts import plan_alone
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.runs import timeline_of
+from hetsim.simulation.clock.runs import once
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class Single:
         for device in range(len(problem.devices)):
             try:
                 plan = plan_alone(problem, device)
-                plans.append((timeline_of(plan, trace=False).latency_s, device, plan))
+                check_room(plan)
+                plans.append((once(plan).latency_s, device, plan))
             except Infeasible as error:
                 failures.append(error)
         if not plans:

@@ -190,9 +190,10 @@ def chance_of(
     if samples is None:
         samples = min(max(MOST_REQUESTS // max(requests, 1), LEAST_SAMPLES), SAMPLES)
     meets = np.zeros((samples, 1), dtype=np.bool_)
+    asked = _only(found.question, best.placed)
     for at, row in enumerate(normals(samples, len(sources), seed).tolist()):
         say(at / samples, f"sample {at + 1} of {samples}")
-        question = drawn(found.question, dict(zip(sources, row, strict=True)), 1.0)
+        question = drawn(asked, dict(zip(sources, row, strict=True)), 1.0)
         meets[at] = _holds(question, workload, best.placed, policy, samples)
         if over():
             meets = meets[: at + 1]
@@ -201,6 +202,21 @@ def chance_of(
     weight = np.full(samples, 1 / samples)
     counts = [found.answer.counts]
     return replace(_told(found, counts, meets, weight, samples, AS_SAID), near=False)
+
+
+def _only(question: Question, where: Placed) -> Question:
+    """The question with the ways that a deployment runs alone."""
+    instances = [one for mine in where.instances for one in mine]
+    types = {where.places[at].of_type for one in instances for at in one.devices}
+    used = {one.split for one in instances}
+    return replace(
+        question,
+        ways={key: each for key, each in question.ways.items() if key[0] in types},
+        splits=tuple(
+            split if at in used else replace(split, ways={})
+            for at, split in enumerate(question.splits)
+        ),
+    )
 
 
 def _holds(

@@ -106,7 +106,9 @@ def recommended(
             doubt = chance_of(found, workload)
     return Recommendation(
         workload,
-        None if answer is None else chosen_of(found, pieces, answer, workload, asked, budget),
+        None
+        if answer is None
+        else chosen_of(found, pieces, answer, workload, asked, budget, draft.planner.common),
         tuple(question.named(counts) for counts in found.undecided),
         excuses_of(found, looked.excluded),
         looked.dearer,

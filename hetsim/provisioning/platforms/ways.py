@@ -27,8 +27,8 @@ from hetsim.provisioning.platforms.question import (
     Task,
     Way,
 )
-from hetsim.simulation.clock.runs import timeline_of
-from hetsim.simulation.clock.templates import template_of
+from hetsim.simulation.clock.runs import play
+from hetsim.simulation.clock.templates import PlanTasks, template_of
 from hetsim.simulation.service.layout import held
 from hetsim.simulation.service.resolution import Asked, Made, Resolved, batch_dims, resolve
 from hetsim.workload.arrivals import Constant
@@ -56,12 +56,12 @@ class Planner:
     ) -> None:
         self._models, self._classes, self._asked, self._pieces = models, classes, asked, pieces
         self._batches, self.apart = tuple(batches), apart
-        self.sizes = [self._sizes_of(model) for model in range(len(models))]
         self.ways: dict[tuple[int, int], tuple[Way, ...]] = {}
         self.off: dict[tuple[int, int], Off] = {}
         self.priced: dict[tuple[int, int], Priced] = {}
         self._made: dict[Counts, tuple[Platform, Made]] = {}
         self.common = Made()
+        self.sizes = [self._sizes_of(model) for model in range(len(models))]
 
     def _sizes_of(self, model: int) -> tuple[int, ...]:
         """The sizes of batches that a model takes: one alone, where its file fixes it."""
@@ -73,7 +73,8 @@ class Planner:
         try:
             for one in self._classes:
                 if one.model == model:
-                    batch_dims(served, dict(one.variant), shaped=self._asked.shaped)
+                    read = self.common.inputs
+                    batch_dims(served, dict(one.variant), shaped=self._asked.shaped, read=read)
         except WorkloadError:
             return (1,)
         return self._batches
@@ -287,5 +288,8 @@ def _way(
         holds = tuple(links[template.links[link]] for link in transfer.resources)
         tasks.append(Task(-1, transfer.seconds, tuple(sorted(holds)), before))
     busy_s = sum(task.seconds for task in tasks if task.slot >= 0)
-    quickest_s = timeline_of(plan, contention="none", trace=False).latency_s
-    return Way(size, tuple(tasks), busy_s, quickest_s * (1 - SLACK), max(held_bytes), held_bytes)
+    # Links as if each transfer had them for itself.
+    apart = tuple(transfer._replace(resources=()) for transfer in template.transfers)
+    free = PlanTasks(plan, (replace(template, transfers=apart, links=()),))
+    alone_s = float(play(free, np.zeros(1), traced=False).finish[0]) * (1 - SLACK)
+    return Way(size, tuple(tasks), busy_s, alone_s, max(held_bytes), held_bytes)

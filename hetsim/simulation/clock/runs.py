@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,16 +58,36 @@ def timeline_of(
     return summarise(plan_tasks, recording, weights, peaks, trace=trace)
 
 
-def peak_memory(plan: Plan) -> tuple[float, list[int]]:
-    """Return one request's latency and the most bytes each device holds, whatever it has.
+class Once(NamedTuple):
+    """One request of a plan alone: its latency, and bytes by device.
+
+    The most that is held, and how much of that are weights.
+    """
+
+    latency_s: float
+    peaks: tuple[int, ...]
+    weights: tuple[int, ...]
+
+
+_once: WeakKeyDictionary[Plan, Once] = WeakKeyDictionary()
+
+
+def once(plan: Plan) -> Once:
+    """Return what one request of a plan takes and holds, whatever devices have; played once.
 
     Of a plan of several replicas, the first request's.
 
     Raises what ``simulate`` raises, but for OutOfMemory.
     """
-    plan_tasks = tasks_of_plan(plan, plan.problem.contention)
-    recording = play(plan_tasks, np.zeros(1), traced=True)
-    return float(recording.finish[0]), peaks_of(plan_tasks, recording)
+    if plan not in _once:
+        plan_tasks = tasks_of_plan(plan, plan.problem.contention)
+        recording = play(plan_tasks, np.zeros(1), traced=True)
+        _once[plan] = Once(
+            float(recording.finish[0]),
+            tuple(peaks_of(plan_tasks, recording)),
+            tuple(resident_weights(plan_tasks)),
+        )
+    return _once[plan]
 
 
 def peaks_of(plan_tasks: PlanTasks, recording: Recording) -> list[int]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import sub
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +17,13 @@ from hetsim.hardware.spec import Platform
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.autoscaling.serving import Scaling
-from hetsim.simulation.clock.memory import resident_weights
-from hetsim.simulation.clock.runs import peak_memory
+from hetsim.simulation.clock.runs import once
 from hetsim.simulation.clock.templates import (
     Layout,
     PlanTasks,
     Template,
     Transfer,
     laid_out,
-    tasks_of_plan,
     template_of,
 )
 from hetsim.simulation.service.resolution import Resolved, devices_of
@@ -148,10 +147,8 @@ def held_by_instance(
     """Return the memory of an instance of `entry` with the plans `rows` [variants][sizes]."""
     most = [0] * len(one.problem.devices)
     for plan in _each(rows):
-        _, peaks = peak_memory(plan)
-        weights = resident_weights(tasks_of_plan(plan, plan.problem.contention))
-        for p, peak in enumerate(peaks):
-            most[p] = max(most[p], peak - weights[p])
+        found = once(plan)
+        most = list(map(max, most, map(sub, found.peaks, found.weights)))
     times = max(one.served.in_flight(entry), 1)
     return InstanceHeld(weights_of(rows), tuple(times * each for each in most))
 

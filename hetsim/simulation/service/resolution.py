@@ -24,7 +24,7 @@ from hetsim.graph.model import Model
 from hetsim.graph.shapes.observed import Observed
 from hetsim.hardware.spec import Platform
 from hetsim.placement.constraints import check_runnable, only_devices
-from hetsim.placement.objective import Objective
+from hetsim.placement.objective import Objective, check_room
 from hetsim.placement.planning import plan as planned
 from hetsim.problem.groups import Group
 from hetsim.problem.measured import Asked as Measurements
@@ -33,7 +33,7 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
 from hetsim.problem.saved import load_plan
-from hetsim.simulation.clock.runs import timeline_of
+from hetsim.simulation.clock.runs import once
 from hetsim.workload.deployment import Deployment, Instances, Served
 from hetsim.workload.workload import Workload, by_model
 
@@ -447,7 +447,8 @@ def _planned(
     else:
         given = load_plan(entry.plan, extensions=asked.extensions)
         plan = _as_given(given, narrow, entry.plan)
-    return [(one, timeline_of(one, trace=False).latency_s) for one in plan.replicas]
+        check_room(plan)
+    return [(one, once(one).latency_s) for one in plan.replicas]
 
 
 def no_quicker(made: Plan, took_s: float, least_s: float) -> tuple[Plan, float]:
@@ -455,7 +456,7 @@ def no_quicker(made: Plan, took_s: float, least_s: float) -> tuple[Plan, float]:
     if took_s >= least_s:
         return made, took_s
     slower = _stretched(made, least_s / took_s)
-    return slower, timeline_of(slower, trace=False).latency_s
+    return slower, once(slower).latency_s
 
 
 def _stretched(made: Plan, by: float) -> Plan:
@@ -531,7 +532,8 @@ def kept_as(one: Resolved, change: Callable[[Plan], Plan]) -> Resolved:
         for plan in plans:
             if id(plan) not in known:
                 now = change(plan)
-                known[id(plan)] = now, timeline_of(now, trace=False).latency_s
+                check_room(now)
+                known[id(plan)] = now, once(now).latency_s
             now, took_s = known[id(plan)]
             found.append(no_quicker(now, took_s, found[0][1]) if found else (now, took_s))
         return found
