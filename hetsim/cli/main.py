@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import io
 import os
 import signal
@@ -142,6 +143,8 @@ class App(LazyGroup):
         invocation = Invocation(("hetsim", *given))
         if not standalone_mode:
             return self._start(given, invocation)
+        # What a command makes is there until it ends: little of it is garbage.
+        gc.set_threshold(50_000, 20, 50)
         sys.stdout = _written_whole(sys.stdout)
         for stream in (sys.stdout, sys.stderr):
             # A name that the terminal's encoding lacks must not end the program.

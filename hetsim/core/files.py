@@ -270,9 +270,9 @@ SETTLED_S = 2.0
 """Since a file was changed, from which on another change shows in its times."""
 
 
-def sha256_of(path: str | os.PathLike[str]) -> str:
+def sha256_of(path: str | os.PathLike[str] | BufferedReader) -> str:
     """Return the SHA-256, in hex, of a regular file; raises as ``open_regular``."""
-    with open_regular(path) as stream:
+    with path if isinstance(path, BufferedReader) else open_regular(path) as stream:
         found = os.fstat(stream.fileno())
         return kept_sha256(found, lambda: hashlib.file_digest(stream, "sha256").hexdigest())
 

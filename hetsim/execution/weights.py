@@ -94,7 +94,7 @@ def staged(model: Model) -> Iterator[Model]:
         if model.weights_dir is not None:
             root = Path(os.path.commonpath((folder, model.weights_dir)))
         proto = _referring(model.proto, model.weights_dir, extents, file, root)
-        yield replace(model, stored=proto, file=None, weights_dir=root)
+        yield replace(model, stored=proto, file=None, digest=model.sha256, weights_dir=root)
 
 
 def extents_of(proto: onnx.ModelProto) -> set[Extent]:

@@ -99,9 +99,9 @@ def load_model(
     RequestError
         Where `inputs` do not fit the model.
 
-    Complexity: linear in the graph; with optimisation also in the weights it touches, and in the
-    file where its digest is not kept. Memory: twice the file at most, beside the graph's; of large
-    weights nothing until ``Model.proto`` is asked for.
+    Complexity: linear in the graph; with optimisation also in the weights it touches. Memory: twice
+    the file at most, beside the graph's. Large weights are left in the file until ``Model.proto``
+    or ``Model.sha256`` is asked for.
     """
     from hetsim.graph.preparation import Options, prepare
 

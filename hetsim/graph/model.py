@@ -45,8 +45,8 @@ class Model:
         `proto` but for what was left in the file, and that.
     weights_dir : Path or None
         Absolute; None where no external data is left.
-    sha256 : str
-        Of the file; external data counts by name and size, and extensions with it.
+    digest : str or None
+        `sha256`; None where it is that of `file`.
     canonical, unoptimised : str
         ``none``, ``basic`` or ``extended``, and why it is ``none`` where nobody asked for that.
     dims, shapes : mapping
@@ -70,7 +70,7 @@ class Model:
     graph: Graph = field(repr=False)
     stored: onnx.ModelProto = field(repr=False)
     weights_dir: Path | None
-    sha256: str
+    digest: str | None = field(repr=False)
     canonical: str
     dims: Mapping[str, int]
     shapes: Mapping[str, tuple[int, ...]]
@@ -105,6 +105,17 @@ class Model:
         if self.file is not None:
             self.file.complete(self.stored)
         return self.stored
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the file; external data counts by name and size, and extensions with it.
+
+        Raises ModelError where it was not asked for before the file changed.
+        """
+        if self.digest is not None:
+            return self.digest
+        assert self.file is not None
+        return self.file.sha256
 
     @property
     def original_nodes(self) -> tuple[str, ...]:

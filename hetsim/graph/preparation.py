@@ -175,10 +175,10 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
     if shapes or observed:
         graph = result.with_shapes(shapes, custom, observed)
     _check_not_empty(graph, options, source)
-    sha256 = file.sha256
+    digest = file.digest
     if added:
-        digests = "\0".join((sha256, *(extension.sha256 for extension in added)))
-        sha256 = hashlib.sha256(digests.encode()).hexdigest()
+        digests = "\0".join((file.sha256, *(extension.sha256 for extension in added)))
+        digest = hashlib.sha256(digests.encode()).hexdigest()
     return Model(
         name=name,
         source=source,
@@ -186,7 +186,7 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
         stored=result.proto,
         file=None if file.apart is None else replace(file, proto=result.proto),
         weights_dir=None if file.apart is not None else outside,
-        sha256=sha256,
+        digest=digest,
         canonical=level,
         dims=bound,
         shapes={key: tuple(int(n) for n in shape) for key, shape in options.shapes.items()},

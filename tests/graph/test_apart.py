@@ -75,6 +75,8 @@ def test_weights_of_a_file_that_has_changed_are_not_read(tmp_path: Path) -> None
     path.write_bytes(path.read_bytes() + b" ")
     with pytest.raises(ModelError, match="it was changed after it was read"):
         _ = model.proto
+    with pytest.raises(ModelError, match="it was changed after it was read"):
+        _ = model.sha256
 
 
 def _short(proto: onnx.ModelProto) -> None:

@@ -352,7 +352,7 @@ def _stand_in(compiled: CompiledPlan) -> Model:
     )
     return Model(
         name="inputs", source=str(compiled.folder), graph=graph, stored=onnx.ModelProto(),
-        weights_dir=None, sha256="", canonical="none", dims={}, shapes={}, file_nodes=(),
+        weights_dir=None, digest="", canonical="none", dims={}, shapes={}, file_nodes=(),
         folded=(),
     )  # fmt: skip
 

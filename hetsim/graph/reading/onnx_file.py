@@ -8,8 +8,9 @@ import os
 import shlex
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -52,27 +53,41 @@ class OnnxFile:
     """Parsed ONNX file, small tensors inline, large ones relative to `folder`.
 
     `apart` is the file itself where its large tensors were left in it (``read_apart``), and
-    `state` that of the file: its inode, size, and when it was changed.
+    `state` that of the file: its inode, size, and when it was changed; `digest` is known where it
+    was read as a whole.
     """
 
     proto: onnx.ModelProto
     folder: Path
-    sha256: str
+    digest: str | None
     apart: Path | None = None
     state: State | None = None
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 in hex. Raises ModelError where the file has changed since it was read."""
+        if self.digest is not None:
+            return self.digest
+        with self._as_it_was() as file:
+            return sha256_of(file)
 
     def complete(self, proto: onnx.ModelProto) -> None:
         """Read into `proto`, this one or what was made of it, what was left in the file.
 
         Raises ModelError where the file has changed since.
         """
-        if self.apart is None:
-            return
+        if self.apart is not None:
+            with _completing, self._as_it_was() as file:
+                put_back(tensors_of(proto.graph), file)
+
+    @contextmanager
+    def _as_it_was(self) -> Iterator[BufferedReader]:
+        assert self.apart is not None
         try:
-            with _completing, open_regular(self.apart) as file:
+            with open_regular(self.apart) as file:
                 if _state(os.fstat(file.fileno())) != self.state:
                     raise OSError("it was changed after it was read")
-                put_back(tensors_of(proto.graph), file)
+                yield file
         except (OSError, MemoryError) as error:
             raise out_of_room(error, self.apart) or ModelError(
                 f"cannot be read: {error}", where=str(self.apart), hint="read it again"
@@ -87,7 +102,7 @@ def read_onnx(path: Path, *, apart: bool = False) -> OnnxFile:
     """
     if apart and (light := read_apart(path)) is not None:
         proto, found = light
-        file = _checked(proto, sha256_of(path), path)
+        file = _checked(proto, None, path)
         return replace(file, apart=path.absolute(), state=_state(found))
     content, found = _read(path)
     try:
@@ -143,10 +158,10 @@ def from_memory(proto: onnx.ModelProto, name: str, folder: Path | None) -> OnnxF
     return _checked(copy, digest, (folder or Path()) / (Path(name).name or "model"))
 
 
-def _checked(proto: onnx.ModelProto, digest: hashlib._Hash | str, path: Path) -> OnnxFile:
+def _checked(proto: onnx.ModelProto, digest: hashlib._Hash | str | None, path: Path) -> OnnxFile:
     """Check what a file of that `digest` says, and attach its small external data in place.
 
-    In hex the digest is that of a file without external data.
+    In hex, or left open, it is that of a file without external data.
     """
     if not proto.HasField("graph") or not proto.ir_version:
         raise ModelError(
@@ -161,7 +176,7 @@ def _checked(proto: onnx.ModelProto, digest: hashlib._Hash | str, path: Path) ->
             where=str(path),
             hint="export the model again",
         )
-    if isinstance(digest, str):
+    if digest is None or isinstance(digest, str):
         return OnnxFile(proto, path.parent, digest)
     sizes = _attach_external(proto, path)
     for location, size in sorted(sizes.items()):
