@@ -118,7 +118,7 @@ constraints: install $(UV)
 		--custom-compile-command 'make constraints' --output-file constraints.txt pyproject.toml
 
 fit: install
-	OMP_NUM_THREADS=1 PYTHONPATH=tools $(BIN)/python -m catalog.fit
+	OMP_NUM_THREADS=1 PYTHONPATH=tools $(BIN)/python -m catalog.fit $(if $(RESTS),--rests)
 
 fidelity: install
 	OMP_NUM_THREADS=1 PYTHONPATH=tools $(BIN)/python -m catalog.fidelity $(if $(ACCEPT),--accept)

@@ -68,8 +68,10 @@ A point is predicted four times:
 - *datasheet*: by what other chips of its kin teach, at the device's datasheet, without any row of
   the chip: what to expect of a device that nobody has measured.
 
-Intervals hold 80 %: those of what was left out are as wide as the misses of other networks and
-other chips say. The *spread* is how far the largest of repeated measurements is above the least:
+Intervals of what was left out are as wide as the misses of other networks and other chips say, and
+hold 80 % of times of the same sources. Those of *shipped* are what `simulate` says: they contain
+besides that the user's machine is another source than those of the catalog, within 1.47 times where
+figures are of one source (`docs/decisions/21-how-sure.md`). The *spread* is how far the largest of repeated measurements is above the least:
 below it no prediction can go.
 
 ![Predicted against measured, by kind of device](fidelity.svg)
