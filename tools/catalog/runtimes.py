@@ -1,6 +1,6 @@
 """Factors between runtimes, learned from chips that ran both.
 
-``PYTHONPATH=tools python -m catalog.runtimes`` writes ``devices/fitted/runtimes/factors.yaml`` from
+``PYTHONPATH=tools python -m catalog.runtimes`` writes ``devices/fitted/runtimes.csv`` from
 data/measured and the catalog's figures, and prints how far each chip is from what others say.
 
 The logarithm of a runtime's measured times over those predicted by a device's figures of another is
@@ -337,12 +337,7 @@ def left_out(every: Sequence[Both]) -> list[tuple[Both, RuntimeFactor]]:
     return found
 
 
-_TEXT = """\
-# What a runtime takes, relative to the figures of another: learned from chips that ran both.
-# Written by `make fit` (tools/catalog/runtimes.py). `launch_us` is added to each kernel; without
-# chips, the factor follows of other pairs.
-factors:
-"""
+_COLUMNS = "unit,precision,base,runtime,factor,sd,launch_us,chips,networks"
 
 
 def factors_text(factors: Mapping[Pair, RuntimeFactor]) -> str:
@@ -351,20 +346,17 @@ def factors_text(factors: Mapping[Pair, RuntimeFactor]) -> str:
         (spec.kind, name) for spec in map(load_device, device_names()) for name in runtimes_of(spec)
     }
     lines = [
-        f"  - {{unit: {one.unit}, precision: {one.precision}, base: {one.base}, "
-        f"runtime: {one.runtime}, factor: {one.factor:.3g}, sd: {one.sd:.2g}, "
-        f"launch_us: {one.launch_s * 1e6:g}, chips: {one.chips}, networks: {one.networks}}}\n"
+        f"{one.unit},{one.precision},{one.base},{one.runtime},{one.factor:.3g},{one.sd:.2g},"
+        f"{one.launch_s * 1e6:g},{one.chips},{one.networks}"
         for one in factors.values()
         if (one.unit, one.base) in by
     ]
-    return _TEXT + "".join(lines)
+    return "\n".join((_COLUMNS, *lines, ""))
 
 
 def write_factors(every: Sequence[Both]) -> None:
     """Write the file of factors."""
-    path = catalog_folder() / "fitted" / "runtimes" / "factors.yaml"
-    path.parent.mkdir(exist_ok=True)
-    with whole_file(path) as draft:
+    with whole_file(catalog_folder() / "fitted" / "runtimes.csv") as draft:
         draft.write(factors_text(fitted(every)).encode())
 
 
