@@ -2,7 +2,8 @@
 
 Decoders of 1,000, 10,000 and 20,000 nodes (those of ``benchmarks/loading.py``, wider), and a chain
 of 1,000 convolutions, activations and sums, all weights in the file. Each question is a process of
-its own; `cold` has an empty cache folder, `warm` the one that a first run has filled.
+its own; `cold` has an empty cache folder, `warm` the one that a first run has filled. Bytecode is
+there either way, as installers leave it, and weights are in the system's page cache.
 `memory_of_file` is the peak over the bytes of the file, for `load` less what the imports take.
 
     python benchmarks/large_models.py [--questions load compare ...] [--models decoder-1000 ...]
@@ -76,12 +77,12 @@ QUESTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """The models that a question is of, and its words."""
 
 
-def asked(words: list[str], cache: Path) -> tuple[float, int, int]:
+def asked(words: list[str], cache: Path, bytecode: Path) -> tuple[float, int, int]:
     """CPU seconds, most bytes and exit code of one command in a process of its own."""
     environment = {
         **os.environ,
         "HETSIM_CACHE_DIR": str(cache),
-        "PYTHONPYCACHEPREFIX": str(cache / "bytecode"),
+        "PYTHONPYCACHEPREFIX": str(bytecode),
         "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -110,21 +111,23 @@ def line(question: str, model: str, path: Path, cpu_s: float, nbytes: int, **mor
     print(json.dumps(record), flush=True)
 
 
-def measure(model: str, path: Path, questions: list[str], caches: dict[str, Path]) -> None:
-    """Print a line for each question of a model."""
+def measure(model: str, path: Path, questions: list[str], folder: Path, *, cold: bool) -> None:
+    """Print a line for each question of a model; `folder` keeps the warm cache and bytecode."""
     if "load" in questions and (found := loaded(path, "hetsim", LIMIT_S)):
         line("load", model, path, found[0], found[1], canonical_nodes=found[2])
     workload = path.with_suffix(".yaml")
     workload.write_text(WORKLOAD.format(path=path.name))
     names = {"MODEL": str(path), "WORKLOAD": str(workload)}
+    warm, bytecode = folder / "warm", folder / "bytecode"
     for question, (models, words) in QUESTIONS.items():
         if question in questions and model in models:
             given = [names.get(word, word) for word in words]
-            for state, cache in caches.items():
-                if state == "warm":
-                    asked(given, cache)
-                cpu_s, nbytes, code = asked(given, cache)
-                line(question, model, path, cpu_s, nbytes, cache=state, exit_code=code)
+            asked(given, warm, bytecode)
+            with tempfile.TemporaryDirectory(prefix="hetsim-cold-") as empty:
+                caches = {"cold": Path(empty), "warm": warm} if cold else {"warm": warm}
+                for state, cache in caches.items():
+                    cpu_s, nbytes, code = asked(given, cache, bytecode)
+                    line(question, model, path, cpu_s, nbytes, cache=state, exit_code=code)
 
 
 def main() -> None:
@@ -134,7 +137,7 @@ def main() -> None:
     every = ["load", *QUESTIONS]
     parser.add_argument("--questions", nargs="+", choices=every, default=every)
     parser.add_argument("--cold", action="store_true", help="also with an empty cache folder")
-    parser.add_argument("--folder", type=Path, help="keeps models and the warm cache")
+    parser.add_argument("--folder", type=Path, help="keeps models, the warm cache and bytecode")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hetsim-large-") as made:
         folder = given.folder or Path(made)
@@ -145,10 +148,7 @@ def main() -> None:
                 code = f"import large_models as m; m.MODELS[{model!r}](m.Path({str(path)!r}))"
                 here = str(Path(__file__).parent)
                 subprocess.run([sys.executable, "-c", code], check=True, cwd=here)
-            caches = {"warm": folder / "warm"}
-            if given.cold:
-                caches = {"cold": Path(made) / f"cold-{model}", **caches}
-            measure(model, path, given.questions, caches)
+            measure(model, path, given.questions, folder, cold=given.cold)
 
 
 if __name__ == "__main__":

@@ -111,10 +111,19 @@ class Problem(Given):
         See ``shared_out``. Never above `seconds`, and hence what list schedulers weigh nodes by.
         """
         shared = self.seconds.copy()
+        alike: dict[tuple[int, int], list[FusedKernel]] = {}
         for kernel in self.fused:
-            nodes = np.array(kernel.nodes)
-            alone = self.seconds[nodes, kernel.device]
-            shared[nodes, kernel.device] = shared_out(kernel.seconds, alone)
+            alike.setdefault((kernel.device, len(kernel.nodes)), []).append(kernel)
+        for (device, _), kernels in alike.items():
+            nodes = np.array([kernel.nodes for kernel in kernels])
+            whole_s, alone = np.array([k.seconds for k in kernels]), self.seconds[nodes, device]
+            total_s = alone.sum(axis=1)
+            above = (total_s > whole_s) & (total_s < np.inf)
+            shares = alone.copy()
+            shares[above] *= (whole_s[above] / total_s[above])[:, None]
+            for at in np.flatnonzero(total_s == np.inf).tolist():
+                shares[at] = shared_out(float(whole_s[at]), alone[at])
+            shared[nodes, device] = shares
         return shared
 
     @cached_property

@@ -50,6 +50,8 @@ def mentions(message: Any, kinds: Collection[int]) -> bool:
         return message.elem_type in kinds
     if kind is onnx.AttributeProto and message.type == onnx.AttributeProto.INT:
         return message.i in kinds and (message.name == "to" or "type" in message.name)
+    if kind is onnx.NodeProto:
+        return any(mentions(attribute, kinds) for attribute in message.attribute)
     return any(
         mentions(part, kinds)
         for field, value in message.ListFields()

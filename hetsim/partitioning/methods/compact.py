@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.methods import stage
 from hetsim.partitioning.scans import scanned
-from hetsim.problem.groups import components
+from hetsim.problem.groups import components, first_of_label
 
 VISITS_PER_EDGE = 32
 """Edges that searches may look at, an edge and node, before the method gives up; it needs few."""
@@ -65,7 +67,9 @@ def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[i
     starts = sorted(_scans(dag, apart), key=_count)
     most = EVERY_START_UP_TO // max(dag.n, 1)
     starts = [labels for labels in starts if _count(labels) == _count(starts[0])][: max(1, most)]
-    found = [labels for start in starts for labels in _around(dag, device_of, start)]
+    # Scans often come to the same groups, whichever of its nodes each is called by.
+    different = {first_of_label(np.array(labels)).tobytes(): labels for labels in starts}
+    found = [labels for start in different.values() for labels in _around(dag, device_of, start)]
     found += _scans(dag, device_of)
 
     def size(labels: Sequence[int]) -> tuple[int, int]:
