@@ -132,10 +132,21 @@ class Compiled:
         """Whether it is most likely cached on disk; answers without loading numba.
 
         What was made by another numba, or for another processor, counts; then it is made anew.
+        What another copy of the file has, or was made before the file was written, does not.
         """
         function, parts, inline = self._of
         folder = folder_of(function, *parts, inline=inline)
-        return folder is not None and any(folder.glob(f"*/*{function.__name__}-*.nbi"))
+        if folder is None:
+            return False
+        # numba names a folder so by the source's, and compares when that was written.
+        source = Path(os.path.abspath(function.__code__.co_filename))
+        digest = hashlib.sha1(str(source.parent).encode(), usedforsecurity=False).hexdigest()
+        place = folder / f"{source.parent.name}_{digest}"
+        with suppress(OSError):
+            written = source.stat().st_mtime
+            made = place.glob(f"*{function.__name__}-*.nbi")
+            return any(index.stat().st_mtime >= written for index in made)
+        return False
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it. The first call with arguments of their types loads or makes it."""

@@ -284,6 +284,31 @@ def coarsen(problem: Problem, most_tasks: int = MOST_TASKS) -> Coarse:
     return _contracted(problem, tuple(parts))
 
 
+LOSS = 1.02
+"""Least work or longest path of tasks, over that of nodes, from which on nodes are searched."""
+
+
+def loses(coarse: Coarse) -> bool:
+    """Whether tasks take clearly longer than their nodes could, which run alone. O(V P + E).
+
+    Joined nodes cannot go each to its quickest device, nor at once to several.
+    """
+    fine = coarse.fine
+    if coarse.problem is fine or fine.fused or not fine.supported.any(axis=1).all():
+        return False
+    (work_s, path_s), (of_tasks_s, along_s) = map(_least_work, (fine, coarse.problem))
+    return of_tasks_s > work_s * LOSS or along_s > max(path_s, work_s) * LOSS
+
+
+def _least_work(problem: Problem) -> tuple[float, float]:
+    """Seconds of all nodes where they are quickest over the streams, and of the longest path."""
+    seconds = np.where(problem.supported, problem.shared_seconds, np.inf).min(axis=1)
+    level: list[float] = seconds.tolist()
+    for v in range(problem.n - 1, -1, -1):
+        level[v] += max((level[w] for w in problem.dag.succs[v]), default=0.0)
+    return float(seconds.sum()) / sum(problem.streams), max(level, default=0.0)
+
+
 def uncoarsened(problem: Problem) -> Coarse:
     """Return the problem as a coarse one of itself."""
     nodes = range(problem.n)

@@ -1,30 +1,33 @@
-"""Start for searches on many tasks: list schedules in both directions, at the best price."""
+"""Start for searches on many tasks: list schedules in both directions, at the best price.
+
+Where dispatches or links cost something, what devices do of a schedule is played anew
+(``search.dispatched``).
+"""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline
-from hetsim.core.deadline import may_compile
 from hetsim.core.machine_code import machine_code
 from hetsim.errors import Infeasible
 from hetsim.placement.coarsening import Coarse
-from hetsim.placement.grouping import best_grouping
-from hetsim.placement.listing.list_schedule import Schedule
+from hetsim.placement.grouping import Owned, best_grouping
 from hetsim.placement.listing.ranks import by_falling_rank, travel_matrices, upward_ranks
 from hetsim.placement.objective import measure
-from hetsim.placement.search.drafts import Draft
-from hetsim.placement.search.estimates import Estimator
+from hetsim.placement.search import dispatched
+from hetsim.placement.search.dispatched import Dispatcher
+from hetsim.placement.search.drafts import asked_of, estimates_groups
 from hetsim.placement.starts import Start
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -116,17 +119,44 @@ _insertion = machine_code(insert_nodes)
 
 COMPILE_FROM, COMPILE_ANEW_FROM = 5_000, 150_000
 """Nodes placed from which on loading the machine code costs less CPU time than it saves, and where
-it is not kept yet."""
+it is not kept yet; those that are also played count PLAYED times."""
+PLAYED = 3
+
+
+def compiles(work: int, *, played: bool) -> bool:
+    """Whether so many nodes are placed, or also played, by machine code."""
+    parts = (_insertion, dispatched.compiled) if played else (_insertion,)
+    kept = all(part.loaded or part.kept for part in parts)
+    if not kept or not deadline.may_load("numba"):
+        kept = False
+        if not deadline.may_compile():
+            return False
+    return work * (PLAYED if played else 1) >= (COMPILE_FROM if kept else COMPILE_ANEW_FROM)
+
 
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
 
 
+class Listed(NamedTuple):
+    """Schedule in arrays: device, start and end of each node, and when the last output is there."""
+
+    device: _Ints
+    start_s: _Floats
+    end_s: _Floats
+    latest_s: float
+
+    @property
+    def order(self) -> _Ints:
+        """The nodes by start, a topological order."""
+        return np.lexsort((np.arange(len(self.end_s)), self.end_s, self.start_s))
+
+
 class BothWays:
     """Schedules by falling ranks and backwards, ignoring contention, dispatch and memory."""
 
-    def __init__(self, problem: Problem, work: int, *, machine_code: bool | None = None) -> None:
-        """`work`: nodes that are going to be placed, by which it is compiled where not told."""
+    def __init__(self, problem: Problem, *, compiled: bool = False) -> None:
+        self.compiled = compiled
         n, count = problem.n, len(problem.devices)
         self._seconds = np.where(problem.supported, problem.shared_seconds, np.inf)
         self._least = self._seconds.min(axis=1, initial=np.inf)
@@ -155,14 +185,8 @@ class BothWays:
                 np.maximum(late[u], way[:, host], out=late[u])
         self._edges = [_edges(rows, count) for rows in (fed, feeds)]
         self._ends = early, late
-        if machine_code is None:
-            loaded = _insertion.loaded
-            kept = loaded or _insertion.kept
-            machine_code = work >= (COMPILE_FROM if kept else COMPILE_ANEW_FROM)
-            machine_code = machine_code and (kept or may_compile())
-        self.compiled = machine_code
 
-    def schedules(self, price: float, stretch: float, passes: int) -> Iterator[Schedule]:
+    def schedules(self, price: float, stretch: float, passes: int) -> Iterator[Listed]:
         """Return the schedule by falling ranks, and `passes` more."""
         forth, back = self._way(price, stretch, 0), self._way(price, stretch, 1)
         made = forth(self._first)
@@ -200,7 +224,7 @@ class _Way:
         self._compiled, self._price = compile_it, price
         self._asked: list[Any] = list(asked) if compile_it else [part.tolist() for part in asked]
 
-    def __call__(self, order: _Ints) -> Schedule:
+    def __call__(self, order: _Ints) -> Listed:
         """Return the schedule along `order`."""
         n, lanes = len(order), self._asked[-1]
         ints, floats = (np.int64, np.float64)
@@ -216,14 +240,12 @@ class _Way:
             )
         ]
         if self._compiled:
-            _insertion(order, self._price, *self._asked, *room)
+            latest_s = _insertion(order, self._price, *self._asked, *room)
         else:
             room = [part.tolist() for part in room]
-            insert_nodes(order.tolist(), self._price, *self._asked, *room)
-        device, begin, end = (
-            part if isinstance(part, list) else part.tolist() for part in room[3:]
-        )
-        return Schedule(tuple(device), tuple(begin), tuple(end))
+            latest_s = insert_nodes(order.tolist(), self._price, *self._asked, *room)
+        device, start_s, end_s = map(np.asarray, room[3:])
+        return Listed(device, start_s, end_s, float(latest_s))
 
 
 def _edges(rows: Sequence[Sequence[tuple[int, int]]], count: int) -> tuple[_Ints, _Ints, _Ints]:
@@ -234,25 +256,27 @@ def _edges(rows: Sequence[Sequence[tuple[int, int]]], count: int) -> tuple[_Ints
     return np.array(at, dtype=np.int64), pairs[:, 0].copy(), pairs[:, 1] * count**2
 
 
-def _from_last(made: Schedule, ties: int) -> _Ints:
+def _from_last(made: Listed, ties: int) -> _Ints:
     """The nodes by falling end; those of no duration that begin and end together by `ties` x id."""
-    ids = np.arange(len(made.end_s))
-    return np.lexsort((ids * ties, -np.array(made.start_s), -np.array(made.end_s)))
+    return np.lexsort((np.arange(len(made.end_s)) * ties, -made.start_s, -made.end_s))
 
 
 def _row(table: _Floats) -> _Floats:
     return np.ascontiguousarray(table, dtype=np.float64).reshape(-1)
 
 
-PRICES = (0.0, 0.5, 2.0, 8.0, 32.0)
+PRICES = (8.0, 2.0, 32.0, 0.5, 0.0)
+"""Prices that are tried, those first that are often good: a deadline may come before the last."""
 NEAR = (0.35, 0.7, 1.4, 2.8)
 """Prices that are tried around the best one, over that."""
 LEAST = 0.2
 """What they are over where that is nothing."""
-STRETCHES = (1.0, 2.0, 4.0, 8.0)
+STRETCHES = (2.0, 1.0, 4.0, 8.0)
 """How much longer transfers are taken to be where they wait for each other."""
-MOST_IN_PYTHON = 1_000
-"""Tasks above which a deadline is not for schedules that are not compiled."""
+SIZES = (1, 2, 3, 4, 6, 8)
+"""Nodes of a subgraph that are tried at most."""
+MOST_GROUPED = 2_000
+"""Tasks above which the groupings of strategies are not tried."""
 FEW, MANY = 3, 20
 """Passes of each price, and of the best at last."""
 NAME = "list schedules in both directions"
@@ -260,10 +284,42 @@ NAME = "list schedules in both directions"
 
 @dataclass(slots=True)
 class _Best:
+    """Plan of least estimate, and the schedule that it is from."""
+
     cost: float
     price: float
     stretch: float
-    draft: Draft
+    made: Listed
+    order: _Ints
+    cut: _Ints
+    size: int
+
+
+class _Plays:
+    """Evaluates schedules: as they stand where only nodes cost something, or played anew."""
+
+    def __init__(self, problem: Problem, *, compiled: bool) -> None:
+        self._play: Dispatcher | None = None
+        self.grouped = estimates_groups(problem)
+        if self.grouped:
+            asked = asked_of(problem, grouped=True, binds=False, arrays=compiled)
+            self._play = Dispatcher(problem, asked, arrays=compiled)
+        self._one = np.ones(problem.n, dtype=np.int64)
+
+    def better(
+        self, best: _Best | None, made: Listed, at: tuple[float, float], sizes: Sequence[int]
+    ) -> _Best | None:
+        """Return the best so far, or one of `made` with at most so many nodes a subgraph."""
+        if self._play is None:
+            if best is None or made.latest_s < best.cost:
+                return _Best(made.latest_s, *at, made, made.order, self._one, 1)
+            return best
+        for size in sizes:
+            deadline.check()
+            cost, order, cut = self._play(made.device, made.start_s, size)
+            if best is None or cost < best.cost:
+                best = _Best(cost, *at, made, order, cut, size)
+        return best
 
 
 def priced_start(coarse: Coarse) -> Start | None:
@@ -271,7 +327,8 @@ def priced_start(coarse: Coarse) -> Start | None:
 
     A few passes are made at each of several prices of a second more than on the quickest device,
     with contention also with longer transfers; more at the best. Where a deadline passes, the best
-    until then is returned, if any. O(E P + n^2) for each of 90 schedules, 200 with contention.
+    until then is returned, if any. O(E P + n^2) for each of 90 schedules, 200 with contention, and
+    O((V P + E) log V) for about as many plays of what has links or dispatches.
 
     Source: forward and backward passes, K. Y. Li, R. J. Willis, An iterative scheduling technique
     for resource-constrained project scheduling, EJOR 56, 1992; the price is own.
@@ -279,53 +336,60 @@ def priced_start(coarse: Coarse) -> Start | None:
     problem = coarse.problem
     if not problem.n or not problem.supported.any(axis=1).all():
         return None
-    contended = problem.contention == "fifo"
-    stretches = STRETCHES if contended else STRETCHES[:1]
+    stretches = STRETCHES if problem.contention == "fifo" else (1.0,)
     made = (len(stretches) * len(PRICES) + len(NEAR)) * (1 + 2 * FEW) + 1 + 2 * MANY
     best: _Best | None = None
     with suppress(deadline.OutOfTime):
-        ways, estimator = BothWays(problem, made * problem.n), Estimator(problem)
-        if deadline.is_set() and problem.n > MOST_IN_PYTHON and not ways.compiled:
-            return None
-        for stretch, price in itertools.product(stretches, PRICES):
-            best = _better(best, estimator, ways, price, stretch, FEW)
+        machine_code = compiles(made * problem.n, played=estimates_groups(problem))
+        ways = BothWays(problem, compiled=machine_code)
+        plays = _Plays(problem, compiled=machine_code)
+        sizes: Sequence[int] = SIZES if plays.grouped else (1,)
+
+        def tried(price: float, stretch: float, passes: int) -> None:
+            nonlocal best
+            for listed in ways.schedules(price, stretch, passes):
+                deadline.check()
+                near = sizes
+                if best is not None and plays.grouped:
+                    k = sizes.index(best.size)
+                    near = sizes[max(k - 1, 0) : k + 2]
+                best = plays.better(best, listed, (price, stretch), near)
+
+        for stretch in stretches:
+            for price in PRICES:
+                tried(price, stretch, FEW)
         assert best is not None
-        known, stretch = best.price or LEAST, best.stretch
+        price, stretch = best.price or LEAST, best.stretch
         for near in NEAR:
-            best = _better(best, estimator, ways, known * near, stretch, FEW)
-        best = _better(best, estimator, ways, best.price, best.stretch, MANY)
-    return None if best is None else _judged(coarse, estimator, best.draft)
+            tried(price * near, stretch, FEW)
+        tried(best.price, best.stretch, MANY)
+    return None if best is None else _judged(coarse, best)
 
 
-def _better(
-    best: _Best | None,
-    estimator: Estimator,
-    ways: BothWays,
-    price: float,
-    stretch: float,
-    passes: int,
-) -> _Best:
-    """The best so far, or the best of some passes."""
-    least = math.inf if best is None or estimator.grouped else best.cost
-    for made in ways.schedules(price, stretch, passes):
-        deadline.check()
-        if made.makespan_s >= least:
-            continue
-        least = made.makespan_s
-        draft = Draft(made.order, list(made.assignment), [True] * len(made.assignment))
-        cost = estimator.cost(draft)
-        if best is None or cost < best.cost:
-            best = _Best(cost, price, stretch, draft)
-    assert best is not None
-    return best
-
-
-def _judged(coarse: Coarse, estimator: Estimator, draft: Draft) -> Start | None:
-    """The draft as it is, or grouped, whichever the clock finds quicker; None: none fits."""
+def _judged(coarse: Coarse, best: _Best) -> Start | None:
+    """The plan as it was played, as listed, or grouped, whichever is the quickest by the clock."""
+    problem, device = coarse.problem, best.made.device
     found: list[Start] = []
-    with suppress(Infeasible, deadline.OutOfTime):
-        grouped, _ = best_grouping(coarse.problem, draft.device, draft.order)
-        for groups in (estimator.groups(draft), grouped):
+
+    def judge(groups: tuple[Group, ...]) -> None:
+        with suppress(Infeasible):
             plan = Plan(coarse.fine, "draft", coarse.spread(groups))
             found.append(Start(NAME, plan, groups, measure(plan, "latency")))
+
+    judge(_owned(device, best.order, best.cut).groups(problem))
+    with suppress(Infeasible, deadline.OutOfTime):
+        if estimates_groups(problem):
+            deadline.check()
+            listed = best.made.order
+            judge(_owned(device, listed, np.ones_like(listed)).groups(problem))
+        if problem.n <= MOST_GROUPED:
+            deadline.check()
+            judge(best_grouping(problem, device.tolist(), best.made.order.tolist())[0])
     return min(found, key=lambda start: start.cost, default=None)
+
+
+def _owned(device: _Ints, order: _Ints, cut: _Ints) -> Owned:
+    """The subgraphs that begin where `order` is cut."""
+    owner = np.empty(len(order), dtype=np.int64)
+    owner[order] = np.cumsum(cut[order]) - 1
+    return Owned(owner, device[order[cut[order] == 1]])

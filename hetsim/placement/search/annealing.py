@@ -81,7 +81,7 @@ LEAST, COMPILE_FROM = 250_000, 20_000_000
 """Tasks evaluated by one search, and by all of a process, that are for machine code; those of
 subgraphs count GROUPED times."""
 GROUPED = 4
-COMPILE_FROM_S, COMPILE_ANEW_FROM_S = 0.2, 12.0
+COMPILE_FROM_S, COMPILE_ANEW_FROM_S = 0.2, 60.0
 """Seconds of a time limit that are worth it."""
 
 ROUND = 1_500
@@ -320,7 +320,7 @@ def walk(
 ) -> Walk:
     """Return the annealing from `groups`: as machine code where that pays."""
     if budget.moves is None:
-        kept = _compiled.loaded or _compiled.kept
+        kept = _compiled.loaded or (_compiled.kept and deadline.may_load("numba"))
         least_s = COMPILE_FROM_S if kept else COMPILE_ANEW_FROM_S
         pays = budget.until_s - deadline.now_s() >= least_s
     else:

@@ -10,7 +10,7 @@ from functools import partial
 
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
-from hetsim.placement.coarsening import Coarse, pays_to_coarsen
+from hetsim.placement.coarsening import Coarse, loses, pays_to_coarsen, uncoarsened
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping import refine
 from hetsim.placement.objective import (
@@ -40,6 +40,8 @@ KEPT_BACK: Mapping[Objective, float] = {"latency": 3.0, "throughput": 6.0}
 which for throughput may have a subgraph for each node."""
 PRICED_FROM, MOST_PRICED = 200, 10_000
 """Tasks from which on, and up to which, a priced start is looked for."""
+PRICED_PART = 2 / 3
+"""Of the time that is left, for a priced start."""
 MOST_JUDGED = 1_000
 """Drafts that the clock judges at most, beside the start, where a budget is given."""
 
@@ -127,14 +129,27 @@ class LocalSearch(Constrained):
             with suppress(Infeasible):
                 _, starts = self.starts(coarse, quick)
             return self.spread_out(problem, starts)
-        return self.searched(*self.starts(coarse, quick))
+        if quick is None:
+            return self.searched(*starts_that_fit(coarse, self.objective))
+        found = self.priced(coarse)
+        if not found or pays_to_coarsen(problem):
+            # A list schedule of nodes that cost nothing to dispatch is among the priced ones.
+            try:
+                at, starts = self.starts(coarse, quick, 0.25 if found else 0.5)
+                found.append((at, starts[0]))
+            except deadline.OutOfTime:
+                if not found:
+                    raise
+        return self.improved(*min(found, key=lambda one: one[1].cost))
 
-    def starts(self, coarse: Coarse, quick: Start | None) -> tuple[Coarse, list[Start]]:
-        """Return ``starts_that_fit``, within half of the time at most."""
+    def starts(
+        self, coarse: Coarse, quick: Start | None, share: float = 0.5
+    ) -> tuple[Coarse, list[Start]]:
+        """Return ``starts_that_fit``, within a share of the time at most."""
         if quick is None:
             return starts_that_fit(coarse, self.objective)
         known = replace(quick, groups=coarse.gathered(quick.plan.groups) or ())
-        with deadline.until(deadline.now_s() + deadline.left_s() / 2):
+        with deadline.until(deadline.now_s() + deadline.left_s() * share):
             try:
                 found, starts = starts_that_fit(coarse, self.objective)
             except (Infeasible, deadline.OutOfTime):
@@ -147,8 +162,12 @@ class LocalSearch(Constrained):
 
     def searched(self, coarse: Coarse, starts: Sequence[Start]) -> Plan:
         """Return the best plan for latency met from the best of `starts`, which fit the memory."""
+        found = [(coarse, starts[0]), *self.priced(coarse)]
+        return self.improved(*min(found, key=lambda one: one[1].cost))
+
+    def improved(self, coarse: Coarse, start: Start) -> Plan:
+        """Return the best plan for latency met from `start`."""
         problem = coarse.fine
-        start = self.started(coarse, starts[0])
         groups, cost, tried = self.improve(coarse, start)
         plan = Plan(problem, "local-search", coarse.spread(groups))
         if cost < start.cost:
@@ -189,16 +208,18 @@ class LocalSearch(Constrained):
             raise deadline.OutOfTime
         return Plan(problem, "local-search", start.plan.groups, gained)
 
-    def started(self, coarse: Coarse, start: Start) -> Start:
-        """Return `start`, or where there are many tasks what ``priced_start`` finds, if better."""
-        if not PRICED_FROM <= coarse.problem.n <= MOST_PRICED:
-            return start
+    def priced(self, coarse: Coarse) -> list[tuple[Coarse, Start]]:
+        """Return ``priced_start`` of many tasks, and of the nodes where tasks lose much."""
+        found: list[tuple[Coarse, Start]] = []
         if memory_binds(coarse.fine):
-            return start
-        half_s = deadline.left_s() / 2 if deadline.is_set() else math.inf
-        with deadline.until(deadline.now_s() + half_s):
-            priced = priced_start(coarse)
-        return start if priced is None or priced.cost >= start.cost else priced
+            return found
+        for at in (uncoarsened(coarse.fine), coarse) if loses(coarse) else (coarse,):
+            if PRICED_FROM <= at.problem.n <= MOST_PRICED:
+                with deadline.until(deadline.now_s() + deadline.left_s() * PRICED_PART):
+                    start = priced_start(at)
+                if start is not None:
+                    found.append((at, start))
+        return found
 
     def improve(self, coarse: Coarse, start: Start) -> tuple[tuple[Group, ...], float, int]:
         """Return the best groups met on the tasks, their cost by the clock, and moves tried."""

@@ -1,0 +1,272 @@
+"""Order and subgraphs of an assignment: each device starts the most urgent node that is ready.
+
+A schedule's own order makes a device wait for a node that a queued transfer delays, while others
+are ready. Here one request is played with transfers in the order in which they are asked for, and
+the order in which nodes start is the plan's; several that are ready make one subgraph, which saves
+dispatches. For lists of numbers as they stand, and for arrays where numba compiles it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.core.machine_code import machine_code
+from hetsim.placement.search.drafts import Array, Asked
+from hetsim.problem.problem import Problem
+
+_Ints = NDArray[np.int64]
+
+
+def push_timed(times: Array, codes: Array, at: int, size: int, time: float, code: int) -> None:
+    """Add to the heap of `size` entries from `at` on, least (time, code) first."""
+    i = size
+    while i > 0:
+        above = (i - 1) // 2
+        t, k = times[at + above], codes[at + above]
+        if t < time or (t == time and k <= code):
+            break
+        times[at + i], codes[at + i] = t, k
+        i = above
+    times[at + i], codes[at + i] = time, code
+
+
+def pop_timed(times: Array, codes: Array, at: int, size: int) -> None:
+    """Drop the first entry of a heap that has `size` entries after it."""
+    time, code = times[at + size], codes[at + size]
+    i = 0
+    while 2 * i + 1 < size:
+        k = 2 * i + 1
+        if k + 1 < size:
+            t, u = times[at + k], times[at + k + 1]
+            if u < t or (u == t and codes[at + k + 1] < codes[at + k]):
+                k += 1
+        t = times[at + k]
+        if time < t or (time == t and code <= codes[at + k]):
+            break
+        times[at + i], codes[at + i] = t, codes[at + k]
+        i = k
+    times[at + i], codes[at + i] = time, code
+
+
+def ask_transfer(asked: Asked, busy: Array, value: int, way: int, now: float) -> float:
+    """Queue a value on the links of a route; return its arrival."""
+    start = now
+    for h in range(asked.hold_at[way], asked.hold_at[way + 1]):
+        if busy[asked.hold[h]] > start:
+            start = busy[asked.hold[h]]
+    end = start + asked.travel_s[asked.row[value] + way]
+    for h in range(asked.hold_at[way], asked.hold_at[way + 1]):
+        busy[asked.hold[h]] = end
+    return float(end)
+
+
+def deliver(
+    asked: Asked,
+    device: Array,
+    urgency: Array,
+    pending: Array,
+    taken: Array,
+    waiting: Array,
+    waiting_code: Array,
+    waiting_size: Array,
+    value: int,
+    p: int,
+) -> None:
+    """Note a value on a device; its readers there that have all are ready."""
+    for r in range(asked.reader_at[value], asked.reader_at[value + 1]):
+        w = asked.reader[r]
+        if device[w] == p:
+            pending[w] -= 1
+            if pending[w] == 0 and taken[w] == 0:
+                at = p * asked.nodes
+                push_timed(waiting, waiting_code, at, waiting_size[p], urgency[w], w)
+                waiting_size[p] += 1
+
+
+def dispatch_all(
+    asked: Asked,
+    most: int,
+    device: Array,
+    urgency: Array,
+    order: Array,
+    cut: Array,
+    pending: Array,
+    taken: Array,
+    inner: Array,
+    held: Array,
+    members: Array,
+    busy: Array,
+    free: Array,
+    waiting: Array,
+    waiting_code: Array,
+    waiting_size: Array,
+    event: Array,
+    event_code: Array,
+) -> float:
+    """Play one request of an assignment; return when it ends.
+
+    `device` and `urgency` [n] are given, the least first; `order` and `cut` [n] come out: nodes by
+    start, and which of them open a subgraph. A subgraph has at most `most` nodes, beside those that
+    alone read what the one before makes. The others are room to work in: by node, device, link,
+    device x node, and event. O((V P + E) log V).
+    """
+    n, count, host = asked.nodes, asked.devices, asked.host
+    events = started = 0
+    now = latest = 0.0
+    for p in range(count):
+        waiting_size[p] = 0
+        free[p] = asked.lane_at[p + 1] - asked.lane_at[p]
+    for k in range(len(busy)):
+        busy[k] = 0.0
+    for v in range(n):
+        pending[v] = asked.read_at[v + 1] - asked.read_at[v]
+        taken[v] = inner[v] = 0
+        if device[v] != host:
+            pending[v] += asked.given_at[v + 1] - asked.given_at[v]
+    for v in range(n):
+        if pending[v] == 0:
+            p = device[v]
+            push_timed(waiting, waiting_code, p * n, waiting_size[p], urgency[v], v)
+            waiting_size[p] += 1
+    if host >= 0:
+        for m in range(asked.made_at[n], asked.made_at[n + 1]):
+            value = asked.made[m]
+            for p in range(count):
+                here = False
+                for r in range(asked.reader_at[value], asked.reader_at[value + 1]):
+                    here = here or device[asked.reader[r]] == p
+                if here and p != host:
+                    end = ask_transfer(asked, busy, value, host * count + p, 0.0)
+                    push_timed(event, event_code, 0, events, end, n + value * count + p)
+                    events += 1
+    while True:
+        for p in range(count):
+            at = p * n
+            while free[p] > 0 and waiting_size[p] > 0:
+                free[p] -= 1
+                v = waiting_code[at]
+                waiting_size[p] -= 1
+                pop_timed(waiting, waiting_code, at, waiting_size[p])
+                cut[v] = 1
+                end = now + asked.dispatch_s[p]
+                size = holds = 0
+                joined = 1
+                while v >= 0:
+                    members[size] = order[started] = v
+                    size += 1
+                    started += 1
+                    taken[v] = 1
+                    end += asked.seconds[v * count + p]
+                    for m in range(asked.made_at[v], asked.made_at[v + 1]):
+                        value = asked.made[m]
+                        for r in range(asked.reader_at[value], asked.reader_at[value + 1]):
+                            w = asked.reader[r]
+                            if device[w] == p:
+                                inner[w] += 1
+                                if inner[w] == pending[w]:
+                                    held[holds] = w
+                                    holds += 1
+                    following = -1
+                    if asked.grouped:
+                        for h in range(holds):
+                            w = held[h]
+                            if taken[w] == 0 and asked.sole[v] == w:
+                                following = w
+                        if following < 0 and joined < most:
+                            joined += 1
+                            for h in range(holds):
+                                w = held[h]
+                                if taken[w] == 0 and (
+                                    following < 0 or urgency[w] < urgency[following]
+                                ):
+                                    following = w
+                            if waiting_size[p] > 0 and (
+                                following < 0 or waiting[at] < urgency[following]
+                            ):
+                                following = waiting_code[at]
+                                waiting_size[p] -= 1
+                                pop_timed(waiting, waiting_code, at, waiting_size[p])
+                    v = following
+                    if v >= 0:
+                        cut[v] = 0
+                for h in range(size):
+                    v = members[h]
+                    push_timed(event, event_code, 0, events, end, v)
+                    events += 1
+                    for m in range(asked.made_at[v], asked.made_at[v + 1]):
+                        value = asked.made[m]
+                        for r in range(asked.reader_at[value], asked.reader_at[value + 1]):
+                            inner[asked.reader[r]] = 0
+        if events == 0:
+            return latest
+        now = event[0]
+        if now > latest:
+            latest = now
+        while events > 0 and event[0] <= now:
+            code = event_code[0]
+            events -= 1
+            pop_timed(event, event_code, 0, events)
+            if code >= n:
+                value = (code - n) // count
+                deliver(
+                    asked, device, urgency, pending, taken, waiting, waiting_code, waiting_size,
+                    value, (code - n) % count,
+                )  # fmt: skip
+                continue
+            p = device[code]
+            if cut[code]:
+                free[p] += 1
+            for m in range(asked.made_at[code], asked.made_at[code + 1]):
+                value = asked.made[m]
+                for q in range(count):
+                    here = asked.leaves[value] == 1 and q == host
+                    for r in range(asked.reader_at[value], asked.reader_at[value + 1]):
+                        here = here or device[asked.reader[r]] == q
+                    if here and q == p:
+                        deliver(
+                            asked, device, urgency, pending, taken, waiting, waiting_code,
+                            waiting_size, value, p,
+                        )  # fmt: skip
+                    elif here:
+                        end = ask_transfer(asked, busy, value, p * count + q, now)
+                        push_timed(event, event_code, 0, events, end, n + value * count + q)
+                        events += 1
+
+
+compiled = machine_code(
+    dispatch_all, push_timed, pop_timed, ask_transfer, deliver, inline=True, forced=False
+)
+
+
+class Dispatcher:
+    """Plays of assignments of one problem, with or without machine code."""
+
+    def __init__(self, problem: Problem, asked: Asked, *, arrays: bool) -> None:
+        """`asked` in arrays, for machine code, or in lists."""
+        n, count = problem.n, len(problem.devices)
+        self._asked, self._arrays = asked, arrays
+        events = n + len(asked.row) * count
+        ints, floats = np.int64, np.float64
+        room = [np.zeros(n, dtype=ints) for _ in range(7)]
+        room += [
+            np.zeros(size, dtype=kind)
+            for size, kind in (
+                (len(problem.link_names), floats), (count, ints), (count * n, floats),
+                (count * n, ints), (count, ints), (events, floats), (events, ints),
+            )
+        ]  # fmt: skip
+        self._room: list[Any] = room if arrays else [part.tolist() for part in room]
+
+    def __call__(
+        self, device: _Ints, urgency: NDArray[np.float64], most: int
+    ) -> tuple[float, _Ints, _Ints]:
+        """Return when the play ends, the nodes by start, and which open a subgraph."""
+        if self._arrays:
+            ended = compiled(self._asked, most, device, urgency, *self._room)
+        else:
+            ended = dispatch_all(self._asked, most, device.tolist(), urgency.tolist(), *self._room)
+        order, cut = (np.array(part, dtype=np.int64) for part in self._room[:2])
+        return float(ended), order, cut
