@@ -332,7 +332,7 @@ def prices_sections(pictures: Found) -> list[Section]:
     ]
 
 
-def load_sections(pictures: Found, title: str = "Latency over rate") -> list[Section]:
+def load_sections(pictures: Found) -> list[Section]:
     """View of latency over rate with what each stop of the slider says; none without a rate."""
     if "load" not in pictures:
         return []
@@ -349,7 +349,7 @@ def load_sections(pictures: Found, title: str = "Latency over rate") -> list[Sec
     if left:
         text += f" Not simulated at other rates: {'; '.join(left)}."
     tables = tuple(map(_stops_table, pictures["load"]))
-    return [Section("load", title, text, tables, order=5)]
+    return [Section("load", "Latency over rate", text, tables, order=5)]
 
 
 def _stops_table(row: Found) -> Table:
