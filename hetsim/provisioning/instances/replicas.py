@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
 from hetsim.problem.parts import Held
+from hetsim.provisioning.rates.ceiling import balanced
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -197,21 +196,3 @@ def _busy(replicas: Replicas, ways: Ints, limited: Sequence[int]) -> Floats:
         mine = replicas.way_replica[ways] == one
         rows.append((mine * replicas.within_s[ways] / replicas.places[one] * demand)[None, :])
     return np.vstack(rows)
-
-
-def balanced(load: Floats, room: Floats, group: Ints, demand: Floats) -> Any:
-    """Linear program that deals the demand of groups out to ways: the least T of all.
-
-    Work of ways `load` [rows, ways] is at most T times the `room` [rows], and the ways of each
-    `group` [ways] get its `demand` in parts. As scipy has it: T is the last of its variables.
-    """
-    groups = np.equal.outer(np.arange(len(demand)), group)
-    return optimize.linprog(
-        c=[*np.zeros(load.shape[1]), 1.0],
-        A_ub=np.column_stack([load, -room]),
-        b_ub=np.zeros(len(load)),
-        A_eq=np.column_stack([groups, np.zeros(len(demand))]),
-        b_eq=demand,
-        bounds=[(0, None)] * (load.shape[1] + 1),
-        method="highs",
-    )

@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from hetsim.provisioning.instances.replicas import balanced
 from hetsim.provisioning.platforms.question import Counts, Instance, Place, Question, Split, Way
+from hetsim.provisioning.rates.ceiling import balanced
 
 Routing = Literal["least_finish", "shortest_queue"]
 Placement = Literal[

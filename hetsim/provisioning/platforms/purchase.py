@@ -362,7 +362,7 @@ class Market:
         return found
 
     def least_costs(self) -> list[float]:
-        """What the rate costs at least by each kind alone, in parts of one."""
+        """Least cost of the rate by each kind alone, of which there may be parts."""
         sustained, needed = self.sustained()
         each = zip(self.question.kinds, sustained, strict=True)
         return [needed * kind.cost / mine for kind, mine in each if mine > 0]

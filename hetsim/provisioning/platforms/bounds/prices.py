@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from hetsim.provisioning.instances.replicas import balanced
 from hetsim.provisioning.platforms.bounds.bound import Bound, Prices, Slos, limits_s
 from hetsim.provisioning.platforms.policies import Placed, Policy, up_to
 from hetsim.provisioning.platforms.question import SLACK, Counts, Instance, Mode, Question
+from hetsim.provisioning.rates.ceiling import balanced
 
 Floats = NDArray[np.float64]
 
