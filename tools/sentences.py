@@ -110,7 +110,7 @@ def _texts(name: str, node: ast.AST, kind: str) -> Iterator[Sentence]:
             verb = any("command(" in ast.unparse(one) for one in node.decorator_list)
             if verb and (found := ast.get_docstring(node)):
                 yield Sentence(name, node.lineno, "help", " ".join(found.split()))
-        case ast.Call(func=ast.Name(id="fields")):
+        case ast.Call(func=ast.Name(id="fields" | "records")):
             return  # keys of JSON
         case ast.Call():
             callee = ast.unparse(node.func).rpartition(".")[2]

@@ -140,15 +140,9 @@ def model_of(
 ) -> Model:
     """Model from an ONNX model in memory; `proto` is left unchanged.
 
-    Parameters
-    ----------
-    proto : onnx.ModelProto
-    name : str
-        Of the model, and its source in messages.
-    weights_dir : path, optional
-        Folder of its external data; absent where it has none.
-    dims, shapes, inputs, freeze, canonical, extensions, measure
-        As for ``load_model``, which says what is raised, too.
+    `name` is that of the model, and its source in messages; `weights_dir` the folder of its
+    external data, absent where it has none. The others, and what is raised, are as of
+    ``load_model``.
     """
     from hetsim.graph.preparation import Options, prepare
     from hetsim.graph.reading.onnx_file import from_memory

@@ -35,34 +35,21 @@ class FileNode:
 class Model:
     """ONNX model, ready to be partitioned and priced.
 
-    Attributes
-    ----------
-    name, source : str
-        Stem of the file, or the name in the zoo; path or ``zoo:NAME`` as it was given.
-    graph : Graph
-        The canonical graph.
-    stored, file : onnx.ModelProto, OnnxFile or None
-        `proto` but for what was left in the file, and that.
-    weights_dir : Path or None
-        Absolute; None where no external data is left.
-    digest : str or None
-        `sha256`; None where it is that of `file`.
-    canonical, unoptimised : str
-        ``none``, ``basic`` or ``extended``, and why it is ``none`` where nobody asked for that.
-    dims, shapes : mapping
-        What was bound, as it was given.
-    file_nodes : tuple of FileNode
-        The file's nodes, those of op type Constant too, in topological order.
-    folded : tuple of str
-        Those of them that became constants or vanished: no canonical node stands for them.
-    device_notes, extensions : tuple
-        Devices that the file notes on its nodes; custom operators that it was read with.
-    frozen : mapping of str to array
-        Inputs that were made constants.
-    lowering : Lowering or None
-        What runs for the graph, where CPU kernels lack some for its 16-bit floats.
-    observed, unmeasured : Observed or None, str or None
-        What one run showed, where one was needed, for shapes hold for it; why there was none.
+    `name` is the stem of the file, or that in the zoo, `source` the path or ``zoo:NAME`` as it was
+    given. `graph` is the canonical graph, `proto` the same as ONNX: ``proto.graph.node[i]`` is
+    ``graph.nodes[i]``, under the same name; `stored` is `proto` but for what was left in `file`, and
+    `digest` is `sha256`, None where it is that of `file`. All values are typed. Large weights that optimisation
+    did not touch are external data relative to `weights_dir`, an absolute path, None where none is
+    left; those it made are inline. `sha256` is of the file; external data counts by name and size,
+    and `extensions`, its custom operators, with it. `canonical` is ``none``, ``basic`` or
+    ``extended``, and `unoptimised` why it is ``none`` where nobody asked for that. `dims` and
+    `shapes` were bound as given; `frozen` inputs were made constants.
+
+    The `file_nodes`, those of op type Constant too, are in topological order; those that are
+    `folded` became constants or vanished: no canonical node stands for them. `device_notes` are the
+    devices that the file notes on its nodes. `lowering` runs for the graph, where CPU kernels lack
+    some for its 16-bit floats. `observed` is what one run showed, where one was needed, for shapes
+    hold for it, and `unmeasured` why there was none.
     """
 
     name: str

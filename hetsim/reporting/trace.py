@@ -61,30 +61,27 @@ def trace_pieces(
     arrivals_s: Sequence[float] | None = None,
 ) -> Iterator[str]:
     """Yield the text of ``trace_json`` piece by piece, so that nobody needs to hold all of it."""
-    problem = plan.problem
-    stories: list[Story] = []
+    drawn: list[Drawn] = []
     # A reader takes a thread with its process's number for the main one: there is none.
     last = (0, FIRST_THREAD)
     if real:
         done = Events.of(real)
         times = _extents(done)
-        tracks = Tracks(problem, done, times, REAL, last)
-        stories.append(Story(plan, done, tracks, None, times, under_way(times)))
+        tracks = Tracks(plan.problem, done, times, REAL, last)
+        drawn.append(Drawn(plan, done, tracks, None, times, under_way(times)))
         last = tracks.last
     events = Events.of(timeline.events)
-    if arrivals_s is None:
-        times = _extents(events)
-    else:
+    times = _extents(events)
+    if arrivals_s is not None:
         came = zip(arrivals_s, timeline.latencies_s, strict=True)
         times = {at: (came_s, came_s + took_s) for at, (came_s, took_s) in enumerate(came)}
-    name = SIMULATED if real else ""
-    tracks = Tracks(problem, events, times, name, last)
+    tracks = Tracks(plan.problem, events, times, SIMULATED if real else "", last)
     lines = counters(plan, timeline, times)
-    stories.append(Story(plan, events, tracks, timeline.critical_path, times, lines))
-    named = [text_of(entry) for story in stories for entry in story.tracks.metadata()]
+    drawn.append(Drawn(plan, events, tracks, timeline.critical_path, times, lines, drawn))
+    named = [text_of(entry) for one in drawn for entry in one.tracks.metadata()]
     yield '{"traceEvents":[' + ",".join(named)
     begun = bool(named)
-    for piece in entries(stories):
+    for piece in entries(drawn):
         yield f",{piece}" if begun else piece
         begun = True
     rest = {
@@ -120,34 +117,13 @@ AT_A_TIME = 16_384
 SLICE, ARROW_BEGIN, ARROW_END, REQUEST, COUNTER = range(5)
 
 
-@dataclass(frozen=True, eq=False)
-class Story:
-    """Events of one clock, with tracks and counters.
-
-    `critical` has indices of events, None where nobody knows which are; `times` from when to when
-    each request is drawn.
-    """
-
-    plan: Plan
-    events: Events
-    tracks: Tracks
-    critical: Sequence[int] | None
-    times: Times
-    counters: Sequence[Counter]
-
-
-def entries(stories: Sequence[Story]) -> Iterator[str]:
+def entries(drawn: Sequence[Drawn]) -> Iterator[str]:
     """Yield the texts of all entries by time, many at once, with commas between them.
 
     At one time, each slice is followed by its own arrow ends: a reader binds an arrow's end to
     the slice that opened last on its track, so a slice without duration must come, with its
     arrows, before the one that starts as it ends. O(E log E) in the number of entries.
     """
-    drawn: list[_Drawn] = []
-    arrows = 0
-    for place, story in enumerate(stories):
-        drawn.append(_Drawn(story, place, arrows))
-        arrows += drawn[-1].arrows.source.size
     at_ns, within, kind, of = (
         np.concatenate([getattr(one, name) for one in drawn])
         for name in ("at_ns", "within", "kind", "of")
@@ -162,21 +138,34 @@ def entries(stories: Sequence[Story]) -> Iterator[str]:
         yield json.dumps(told, allow_nan=False, separators=(",", ":"))[1:-1]
 
 
-class _Drawn:
-    """All entries of a story: their kinds, which of each, and by what they are sorted."""
+class Drawn:
+    """All entries of the events of one clock: their kinds, which of each, and their order.
 
-    def __init__(self, story: Story, place: int, arrows_before: int) -> None:
-        self._story, self._arrows_before = story, arrows_before
-        events = story.events
+    `critical` has indices of events, None where nobody knows which are; `times` from when to when
+    each request is drawn; `above` is what is drawn above it, whose arrows are numbered before.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        events: Events,
+        tracks: Tracks,
+        critical: Sequence[int] | None,
+        times: Times,
+        counters: Sequence[Counter],
+        above: Sequence[Drawn] = (),
+    ) -> None:
+        self.tracks, self._counters = tracks, counters
+        self._arrows_before = sum(one.arrows.source.size for one in above)
         start_ns = all_nanoseconds(events.start_s)
         length_ns = np.maximum(all_nanoseconds(events.end_s) - start_ns, 0)
-        part_at, pid, tid = story.tracks.of(events)
+        part_at, pid, tid = tracks.of(events)
         self._track = list(zip(pid.tolist(), tid.tolist(), strict=True))
         self._times = list(
             zip(all_microseconds(start_ns), all_microseconds(length_ns), strict=True)
         )
         self._sort, self._request_of = events.sort.tolist(), events.request.tolist()
-        self.arrows = arrows_of(story.plan, events)
+        self.arrows: Arrows = arrows_of(plan, events)
         source, target = self.arrows.source, self.arrows.target
         # A time at which a slice, and no neighbour on its track, is open.
         inside_ns = start_ns[source] + length_ns[source] // 2
@@ -189,18 +178,18 @@ class _Drawn:
         self._ends = list(
             zip(names, part_at[target].tolist(), all_microseconds(start_ns[target]), strict=True)
         )
-        request = np.array(list(story.times), dtype=np.int64)
-        begin_s, done_s = begins_and_ends(story.times)
+        request = np.array(list(times), dtype=np.int64)
+        begin_s, done_s = begins_and_ends(times)
         begin_ns = all_nanoseconds(begin_s)
         span_ns = np.maximum(all_nanoseconds(done_s) - begin_ns, 0)
         begin_us, span_us = all_microseconds(begin_ns), all_microseconds(span_ns)
         self._requests = list(
-            zip(story.times, (done_s - begin_s).tolist(), begin_us, span_us, strict=True)
+            zip(times, (done_s - begin_s).tolist(), begin_us, span_us, strict=True)
         )
-        sizes = [one.value.size for one in story.counters]
+        sizes = [one.value.size for one in counters]
         self._line = np.repeat(np.arange(len(sizes)), sizes).tolist()
         self._first_of = np.cumsum([0, *sizes]).tolist()
-        lines = [np.zeros(0, dtype=np.int64), *(one.at_ns for one in story.counters)]
+        lines = [np.zeros(0, dtype=np.int64), *(one.at_ns for one in counters)]
         count_ns = np.concatenate(lines)
         nothing = np.zeros_like(count_ns)
         rank = ranks_of(self.arrows, start_ns, length_ns)
@@ -221,9 +210,9 @@ class _Drawn:
         self.of = np.concatenate([one[1] for one in columns])
         self.at_ns = np.concatenate([one[2] for one in columns])
         longs, ranks, numbers = (np.concatenate([one[k] for one in columns]) for k in (3, 4, 5))
-        self.within = _in_one(longs, ranks, place, numbers)
-        self._critical = frozenset(story.critical or ())
-        self._bodies = [_body(story.plan, one) for one in events.sorts]
+        self.within = _in_one(longs, ranks, len(above), numbers)
+        self._critical = None if critical is None else frozenset(critical)
+        self._bodies = [_body(plan, one) for one in events.sorts]
         # In the order of the kinds.
         self.told = (self._slice, self._begin, self._end, self._request, self._count)
 
@@ -231,7 +220,7 @@ class _Drawn:
         event = self._owner[part]
         name, kind, group, more = self._bodies[self._sort[event]]
         args = {"request": self._request_of[event], "group": group}
-        if self._story.critical is not None:
+        if self._critical is not None:
             args["critical"] = event in self._critical
         return _complete(name, kind, args | more, self._track[part], *self._times[event])
 
@@ -249,14 +238,12 @@ class _Drawn:
     def _request(self, place: int) -> Entry:
         request, seconds, ts, dur = self._requests[place]
         args = {"request": request, "seconds": seconds}
-        track = self._story.tracks.of_request(request)
+        track = self.tracks.of_request(request)
         return _complete(f"request {request}", "request", args, track, ts, dur)
 
     def _count(self, place: int) -> Entry:
-        one = self._story.counters[self._line[place]]
-        return one.entry(
-            self._story.tracks.pid_of(one.of), place - self._first_of[self._line[place]]
-        )
+        one = self._counters[self._line[place]]
+        return one.entry(self.tracks.pid_of(one.of), place - self._first_of[self._line[place]])
 
 
 def _complete(

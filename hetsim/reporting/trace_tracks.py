@@ -238,10 +238,10 @@ def all_microseconds(nanoseconds: Ints) -> list[float]:
     return found
 
 
-def counted(of: str, name: str, unit: str, changes: Changes, base: float = 0.0) -> list[Counter]:
-    """Return a counter that starts at `base` and changes so; none where it never changes."""
+def counted(of: str, name: str, unit: str, changes: Changes) -> list[Counter]:
+    """Return a counter that starts at 0 and changes so; none where it never changes."""
     at_ns = np.array([at for at, _ in changes], dtype=np.int64)
-    return _counted(of, name, unit, at_ns, np.array([by for _, by in changes], dtype=float), base)
+    return _counted(of, name, unit, at_ns, np.array([by for _, by in changes], dtype=float))
 
 
 def _counted(

@@ -105,7 +105,7 @@ class Percentile:
 
 
 def percentile_at(percentiles: Iterable[Percentile], at: float) -> Percentile | None:
-    """Return the one at so many per cent; None where it is not among them."""
+    """Return the percentile of that number; None where it is not among them."""
     return next((one for one in percentiles if one.percentile == at), None)
 
 

@@ -37,7 +37,7 @@ def holds(question: Question, model: int, of_type: int, policy: Policy) -> int:
     """Bytes that a model takes of a device."""
     most = max(
         way.whole_bytes
-        for of_class in question.classes_of(model)
+        for of_class in question.classes_of[model]
         for way in question.ways[of_type, of_class]
         if way.batch <= policy.max_batch
     )

@@ -197,7 +197,7 @@ def with_splits(question: Question, seed: int) -> Question:
                             )
                             for size in sizes
                         )
-                        for of_class in question.classes_of(model)
+                        for of_class in question.classes_of[model]
                     },
                 )
             )

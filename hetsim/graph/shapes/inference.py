@@ -97,7 +97,9 @@ def inferred(
         return {}
     inputs = [value.type for value in light.graph.input]
     settled = len(found) == len(wanted) and all(map(_is_settled, found.values()))
-    if settled or any(map(_is_long_list, (*inputs, *found.values()))):
+    # Inference would make up a name for each of many entries, in 100 bytes and 1 us.
+    shapes = (kind.tensor_type.shape.dim for kind in (*inputs, *found.values()))
+    if settled or any(len(dims) == 1 and dims[0].dim_value > _LISTED for dims in shapes):
         return found
     return _found(light, wanted, with_contents=True) or found
 
@@ -122,12 +124,6 @@ def _is_settled(kind: onnx.TypeProto) -> bool:
     if kind.WhichOneof("value") != "tensor_type":
         return has_rank(kind)
     return has_rank(kind) and all(dim.HasField("dim_value") for dim in kind.tensor_type.shape.dim)
-
-
-def _is_long_list(kind: onnx.TypeProto) -> bool:
-    """Whether inference would make up a name for each of many entries, in 100 bytes and 1 us."""
-    dims = kind.tensor_type.shape.dim
-    return len(dims) == 1 and dims[0].dim_value > _LISTED
 
 
 def skeleton(proto: onnx.ModelProto, *, values: bool = False) -> onnx.ModelProto:

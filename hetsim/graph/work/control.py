@@ -74,15 +74,11 @@ def _branches(view: NodeView) -> Ways:
 
 def _where_shaped(graph: Graph, inner: Graph | None) -> Graph | None:
     """Return `inner`, or None where a run of `graph` that was seen left shapes in it open."""
-    if inner is None or graph.seen is None or _is_shaped(inner):
+    if inner is None or graph.seen is None:
         return inner
-    return None
-
-
-def _is_shaped(graph: Graph) -> bool:
-    """Whether the shapes of all tensors that the nodes of `graph` touch are known."""
-    tensors = (graph.tensors[name] for node in graph.nodes for name in (*node.reads, *node.writes))
-    return all(tensor.dtype not in ITEM_BITS or tensor.is_static for tensor in tensors)
+    names = (name for node in inner.nodes for name in (*node.reads, *node.writes))
+    touched = (inner.tensors[name] for name in names)
+    return inner if all(one.dtype not in ITEM_BITS or one.is_static for one in touched) else None
 
 
 def _known(

@@ -36,20 +36,10 @@ def _norm(weight: int, *added: int) -> Rule:
     return Rule("normalization", flops)
 
 
-def _lrn(view: NodeView) -> int:
-    """Square, a sum over `size` channels, scale, shift, power, division."""
-    return (view.integer("size", 1) + 3 + POW + 1) * view.elements()
-
-
 def _group_norm(view: NodeView) -> int:
     fused = SIGMOID + 1 if view.integer("activation", 0) else 0
     skip = view.node.op_type == "SkipGroupNorm"
     return (STANDARDIZE + 2 + fused + (skip and 1 + view.has(4))) * view.elements()
-
-
-def _embed_norm_flops(view: NodeView) -> int:
-    tables = 2 + view.has(4)
-    return (tables - 1 + STANDARDIZE + 2) * view.out_elements()
 
 
 def _embed_norm_bytes(view: NodeView) -> tuple[int, int, int]:
@@ -57,11 +47,6 @@ def _embed_norm_bytes(view: NodeView) -> tuple[int, int, int]:
     rows = view.output().nbytes
     touched = {p: min(rows, view.input(p).nbytes) for p in (2, 3, 4) if view.has(p)}
     return moved_bytes(view, touched)
-
-
-def _pool(view: NodeView) -> int:
-    """One sum or comparison for every element of the window, padding included."""
-    return math.prod(view.integers("kernel_shape")) * view.out_elements()
 
 
 def _lp_root(view: NodeView) -> int:
@@ -72,19 +57,14 @@ def _lp_term(view: NodeView) -> int:
     return 2 if view.integer("p", 2) <= 2 else 2 + POW
 
 
-def _lp_pool(view: NodeView) -> int:
-    window = math.prod(view.integers("kernel_shape"))
-    return (_lp_term(view) * window + _lp_root(view)) * view.out_elements()
-
-
-def _global_lp_pool(view: NodeView) -> int:
-    return _lp_term(view) * view.elements() + _lp_root(view) * view.out_elements()
-
-
 def _roi_pool(view: NodeView) -> int:
     """At most: how many elements a region spans is known only in a run."""
     _, channels, height, width = view.shape(0)
     return view.shape(1)[0] * channels * height * width
+
+
+def _elements_of_window(view: NodeView) -> int:
+    return math.prod(view.integers("kernel_shape"))
 
 
 def _reduce(weight: int, weight_out: int = 0) -> Rule:
@@ -140,11 +120,6 @@ def _quantized(op_class: str, weight: int, operands: int = 1) -> Rule:
     """Each operand dequantized, `weight` FLOP, the result quantized; all an output element."""
     total = operands * DEQUANTIZE + weight + REQUANTIZE
     return Rule(op_class, lambda view: total * view.out_elements(), integer_input=0)
-
-
-def _quantized_pool(view: NodeView) -> int:
-    window = math.prod(view.integers("kernel_shape"))
-    return (window + REQUANTIZE) * view.out_elements()
 
 
 def _quantized_reduction(view: NodeView) -> int:
@@ -211,11 +186,6 @@ def _det(view: NodeView) -> int:
     return math.prod(batch) * (-(-2 * n**3 // 3) + n)
 
 
-def _inverse(view: NodeView) -> int:
-    *batch, n, _ = view.shape(0)
-    return math.prod(batch) * 2 * n**3
-
-
 def _multinomial(view: NodeView) -> int:
     """The distribution's running sum, then a draw and a search for each sample."""
     classes = view.shape(0)[-1]
@@ -231,7 +201,10 @@ def _window(view: NodeView) -> Product:
 
 
 _GROUP_NORM = Rule("normalization", _group_norm)
-_POOL = Rule("pooling", _pool, product=_window)
+# One sum or comparison for every element of the window, padding included.
+_POOL = Rule(
+    "pooling", lambda view: _elements_of_window(view) * view.out_elements(), product=_window
+)
 _REDUCE = _reduce(1)
 
 RULES: Mapping[str, Rule] = {
@@ -240,7 +213,10 @@ RULES: Mapping[str, Rule] = {
     "InstanceNormalization": _norm(STANDARDIZE + 2),
     "LayerNormalization": _norm(STANDARDIZE + 1, 2),
     "LpNormalization": _norm(3),
-    "LRN": Rule("normalization", _lrn),
+    # Square, a sum over `size` channels, scale, shift, power, division.
+    "LRN": Rule(
+        "normalization", lambda view: (view.integer("size", 1) + 4 + POW) * view.elements()
+    ),
     "MeanVarianceNormalization": _norm(STANDARDIZE),
     "RMSNormalization": _norm(4),
     "SimplifiedLayerNormalization": _norm(4),
@@ -248,15 +224,27 @@ RULES: Mapping[str, Rule] = {
     "com.microsoft:SkipSimplifiedLayerNormalization": _norm(5, 3),
     # Most of it is the rows that it reads.
     "com.microsoft:EmbedLayerNormalization": Rule(
-        "normalization", _embed_norm_flops, _embed_norm_bytes, form="gather"
+        "normalization",
+        lambda view: (1 + view.has(4) + STANDARDIZE + 2) * view.out_elements(),
+        _embed_norm_bytes,
+        form="gather",
     ),
     "com.microsoft:GroupNorm": _GROUP_NORM,
     "com.microsoft:SkipGroupNorm": _GROUP_NORM,
     **dict.fromkeys(("AveragePool", "MaxPool", "com.microsoft:NhwcMaxPool"), _POOL),
-    "LpPool": Rule("pooling", _lp_pool, product=_window),
+    "LpPool": Rule(
+        "pooling",
+        lambda view: (
+            (_lp_term(view) * _elements_of_window(view) + _lp_root(view)) * view.out_elements()
+        ),
+        product=_window,
+    ),
     "GlobalAveragePool": per_input("pooling", 1),
     "GlobalMaxPool": per_input("pooling", 1),
-    "GlobalLpPool": Rule("pooling", _global_lp_pool),
+    "GlobalLpPool": Rule(
+        "pooling",
+        lambda view: _lp_term(view) * view.elements() + _lp_root(view) * view.out_elements(),
+    ),
     "MaxRoiPool": Rule("pooling", _roi_pool, least=no_flops),
     **dict.fromkeys(
         (
@@ -297,7 +285,10 @@ RULES: Mapping[str, Rule] = {
     "com.microsoft:QLinearSigmoid": _quantized("transcendental", SIGMOID),
     "com.microsoft:QLinearSoftmax": _quantized("softmax", EXP + 4),
     "com.microsoft:QLinearAveragePool": Rule(
-        "pooling", _quantized_pool, integer_input=0, product=_window
+        "pooling",
+        lambda view: (_elements_of_window(view) + REQUANTIZE) * view.out_elements(),
+        integer_input=0,
+        product=_window,
     ),
     "com.microsoft:QLinearGlobalAveragePool": Rule(
         "pooling", _quantized_reduction, integer_input=0
@@ -306,6 +297,6 @@ RULES: Mapping[str, Rule] = {
     "DFT": Rule("other", _dft, least=_dft_least),
     "STFT": Rule("other", _stft, least=_stft_least),
     "Det": Rule("other", _det),
-    "com.microsoft:Inverse": Rule("other", _inverse),
+    "com.microsoft:Inverse": Rule("other", lambda view: 2 * view.elements() * view.shape(0)[-1]),
     "Multinomial": Rule("other", _multinomial),
 }

@@ -28,27 +28,9 @@ def reads_what_it_writes(view: NodeView) -> tuple[int, int, int]:
     return moved_bytes(view, {0: min(view.input(0).nbytes, view.output().nbytes)})
 
 
-def _reads_no_data(view: NodeView) -> tuple[int, int, int]:
-    return moved_bytes(view, {0: 0})
-
-
-def _scatter_flops(view: NodeView) -> int:
-    """Nothing, or one operation an update where updates are combined with what is there."""
-    combined = view.text("reduction", "none") != "none"
-    return view.elements(2) if combined else 0
-
-
 def _is_inference(view: NodeView) -> bool:
     """Whether a Dropout passes its input through, its mask all true: unless it trains."""
     return not view.has(2) or view.constant(2) == (0,)
-
-
-def _dropout_flops(view: NodeView) -> int:
-    return 0 if _is_inference(view) else (RANDOM + 3) * view.elements()
-
-
-def _dropout_bytes(view: NodeView) -> tuple[int, int, int]:
-    return (0, 0, 0) if _is_inference(view) else moved_bytes(view)
 
 
 def _resize(view: NodeView) -> int:
@@ -70,12 +52,6 @@ def _grid_sample(view: NodeView) -> int:
     return coordinates + 2 * neighbours * view.out_elements()
 
 
-def _affine_grid(view: NodeView) -> int:
-    """A product of each position with its example's matrix."""
-    dims = view.output().static_shape[-1]
-    return 2 * (dims + 1) * view.out_elements()
-
-
 def _roi_align(view: NodeView) -> int:
     """Samples of 4 neighbours (8 FLOP) and their sum; ``sampling_ratio`` 0 bounds their number."""
     ratio = view.integer("sampling_ratio", 0)
@@ -83,10 +59,6 @@ def _roi_align(view: NodeView) -> int:
         return 9 * ratio * ratio * view.out_elements()
     across = zip(view.shape(0)[2:], view.output().static_shape[2:], strict=True)
     return 9 * view.out_elements() * math.prod(-(-whole // part) for whole, part in across)
-
-
-def _roi_align_least(view: NodeView) -> int:
-    return 9 * max(1, view.integer("sampling_ratio", 0)) ** 2 * view.out_elements()
 
 
 _OVERLAP = 15
@@ -119,9 +91,13 @@ def _resize_window(view: NodeView) -> Product:
 _VIEW = Rule("data_movement", bytes=no_bytes)
 _COPY = Rule("data_movement")
 _ORDER = Rule("data_movement", form="transpose")
-_ASKED = Rule("data_movement", bytes=_reads_no_data)
+_ASKED = Rule("data_movement", bytes=lambda view: moved_bytes(view, {0: 0}))
 _PICKED = Rule("gather_scatter", bytes=reads_what_it_writes)
-_SCATTER = Rule("gather_scatter", _scatter_flops)
+# One operation an update where updates are combined with what is there, else nothing.
+_SCATTER = Rule(
+    "gather_scatter",
+    lambda view: view.elements(2) if view.text("reduction", "none") != "none" else 0,
+)
 _SAMPLED = Rule("resize", _grid_sample)
 _RESIZE = Rule("resize", _resize, product=_resize_window)
 
@@ -138,15 +114,26 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("GridSample", "com.microsoft:GridSample"), _SAMPLED),
     **dict.fromkeys(("Resize", "Upsample"), _RESIZE),
     "Concat": Rule("data_movement", form="concat"),
-    "Dropout": Rule("data_movement", _dropout_flops, _dropout_bytes),
+    "Dropout": Rule(
+        "data_movement",
+        lambda view: 0 if _is_inference(view) else (RANDOM + 3) * view.elements(),
+        lambda view: (0, 0, 0) if _is_inference(view) else moved_bytes(view),
+    ),
     # Its first operands are floating-point, and are not what is moved.
     "com.microsoft:QLinearConcat": Rule("data_movement", integer_input=2, form="concat"),
     "Slice": Rule("data_movement", bytes=reads_what_it_writes),
     "Col2Im": per_input("data_movement", 1),
     "NonZero": per_input("gather_scatter", 1),
-    "AffineGrid": Rule("resize", _affine_grid),
+    # A product of each position with its example's matrix.
+    "AffineGrid": Rule(
+        "resize", lambda view: 2 * (view.output().static_shape[-1] + 1) * view.out_elements()
+    ),
     "NonMaxSuppression": Rule("other", _suppression, least=lambda view: view.elements(1)),
-    "RoiAlign": Rule("resize", _roi_align, least=_roi_align_least),
+    "RoiAlign": Rule(
+        "resize",
+        _roi_align,
+        least=lambda view: 9 * max(1, view.integer("sampling_ratio", 0)) ** 2 * view.out_elements(),
+    ),
     "TfIdfVectorizer": Rule("other", _search_flops),
 }
 

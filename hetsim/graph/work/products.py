@@ -217,18 +217,6 @@ def _matmul(
     return Rule("matmul", flops, integer_input=integer_input, product=product)
 
 
-def _dynamic_matmul(view: NodeView) -> int:
-    out = view.out_elements()
-    quantized = 6 * view.elements(0)
-    return quantized + (2 * view.shape(0)[-1] + 1 + view.has(4)) * out
-
-
-def _matmul_nbits(view: NodeView) -> int:
-    """A product, after each weight is scaled and shifted; some kernels do without the latter."""
-    depth, columns = view.integer("K", 0), view.integer("N", 0)
-    return _least_nbits(view) + 2 * depth * columns
-
-
 def _least_nbits(view: NodeView) -> int:
     return (2 * view.integer("K", 0) + view.has(5)) * view.out_elements()
 
@@ -240,10 +228,6 @@ def _product_nbits(view: NodeView) -> Product:
 
 _INT8_ACTIVATIONS = 4
 """``accuracy_level`` at which activations are quantised, and the product is one of integers."""
-
-
-def _type_nbits(view: NodeView) -> str | None:
-    return "int8" if view.integer("accuracy_level", 0) == _INT8_ACTIVATIONS else None
 
 
 Labels = tuple[list[list[str]], set[str], dict[str, int]]
@@ -341,8 +325,21 @@ RULES: Mapping[str, Rule] = {
     "com.microsoft:TransposeMatMul": _MATMUL,
     "com.microsoft:FusedMatMulActivation": _MATMUL,
     "com.microsoft:MatMulIntegerToFloat": _matmul(added=(6,), requantize=1, integer_input=0),
-    "com.microsoft:DynamicQuantizeMatMul": replace(_MATMUL, flops=_dynamic_matmul, integer_input=1),
+    "com.microsoft:DynamicQuantizeMatMul": replace(
+        _MATMUL,
+        flops=lambda view: (
+            6 * view.elements(0) + (2 * view.shape(0)[-1] + 1 + view.has(4)) * view.out_elements()
+        ),
+        integer_input=1,
+    ),
     "com.microsoft:MatMulNBits": Rule(
-        "matmul", _matmul_nbits, least=_least_nbits, dtype=_type_nbits, product=_product_nbits
+        "matmul",
+        # After each weight is scaled and shifted; some kernels do without the latter.
+        lambda view: _least_nbits(view) + 2 * view.integer("K", 0) * view.integer("N", 0),
+        least=_least_nbits,
+        dtype=lambda view: (
+            "int8" if view.integer("accuracy_level", 0) == _INT8_ACTIVATIONS else None
+        ),
+        product=_product_nbits,
     ),
 }

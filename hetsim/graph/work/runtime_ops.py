@@ -22,11 +22,6 @@ def _distances(view: NodeView) -> int:
     return (3 * view.shape(0)[-1] + root) * view.out_elements()
 
 
-def _crop(view: NodeView) -> int:
-    """Bilinear samples of four neighbours, or nearest ones."""
-    return (9 if view.text("mode", "bilinear") == "bilinear" else 0) * view.out_elements()
-
-
 def _group_router(view: NodeView) -> int:
     """A score of each token and expert: a sigmoid, a bias, and a logarithm or a comparison."""
     scores = view.shape(0)[0] * view.elements(1)
@@ -151,10 +146,6 @@ def _real_fft(view: NodeView) -> int:
     return max(1, rows) * fft_flops(math.prod(points))
 
 
-def _all_inputs(view: NodeView) -> int:
-    return sum(view.elements(p) for p in range(len(view.node.inputs)) if view.has(p))
-
-
 def _branches(extra: int) -> Rule:
     def flops(view: NodeView) -> int:
         return (2 * view.integer("num_branches", 1) + extra) * view.out_elements()
@@ -258,7 +249,11 @@ _MICROSOFT: Mapping[str, Rule] = {
     "AttnLSTM": _at_full_length(4, Rule("recurrent", _attention_lstm)),
     "BifurcationDetector": per_input("other", 1),
     "CDist": Rule("matmul", _distances),
-    "CropAndResize": Rule("resize", _crop),
+    # Bilinear samples of four neighbours, or nearest ones.
+    "CropAndResize": Rule(
+        "resize",
+        lambda view: 9 * (view.text("mode", "bilinear") == "bilinear") * view.out_elements(),
+    ),
     "DynamicQuantizeLSTM": _at_full_length(4, Rule("recurrent", _dynamic_lstm, integer_input=1)),
     "DynamicTimeWarping": per_input("other", 4),
     "GatherBlockQuantized": Rule(
@@ -278,7 +273,10 @@ _MICROSOFT: Mapping[str, Rule] = {
     "HyperConnectionPostMix": _branches(2),
     "HyperConnectionPreMix": _branches(0),
     "Irfft": Rule("other", _real_fft),
-    "IsAllFinite": Rule("reduction", _all_inputs),
+    "IsAllFinite": Rule(
+        "reduction",
+        lambda view: sum(view.elements(p) for p in range(len(view.node.inputs)) if view.has(p)),
+    ),
     "MatMulBlockQuantizedFp4Weight": _blocked_weights(5),
     "MatMulBlockQuantizedFp8Weight": _blocked_weights(4),
     "MatMulBnb4": _blocked_weights(None),

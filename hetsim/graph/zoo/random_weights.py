@@ -81,7 +81,11 @@ def plan_fill(source: onnx.ModelProto, weights_file: str) -> FillPlan:
     roles = _Roles(graph)
     constants: list[onnx.TensorProto] = []
     to_fill: dict[str, tuple[int, ...]] = {}
-    shapes = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer if _is_shape(t)}
+    shapes = {
+        tensor.name: onnx.numpy_helper.to_array(tensor)
+        for tensor in graph.initializer
+        if tensor.data_type == onnx.TensorProto.INT64 and len(tensor.dims) == 1
+    }
     nodes = []
     for node in graph.node:
         if node.op_type == "ConstantOfShape" and node.input[0] in shapes:
@@ -92,8 +96,9 @@ def plan_fill(source: onnx.ModelProto, weights_file: str) -> FillPlan:
     for tensor in graph.initializer:
         if tensor.name not in used:
             continue
+        stored = bool(tensor.raw_data or tensor.float_data)
         if tensor.data_type == onnx.TensorProto.FLOAT and (
-            not _has_data(tensor) or (len(tensor.dims) > 0 and roles.is_weight(tensor.name))
+            not stored or (len(tensor.dims) > 0 and roles.is_weight(tensor.name))
         ):
             to_fill[tensor.name] = tuple(tensor.dims)
         else:
@@ -187,8 +192,9 @@ class _Roles:
     def is_weight(self, name: str) -> bool:
         """Whether a constant is a learned one rather than a number of the computation."""
         roles = {use.role for use in self.uses(name)}
+        per_channel = any(node.op_type in _RESHAPING for node, _ in self.readers.get(name, ()))
         return bool(roles - {None, "factor", "term"}) or (
-            bool(roles & {"factor", "term"}) and self._per_channel(name)
+            per_channel and bool(roles & {"factor", "term"})
         )
 
     def distribution(self, name: str, dims: tuple[int, ...]) -> FilledTensor:
@@ -203,9 +209,6 @@ class _Roles:
             return FilledTensor(name, dims, _SPREAD, exponential=True)
         centre = 1.0 if uses.keys() & {"scale", "factor"} else 0.0
         return FilledTensor(name, dims, _SPREAD, centre)
-
-    def _per_channel(self, name: str) -> bool:
-        return any(node.op_type in _RESHAPING for node, _ in self.readers.get(name, ()))
 
     def _gain(self, node: onnx.NodeProto) -> float:
         """What keeps activations in range: He et al. 2015 behind a rectifier, less in a branch."""
@@ -249,11 +252,3 @@ def _fan_in(use: _Use, dims: tuple[int, ...]) -> int:
         return math.prod(dims[1:])
     transposed = use.transposed != any(a.name == "transB" and a.i for a in use.node.attribute)
     return dims[-1] if transposed else dims[-2]
-
-
-def _is_shape(tensor: onnx.TensorProto) -> bool:
-    return tensor.data_type == onnx.TensorProto.INT64 and len(tensor.dims) == 1
-
-
-def _has_data(tensor: onnx.TensorProto) -> bool:
-    return bool(tensor.raw_data or tensor.float_data)

@@ -51,7 +51,8 @@ class Entry:
     names what the catalog of hardware has, or a path: a device in a slot of a host where `on_link`,
     else a platform, of which each is a node of its own. `link` is what joins it to its host, as an
     entry of ``links:`` of a platform without ends; empty where requests come at no cost. A card
-    whose own `host` is a device stands in it by the link `inside`, both together a node.
+    whose own `host` is a device stands in it by the link `inside`, both together a node. A platform
+    with `slots` is a host for so many devices on a link.
     """
 
     name: str
@@ -62,16 +63,7 @@ class Entry:
     price: Price | None = None
     host: str = ""
     inside: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HostEntry:
-    """One platform with slots for devices; `source` and `price` as of ``Entry``."""
-
-    name: str
-    source: str
-    slots: int
-    price: Price | None = None
+    slots: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +76,7 @@ class Catalog:
     """
 
     kinds: tuple[Entry, ...]
-    hosts: tuple[HostEntry, ...] = ()
+    hosts: tuple[Entry, ...] = ()
     folder: Path = Path()
     source: str = ""
     sha256: str = ""
@@ -189,10 +181,10 @@ class HostModel(Strict):
     price: PriceModel | None = None
     """What it costs; absent: what its file says."""
 
-    def to_record(self, name: str) -> HostEntry:
+    def to_record(self, name: str) -> Entry:
         """Record of it."""
         price = None if self.price is None else self.price.to_price()
-        return HostEntry(name, self.platform, self.slots, price)
+        return Entry(name, self.platform, most=1, price=price, slots=self.slots)
 
 
 class CatalogModel(Strict):

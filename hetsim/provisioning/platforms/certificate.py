@@ -59,7 +59,13 @@ class _Writer:
     def record(self, files: dict[str, str]) -> dict[str, Any]:
         """Return all of it."""
         found = self._found
-        self._list_ways()
+        question = found.question
+        for (of_type, of_class), ways in sorted(question.ways.items()):
+            kind, slot = question.home_of(of_type)
+            self._add_ways(of_class, ways, "single", (kind,), [(0, slot)])
+        for split in question.splits:
+            for of_class, ways in sorted(split.ways.items()):
+                self._add_ways(of_class, ways, split.strategy, split.kinds, split.devices)
         tried = [
             {
                 "counts": list(one.counts),
@@ -166,7 +172,7 @@ class _Writer:
         one: dict[str, Any] = {
             "by": bound.by,
             "capacity": bound.capacity[: len(question.types)].tolist(),
-            "links": [bound.capacity[list(question.links_of_kind(k))].tolist() for k in kinds],
+            "links": [bound.capacity[list(question.links_of_kind[k])].tolist() for k in kinds],
             "least": bound.least,
         }
         if bound.by == "needs":
@@ -219,7 +225,7 @@ class _Writer:
                 for one in mine
             ]
             for mine, of_class in (
-                (mine, question.classes_of(model)[0]) for model, mine in enumerate(where.instances)
+                (mine, question.classes_of[model][0]) for model, mine in enumerate(where.instances)
             )
         ]
 
@@ -230,7 +236,7 @@ class _Writer:
             instances = []
             for one in mine:
                 templates = []
-                for of_class in question.classes_of(model):
+                for of_class in question.classes_of[model]:
                     ways = up_to(where.ways(question, one, of_class), policy.max_batch)
                     sizes = [way.batch for way in ways]
                     numbers = [self._template(way) for way in ways]
@@ -244,15 +250,6 @@ class _Writer:
             "played": played.played,
             "judged": [list(said[:6]) for said in played.said],
         }
-
-    def _list_ways(self) -> None:
-        question = self._question
-        for (of_type, of_class), ways in sorted(question.ways.items()):
-            kind, slot = question.home_of(of_type)
-            self._add_ways(of_class, ways, "single", (kind,), [(0, slot)])
-        for split in question.splits:
-            for of_class, ways in sorted(split.ways.items()):
-                self._add_ways(of_class, ways, split.strategy, split.kinds, split.devices)
 
     def _add_ways(
         self,

@@ -128,7 +128,6 @@ def doubt_of(
     demand: Demand = AS_SAID,
     budget: int,
     near: Counts | None = None,
-    seed: int = 0,
 ) -> Doubt | None:
     """Shares of samples in which the answer and its neighbours meet; None without an answer.
 
@@ -146,7 +145,7 @@ def doubt_of(
         if one is not None and (best := one.best(question)) is not None
     }
     sources = question.sources
-    z = normals(draws, len(sources), seed)
+    z = normals(draws, len(sources), 0)
     meets = np.zeros((draws * len(demand), len(vectors)), dtype=np.bool_)
     weight = np.tile([part / draws for _, part in demand], draws)
     row = 0
@@ -168,7 +167,6 @@ def chance_of(
     found: Found,
     workload: Workload,
     *,
-    seed: int = 0,
     samples: int | None = None,
     over: Callable[[], bool] = lambda: False,
 ) -> Doubt | None:
@@ -191,7 +189,7 @@ def chance_of(
         samples = min(max(MOST_REQUESTS // max(requests, 1), LEAST_SAMPLES), SAMPLES)
     meets = np.zeros((samples, 1), dtype=np.bool_)
     asked = _only(found.question, best.placed)
-    for at, row in enumerate(normals(samples, len(sources), seed).tolist()):
+    for at, row in enumerate(normals(samples, len(sources), 0).tolist()):
         say(at / samples, f"sample {at + 1} of {samples}")
         question = drawn(asked, dict(zip(sources, row, strict=True)), 1.0)
         meets[at] = _holds(question, workload, best.placed, policy, samples)

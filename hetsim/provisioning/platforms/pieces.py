@@ -20,7 +20,7 @@ from hetsim.hardware.files.reader import describes_device, survey
 from hetsim.hardware.files.yaml_source import Source, read_yaml
 from hetsim.hardware.price import HOURS_A_YEAR, Price
 from hetsim.hardware.spec import Platform
-from hetsim.provisioning.platforms.catalog import Catalog, Entry, HostEntry
+from hetsim.provisioning.platforms.catalog import Catalog, Entry
 from hetsim.provisioning.platforms.policies import Placed, Policy
 from hetsim.provisioning.platforms.question import UNIT, Aim, Counts, Question
 from hetsim.simulation.service.cost import Prices
@@ -81,32 +81,29 @@ class Pieces:
 
 def pieces_of(catalog: Catalog) -> tuple[Pieces, ...]:
     """Pieces of each host, then of each kind. Raises PlatformError of a wrong file."""
-    entries: tuple[Entry | HostEntry, ...] = (*catalog.hosts, *catalog.kinds)
-    return tuple(_of_entry(one, catalog.folder) for one in entries)
+    return tuple(_of_entry(one, catalog.folder) for one in (*catalog.hosts, *catalog.kinds))
 
 
-def _of_entry(entry: Entry | HostEntry, folder: Path) -> Pieces:
-    is_host = isinstance(entry, HostEntry)
-    link: Mapping[str, Any] = {}
-    if isinstance(entry, Entry):
-        link = dict(entry.link) or _NO_COST
-        named = link.get("link")
-        if isinstance(named, str):
-            link = {**link, "link": _absolute(named, folder)}
-        if entry.host:
-            inside = {"between": ["cpu", "card"], "link": entry.inside}
-            both = {"cpu": entry.host, "card": entry.source}
-            return Pieces(entry.name, both, (inside,), (), "cpu", link)
-    lone = entry.source in names("device")
-    if lone or (isinstance(entry, Entry) and entry.on_link):
-        return Pieces(
-            entry.name, {"": _absolute(entry.source, folder)}, (), (), "", link, is_host=is_host
-        )
+def _of_entry(entry: Entry, folder: Path) -> Pieces:
+    is_host = bool(entry.slots)
+    link = {} if is_host else dict(entry.link) or _NO_COST
+    if isinstance(named := link.get("link"), str):
+        link = {**link, "link": _absolute(named, folder)}
+
+    def alone(source: str) -> Pieces:
+        return Pieces(entry.name, {"": source}, (), (), "", link, is_host=is_host)
+
+    if entry.host:
+        inside = {"between": ["cpu", "card"], "link": entry.inside}
+        both = {"cpu": entry.host, "card": entry.source}
+        return Pieces(entry.name, both, (inside,), (), "cpu", link)
+    if entry.on_link or entry.source in names("device"):
+        return alone(_absolute(entry.source, folder))
     path, shown = find("platform", entry.source, folder)
     read = read_yaml(path, shown)
     data = read.data
     if describes_device(data):
-        return Pieces(entry.name, {"": str(path.resolve())}, (), (), "", link, is_host=is_host)
+        return alone(str(path.resolve()))
     # What is wrong with the file is said of the file.
     platform, wrong = survey(read, entry.source)
     if platform is None:
@@ -234,7 +231,7 @@ def deployment_of(
     models = []
     for model, mine in enumerate(where.instances):
         # The sizes of batches that its file takes, up to the policy's.
-        ways = where.ways(question, mine[0], question.classes_of(model)[0])
+        ways = where.ways(question, mine[0], question.classes_of[model][0])
         sizes = tuple(way.batch for way in ways if way.batch <= policy.max_batch)
         instances = []
         for one in mine:
@@ -297,7 +294,7 @@ class KindCost(NamedTuple):
 
 
 def costs_of(
-    aim: Aim, entries: Sequence[Entry | HostEntry], alone: Sequence[Platform], terms: Prices
+    aim: Aim, entries: Sequence[Entry], alone: Sequence[Platform], terms: Prices
 ) -> tuple[KindCost, ...]:
     """Cost of one of each kind.
 
@@ -334,7 +331,7 @@ def costs_of(
             parts = {"usd": str(price.usd), "years": str(years), "power_w": power_w,
                      "usd_per_kwh": str(terms.tariff_usd_per_kwh)}  # fmt: skip
         exact = {name: Fraction(text) for name, text in parts.items()}
-        found.append(KindCost(cost_of(aim, exact, int(isinstance(entry, Entry))), parts, price))
+        found.append(KindCost(cost_of(aim, exact, int(not entry.slots)), parts, price))
     return tuple(found)
 
 
@@ -376,7 +373,7 @@ def _check(names: Sequence[str], prices: Sequence[Price | None], terms: Prices) 
         )
 
 
-def _price_of(entry: Entry | HostEntry, platform: Platform, terms: Prices) -> Price | None:
+def _price_of(entry: Entry, platform: Platform, terms: Prices) -> Price | None:
     """What is asked goes before the catalog's file, and that before those of devices."""
     found = entry.price
     if found is None:

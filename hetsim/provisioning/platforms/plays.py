@@ -268,7 +268,7 @@ def _columns(question: Question, ask: Ints) -> tuple[Ints, Ints]:
     """The stream of each request, and which of its model's classes it is of."""
     stream_of = np.array([one.stream for one in question.asks], dtype=np.int64)
     row_of = [
-        question.classes_of(question.classes[one.of_class].model).index(one.of_class)
+        question.classes_of[question.classes[one.of_class].model].index(one.of_class)
         for one in question.asks
     ]
     return stream_of[ask], np.array(row_of, dtype=np.int64)[ask]
@@ -291,7 +291,7 @@ def engine_for(question: Question, where: Placed, policy: Policy, requests: floa
     known: list[tuple[float, float]] = []
     models = []
     for model, mine in enumerate(where.instances):
-        classes = question.classes_of(model)
+        classes = question.classes_of[model]
         table: list[list[list[int]]] = [[] for _ in classes]
         largest = 1
         for one in mine:

@@ -196,7 +196,7 @@ def _useful_batches(question: Question) -> tuple[int, ...]:
     for model, timed in rows:
         best = timed[0][1]
         for way, seconds in timed:
-            useful = way.batch > 1 and way.alone_s <= question.limit_s(model)
+            useful = way.batch > 1 and way.alone_s <= question.limit_s[model]
             if useful and seconds / way.batch < best * (1 - 1e-9):
                 found.add(way.batch)
                 best = seconds / way.batch
@@ -268,7 +268,7 @@ def _held(question: Question, where: Placed, policy: Policy) -> list[int]:
             if key not in known:
                 ways = [
                     way
-                    for of_class in question.classes_of(model)
+                    for of_class in question.classes_of[model]
                     for way in up_to(where.ways(question, one, of_class), policy.max_batch)
                 ]
                 known[key] = [
@@ -290,7 +290,7 @@ def takes(question: Question, model: int, ways: Sequence[Way], max_batch: int) -
 
     What is larger than any way of the model is not asked for.
     """
-    limit_s = question.limit_s(model)
+    limit_s = question.limit_s[model]
     if not any(way.batch == 1 and way.alone_s <= limit_s for way in ways):
         return False
     return ways[-1].batch >= min(max_batch, question.largest[model])
@@ -300,7 +300,7 @@ def serves(question: Question, of_type: int, model: int, max_batch: int = 1) -> 
     """Whether a device ``takes`` each class of a model."""
     return all(
         takes(question, model, question.ways.get((of_type, of_class), ()), max_batch)
-        for of_class in question.classes_of(model)
+        for of_class in question.classes_of[model]
     )
 
 
@@ -330,7 +330,7 @@ def apart(question: Question, places: Sequence[Place], able: Devices) -> list[li
         {
             at: 1.0
             / max(
-                question.ways[places[at].of_type, k][0].seconds for k in question.classes_of(model)
+                question.ways[places[at].of_type, k][0].seconds for k in question.classes_of[model]
             )
             for at in mine
         }
@@ -345,8 +345,8 @@ def quick(question: Question, places: Sequence[Place], able: Devices, most: int)
 
     def holds(of_type: int, model: int) -> bool:
         return all(
-            2 * up_to(question.ways[of_type, of_class], most)[-1].alone_s <= question.limit_s(model)
-            for of_class in question.classes_of(model)
+            2 * up_to(question.ways[of_type, of_class], most)[-1].alone_s <= question.limit_s[model]
+            for of_class in question.classes_of[model]
         )
 
     return [
@@ -397,8 +397,8 @@ def _dealt(
 
 def _seconds(question: Question, model: int, of_type: int) -> float:
     """What a request of a model takes a device at least, of its classes in equal parts."""
-    limit_s = question.limit_s(model)
-    classes = question.classes_of(model)
+    limit_s = question.limit_s[model]
+    classes = question.classes_of[model]
     each = [
         min(way.seconds / way.batch for way in question.useful(of_type, of_class, limit_s))
         for of_class in classes
@@ -410,7 +410,7 @@ def bytes_of(question: Question, model: int, of_type: int, most: int) -> int:
     """Bytes that a model holds of a device, in batches up to `max_batch`."""
     return max(
         way.whole_bytes
-        for of_class in question.classes_of(model)
+        for of_class in question.classes_of[model]
         for way in question.ways[of_type, of_class]
         if way.batch <= most
     )
@@ -490,7 +490,7 @@ def gathered(
         split = question.splits[number]
         if all(
             takes(question, model, split.ways.get(of_class, ()), max_batch)
-            for of_class in question.classes_of(model)
+            for of_class in question.classes_of[model]
         ):
             while (devices := _taken(split, at, free)) is not None:
                 found.append(Instance(devices, number))

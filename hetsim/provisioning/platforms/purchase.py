@@ -94,7 +94,6 @@ def purchased(
     max_devices: int = MAX_DEVICES,
     budget: int = REQUESTS,
     samples: int | None = None,
-    seed: int = 0,
     time_limit_s: float = TIME_LIMIT_S,
 ) -> Recommendation:
     """Return the cheapest purchase or rent that sustains `rate_per_s` within every objective.
@@ -126,20 +125,14 @@ def purchased(
     """
     began_s = now_s()
     terms = Prices() if prices is None else prices
-    terms = replace(
-        terms,
-        tariff_usd_per_kwh=TARIFF_USD_PER_KWH
-        if terms.tariff_usd_per_kwh is None
-        else terms.tariff_usd_per_kwh,
-        depreciation_years=LIFETIME_YEARS
-        if terms.depreciation_years is None
-        else terms.depreciation_years,
-    )
+    if terms.tariff_usd_per_kwh is None:
+        terms = replace(terms, tariff_usd_per_kwh=TARIFF_USD_PER_KWH)
+    if terms.depreciation_years is None:
+        terms = replace(terms, depreciation_years=LIFETIME_YEARS)
     can_be_had, had, unpriced = _catalog(catalog)
-    stream = Stream(
-        _label(model), model, Poisson(rate_per_s), slos=tuple(slos), dims=dict(dims or {})
-    )
-    workload = Workload((stream,), requests=budget, seed=seed)
+    label = model.removeprefix("zoo:") if model.startswith("zoo:") else Path(model).stem
+    stream = Stream(label, model, Poisson(rate_per_s), slos=tuple(slos), dims=dict(dims or {}))
+    workload = Workload((stream,), requests=budget)
     with part(0.0, 0.05, "prices"):
         draft = draft_of(
             workload,
@@ -176,10 +169,6 @@ def _catalog(
             "as a platform of its own",
         )
     return read, {}, ()
-
-
-def _label(model: str) -> str:
-    return model.removeprefix("zoo:") if model.startswith("zoo:") else Path(model).stem
 
 
 class Market:
@@ -372,18 +361,15 @@ class Market:
                     found, dearest = (each, needed), least
         return found
 
+    def least_costs(self) -> list[float]:
+        """Least cost of the rate by each kind alone, of which there may be parts."""
+        sustained, needed = self.sustained()
+        each = zip(self.question.kinds, sustained, strict=True)
+        return [needed * kind.cost / mine for kind, mine in each if mine > 0]
+
     def _played(self, k: int, least: int, below: float) -> int | None:
         """Fewest copies that were seen to meet and cost less than `below`; None: none were."""
-        search = Search(
-            self.question,
-            self.workload,
-            budget=min(self.budget, 2 * FIRST_LOOK),
-            sampled=False,
-            cut=False,
-            before=self.runs,
-            policies=policies_for_one(self.question),
-            by_batches=True,
-        )
+        search = self._search(self.question, min(self.budget, 2 * FIRST_LOOK), self.runs)
         cost, most = self.question.kinds[k].cost, self.question.max_devices
         most = min(self.question.kinds[k].most, most)
         misses, step = least - 1, max(1, least // 16)
@@ -401,6 +387,21 @@ class Market:
                 misses = middle
         self.runs = search.runs
         return found
+
+    def _search(
+        self, question: Question, budget: int, before: int, *, sampled: bool = False
+    ) -> Search:
+        """A search by the policies for one model; prices are not made for each vector."""
+        return Search(
+            question,
+            self.workload,
+            budget=budget,
+            sampled=sampled,
+            cut=False,
+            before=before,
+            policies=policies_for_one(question),
+            by_batches=True,
+        )
 
     def _meets(self, search: Search, k: int, number: int) -> bool:
         counts = tuple(number * n for n in one_of_kind(k, len(self.question.kinds)))
@@ -437,22 +438,9 @@ class Market:
         The first of them that meets is the answer.
         """
         limited = self._limited()
-        policies = policies_for_one(limited)
-        search, longer = (
-            Search(
-                limited,
-                self.workload,
-                budget=budget,
-                sampled=sampled,
-                cut=False,
-                before=self.runs + place * BEFORE,
-                policies=policies,
-                by_batches=True,
-            )
-            for place, (budget, sampled) in enumerate(
-                ((self.budget, True), (self.budget * LONGER, False))
-            )
-        )
+        search = self._search(limited, self.budget, self.runs, sampled=True)
+        longer = self._search(limited, self.budget * LONGER, self.runs + BEFORE)
+        policies = search.policies
         tried: list[Tried] = []
         rest: list[Counts] = []
         complete = all(one.standing != "open" for one in self.singles.values())
@@ -603,19 +591,13 @@ def _told(
     wrong = sum(one.answer == "misses" for one in found.tried)
     least = min((question.cost(counts) for counts in left), default=market.best_cost)
     if not complete or least == inf:
-        sustained, needed = market.sustained()
-        unit = [
-            needed * kind.cost / mine
-            for kind, mine in zip(question.kinds, sustained, strict=True)
-            if mine > 0
-        ]
         # A mix with a kind that was not priced costs at least what one of it does.
-        unit += [
+        unpriced_costs = (
             kind.cost
             for k, kind in enumerate(question.kinds)
             if market.singles[k].standing == "open"
-        ]
-        least = min([least, *unit], default=0.0) if answer is None or not complete else least
+        )
+        least = min([least, *market.least_costs(), *unpriced_costs], default=0.0)
     singles = tuple(
         market.singles[k] for k in sorted(market.singles, key=lambda k: (question.kinds[k].cost, k))
     )
@@ -639,8 +621,8 @@ def _told(
             had,
             singles,
             unpriced,
-            terms.depreciation_years or LIFETIME_YEARS,
-            TARIFF_USD_PER_KWH if terms.tariff_usd_per_kwh is None else terms.tariff_usd_per_kwh,
+            terms.depreciation_years or 0.0,
+            terms.tariff_usd_per_kwh or 0.0,
             float(least * float(UNIT["cost"])),
             cheaper,
             wrong,

@@ -292,20 +292,19 @@ class Question:
     @cached_property
     def modes(self) -> tuple[tuple[Mode, ...], ...]:
         """By class: all its ways, as bounds take them."""
-        return tuple(tuple(self._modes(at)) for at in range(len(self.classes)))
-
-    def _modes(self, of_class: int) -> Iterator[Mode]:
-        for (of_type, other), ways in sorted(self.ways.items()):
-            if other == of_class:
-                for way in ways:
-                    yield self.mode(way, (self.home_of(of_type)[0],), (of_type,))
+        found: list[list[Mode]] = [[] for _ in self.classes]
+        for (of_type, of_class), ways in sorted(self.ways.items()):
+            home = (self.home_of(of_type)[0],)
+            found[of_class] += [self.mode(way, home, (of_type,)) for way in ways]
         for split in self.splits:
-            for way in split.ways.get(of_class, ()):
-                yield self.mode(way, split.kinds, self.types_of(split))
+            types = self.types_of(split)
+            for of_class, ways in split.ways.items():
+                found[of_class] += [self.mode(way, split.kinds, types) for way in ways]
+        return tuple(map(tuple, found))
 
     def mode(self, way: Way, kinds: Sequence[int], types: Sequence[int]) -> Mode:
         """A way whose slots are of these types, and whose links are those of these kinds."""
-        links = [link for kind in kinds for link in self.links_of_kind(kind)]
+        links = [link for kind in kinds for link in self.links_of_kind[kind]]
         uses: dict[int, float] = {}
         for task in way.tasks:
             if task.slot >= 0:
@@ -320,7 +319,7 @@ class Question:
     def largest(self) -> tuple[int, ...]:
         """By model: the most requests in a batch of any way."""
         return tuple(
-            max((mode.batch for at in self.classes_of(model) for mode in self.modes[at]), default=1)
+            max((mode.batch for at in self.classes_of[model] for mode in self.modes[at]), default=1)
             for model in range(len(self.models))
         )
 
@@ -330,17 +329,14 @@ class Question:
         return len(self.types) + sum(kind.links for kind in self.kinds)
 
     @cached_property
-    def _links(self) -> tuple[range, ...]:
+    def links_of_kind(self) -> tuple[range, ...]:
+        """By kind: the resources that its links are."""
         ends = accumulate((kind.links for kind in self.kinds), initial=len(self.types))
         return tuple(range(*ends_of) for ends_of in pairwise(ends))
 
-    def links_of_kind(self, kind: int) -> range:
-        """The resources that the links of a kind are."""
-        return self._links[kind]
-
     def resources_of(self, kind: int) -> list[int]:
         """The resources that one of a kind brings: its devices and its links."""
-        return [*self.kinds[kind].devices, *self.links_of_kind(kind)]
+        return [*self.kinds[kind].devices, *self.links_of_kind[kind]]
 
     def home_of(self, of_type: int) -> tuple[int, int]:
         """The kind whose devices one of a type is, and which of them."""
@@ -389,28 +385,22 @@ class Question:
         )
 
     @cached_property
-    def _classes_of(self) -> tuple[tuple[int, ...], ...]:
+    def classes_of(self) -> tuple[tuple[int, ...], ...]:
+        """By model: its classes, in order."""
         every = list(enumerate(self.classes))
         return tuple(
             tuple(at for at, one in every if one.model == model)
             for model in range(len(self.models))
         )
 
-    def classes_of(self, model: int) -> tuple[int, ...]:
-        """The classes of a model, in order."""
-        return self._classes_of[model]
-
     @cached_property
-    def _limit_s(self) -> tuple[float, ...]:
+    def limit_s(self) -> tuple[float, ...]:
+        """By model: the longest latency that is asked of it; infinite where nothing is."""
         found = [-np.inf] * len(self.models)
         for stream in self.streams:
             limits = [found[stream.model], *(slo.latency_s for slo in stream.slos)]
             found[stream.model] = max(limits)
         return tuple(limit if limit > -np.inf else np.inf for limit in found)
-
-    def limit_s(self, model: int) -> float:
-        """The longest latency that is asked of a model; infinite where nothing is."""
-        return self._limit_s[model]
 
     def useful(self, of_type: int, of_class: int, limit_s: float) -> tuple[Way, ...]:
         """The ways of a device that answer a request of a class within a limit."""

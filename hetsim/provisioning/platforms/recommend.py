@@ -18,7 +18,7 @@ from hetsim.provisioning.platforms.answer import (
     excuses_of,
     impossible,
 )
-from hetsim.provisioning.platforms.catalog import Catalog, Entry, HostEntry
+from hetsim.provisioning.platforms.catalog import Catalog
 from hetsim.provisioning.platforms.doubt import AS_SAID, Demand, chance_of, doubt_of
 from hetsim.provisioning.platforms.pieces import (
     FRONT,
@@ -260,7 +260,7 @@ def draft_of(
     _check(workload)
     asked = Asked() if asked is None else asked
     pieces = pieces_of(catalog)
-    entries: tuple[Entry | HostEntry, ...] = (*catalog.hosts, *catalog.kinds)
+    entries = (*catalog.hosts, *catalog.kinds)
     ones = [one_of_kind(k, len(pieces)) for k in range(len(pieces))]
     alone = [
         replace(composed(pieces, row, one.name), price=one.price)
@@ -277,19 +277,15 @@ def draft_of(
         for name in mine:
             spec = platform.devices[name]
             types.append(DeviceType(name, spec.streams, spec.memory_bytes))
-        if isinstance(entry, HostEntry):
-            most, slots, in_slot = 1, entry.slots, False
-        else:
-            most, slots, in_slot = min(entry.most or max_devices, max_devices), 0, entry.on_link
         kinds.append(
             Kind(
                 entry.name,
                 tuple(range(first, len(types))),
                 len(build_routes(platform)[0]),
                 costs[k].whole,
-                most,
-                slots,
-                in_slot,
+                min(entry.most or max_devices, max_devices),
+                entry.slots,
+                entry.on_link,
                 price=costs[k].price,
                 parts=costs[k].parts,
             )

@@ -178,9 +178,9 @@ def _types(question: Question, one: Set) -> list[int]:
 
 def _whole_s(question: Question, of_type: int, model: int) -> float:
     """What a request of a model takes a device at most, whole; infinite where it is too slow."""
-    limit_s = question.limit_s(model)
+    limit_s = question.limit_s[model]
     found = 0.0
-    for of_class in question.classes_of(model):
+    for of_class in question.classes_of[model]:
         ways = [way for way in question.useful(of_type, of_class, limit_s) if way.batch == 1]
         each = ways[0].seconds / question.types[of_type].streams if ways else np.inf
         found = max(found, each)
@@ -189,9 +189,9 @@ def _whole_s(question: Question, of_type: int, model: int) -> float:
 
 def _carries(question: Question, split: Split) -> float:
     """Requests a second that a set carries, one by one; 0 where it is of no use."""
-    limit_s = question.limit_s(split.model)
+    limit_s = question.limit_s[split.model]
     taken_s = 0.0
-    for of_class in question.classes_of(split.model):
+    for of_class in question.classes_of[split.model]:
         way = split.ways[of_class][0]
         if way.alone_s > limit_s or {task.slot for task in way.tasks} < set(
             range(len(split.devices))
@@ -253,7 +253,7 @@ def _planned(
         of_type: off_of(one.problem, one.problem.device_index(name))
         for of_type, name in zip(question.types_of(bare), names, strict=True)
     }
-    classes = question.classes_of(bare.model)
+    classes = question.classes_of[bare.model]
     return replace(bare, ways=dict(zip(classes, ways, strict=True))), off
 
 

@@ -438,7 +438,7 @@ class _Check:
                 broken(f"{where}/{model}", "no instance")
             for k, (instance, given) in enumerate(zip(mine, one.instances[model], strict=True)):
                 here = f"{where}/{model}/{k}/templates"
-                classes = self.question.classes_of(model)
+                classes = self.question.classes_of[model]
                 as_long(given.templates, len(classes), here)
                 for n, (of_class, row) in enumerate(zip(classes, given.templates, strict=True)):
                     ways = up_to(placed.ways(self.question, instance, of_class), policy.max_batch)
@@ -488,12 +488,12 @@ class _Check:
         split = -1
         if len(devices) == 1:
             (of_type,) = self.types[number]
-            has = [of for of in question.classes_of(model) if (of_type, of) in question.ways]
+            has = [of for of in question.classes_of[model] if (of_type, of) in question.ways]
         else:
             units = tuple(way.kinds), tuple(row[:2] for row in way.devices)
             split = self.asked.splits[model, way.strategy, units]
-            has = [of for of in question.classes_of(model) if of in question.splits[split].ways]
-        if len(has) < len(question.classes_of(model)):
+            has = [of for of in question.classes_of[model] if of in question.splits[split].ways]
+        if len(has) < len(question.classes_of[model]):
             untrue(where, "no way there for a class of the model")
         return Instance(devices, split)
 

@@ -27,6 +27,8 @@ from hetsim.simulation.service.resolution import Made, Resolved
 from hetsim.workload.arrivals import Closed
 from hetsim.workload.workload import Stream, Workload
 
+Floats = NDArray[np.float64]
+
 SLACK = 1e-9
 """Of a bound: what its sums may be rounded by, and more."""
 
@@ -73,7 +75,7 @@ def ceiling_of(
     resolved: Sequence[Resolved],
     setup: Setup,
     rates_per_s: Sequence[float],
-    variants: Sequence[NDArray[np.float64]],
+    variants: Sequence[Floats],
 ) -> Ceiling:
     """Return the factor on all rates at which some device, link or instance is always busy.
 
@@ -91,7 +93,7 @@ def ceiling_of(
         By stream: the share of its requests that each variant of its model has.
     """
     loads, width, names, instance_at = _loads(resolved, setup)
-    columns: list[NDArray[np.float64]] = []
+    columns: list[Floats] = []
     group: list[int] = []
     demand: list[float] = []
     for at, (model, one) in enumerate(zip(setup.models, resolved, strict=True)):
@@ -138,6 +140,24 @@ def ceiling_of(
     return Ceiling(factor, names[int(worth.argmax())])
 
 
+def balanced(load: Floats, room: Floats, group: NDArray[np.int64], demand: Floats) -> Any:
+    """Linear program that deals the demand of groups out to ways: the least T of all.
+
+    Work of ways `load` [rows, ways] is at most T times the `room` [rows], and the ways of each
+    `group` [ways] get its `demand` in parts. As scipy has it: T is the last of its variables.
+    """
+    groups = np.equal.outer(np.arange(len(demand)), group)
+    return optimize.linprog(
+        c=[*np.zeros(load.shape[1]), 1.0],
+        A_ub=np.column_stack([load, -room]),
+        b_ub=np.zeros(len(load)),
+        A_eq=np.column_stack([groups, np.zeros(len(demand))]),
+        b_eq=demand,
+        bounds=[(0, None)] * (load.shape[1] + 1),
+        method="highs",
+    )
+
+
 def quickest_s(setup: Setup, stream: int) -> float:
     """Return the least latency of a request of a stream, on whatever it may run."""
     model = setup.sources[stream].model
@@ -151,7 +171,7 @@ def _uncrowded_s(setup: Setup, template: int) -> float:
     return timeline_of(plan, contention="none", trace=False).latency_s * (1 - SLACK)
 
 
-def busy_s(template: Template) -> NDArray[np.float64]:
+def busy_s(template: Template) -> Floats:
     """Return the seconds that one batch keeps each device and each link busy."""
     devices = len(template.plan.problem.devices)
     found = np.zeros(devices + len(template.links))
@@ -165,7 +185,7 @@ def busy_s(template: Template) -> NDArray[np.float64]:
 
 def _loads(
     resolved: Sequence[Resolved], setup: Setup
-) -> tuple[list[NDArray[np.float64]], NDArray[np.float64], list[str], list[int]]:
+) -> tuple[list[Floats], Floats, list[str], list[int]]:
     """By template: busy seconds of devices, links, instances (0), and what it takes at least."""
     problem = setup.plan_tasks.plan.problem
     names = [f"device {name}" for name in problem.devices]
@@ -330,26 +350,3 @@ def _cost(problem: Problem, price: np.ndarray[tuple[int], np.dtype[np.float64]])
     able = np.isfinite(problem.least_seconds)
     costs = np.where(able, price * np.where(able, problem.least_seconds, 0.0), np.inf)
     return float(costs.min(axis=1).sum())
-
-
-def balanced(
-    load: NDArray[np.float64],
-    room: NDArray[np.float64],
-    group: NDArray[np.int64],
-    demand: NDArray[np.float64],
-) -> Any:
-    """Linear program that deals the demand of groups out to ways: the least T of all.
-
-    Work of ways `load` [rows, ways] is at most T times the `room` [rows], and the ways of each
-    `group` [ways] get its `demand` in parts. As scipy has it: T is the last of its variables.
-    """
-    groups = np.equal.outer(np.arange(len(demand)), group)
-    return optimize.linprog(
-        c=[*np.zeros(load.shape[1]), 1.0],
-        A_ub=np.column_stack([load, -room]),
-        b_ub=np.zeros(len(load)),
-        A_eq=np.column_stack([groups, np.zeros(len(demand))]),
-        b_eq=demand,
-        bounds=[(0, None)] * (load.shape[1] + 1),
-        method="highs",
-    )

@@ -307,10 +307,6 @@ def counts_down(shares: Sequence[Fraction]) -> tuple[Fraction, ...]:
     >>> counts_down([Fraction(1, 2), Fraction(3, 4)])
     (Fraction(3, 8), Fraction(1, 2), Fraction(1, 8))
     """
-    n = len(shares)
-    if len(set(shares)) == 1:
-        up, down = shares[0], 1 - shares[0]
-        return tuple(math.comb(n, k) * down**k * up ** (n - k) for k in range(n + 1))
     found = [Fraction(1)]
     for up in shares:
         kept = [one * up for one in found] + [Fraction(0)]

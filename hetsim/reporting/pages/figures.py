@@ -98,6 +98,26 @@ def remark(text: str, shade: str, **place: Any) -> Record:
     return {"text": label(text), "showarrow": False, "font": font, **place}
 
 
+def limits_drawn(limits_s: Sequence[float], **place: Any) -> tuple[list[Record], list[Record]]:
+    """Return lines across a figure of latencies at their limits, and the texts beside them."""
+    notes = [
+        remark(f"limit: {format_seconds(limit)}", "--bad", xref="paper", y=math.log10(limit),
+               yanchor="bottom", **place)
+        for limit in limits_s
+    ]  # fmt: skip
+    return [rule("y", limit, "--bad") for limit in limits_s], notes
+
+
+def scatter(x: Sequence[Any], y: Sequence[Any], *, mode: str = "lines", **more: Any) -> Record:
+    """Return a trace of points or lines."""
+    return {"type": "scatter", "mode": mode, "x": list(x), "y": list(y), **more}
+
+
+def axis(title: str, **more: Any) -> Record:
+    """Return an axis with its title."""
+    return {"title": {"text": title}, **more}
+
+
 @dataclass(frozen=True, slots=True)
 class Bar:
     """One bar: its value, and the value as text; None is left out.
@@ -119,7 +139,7 @@ class Bar:
 def bars(
     given: Sequence[Bar],
     *,
-    axis: str,
+    name: str,
     unit: Literal["seconds", "share", "count"],
     line: float | None = None,
     line_text: str = "",
@@ -127,53 +147,36 @@ def bars(
 ) -> list[Record]:
     """Return the figure of some bars, the first on top; none where none has a value.
 
-    `axis`: the name of the value, without its unit; `line`: a limit, with its name.
+    `name`: that of the value, without its unit; `line`: a limit, with its name.
     `dots`: dots on a logarithmic axis of seconds, for figures over several powers of ten.
     """
     rows = [row for row in given if row.value is not None][: DOTS_MOST if dots else BARS_MOST]
     if not rows:
         return []
-    alt = f"{axis}: {', '.join(f'{row.name} {row.text}' for row in rows)}"
+    alt = f"{name}: {', '.join(f'{row.name} {row.text}' for row in rows)}"
     rows.reverse()
     largest = max([*(max(row.value or 0.0, row.high or 0.0) for row in rows), line or 0.0])
     step, scaled = (0.01 if unit == "share" else 1.0), ""
     if unit == "seconds" and not dots:
         step, scaled = time_unit(largest)
     values = [(row.value or 0.0) / step for row in rows]
-    highs = [
-        at if row.high is None else row.high / step for row, at in zip(rows, values, strict=True)
-    ]
-    lows = [at if row.low is None else row.low / step for row, at in zip(rows, values, strict=True)]
+
+    def ends(given: Sequence[float | None]) -> list[float]:
+        return [at if one is None else one / step for one, at in zip(given, values, strict=True)]
+
+    highs, lows = ends([row.high for row in rows]), ends([row.low for row in rows])
     line = None if line is None else line / step
     spread = highs != values or lows != values
     most = largest / step or 1.0
     places = list(range(len(rows)))
     names = [label(f"{row.text}  {row.name}" if spread else row.name, 40) for row in rows]
     trace: Record = {
-        "type": "bar",
-        "orientation": "h",
         "y": places,
         "x": values,
-        "text": [label(row.text) for row in rows],
-        "textposition": ["inside" if at > most / 2 else "outside" for at in values],
-        "insidetextanchor": "end",
-        "cliponaxis": False,
-        "textfont": {"size": 13},
-        "outsidetextfont": {"color": "--ink", "size": 13},
-        "marker": {
-            "color": [row.colour for row in rows],
-            "line": {"color": "--ink", "width": 0.5},
-            "pattern": {
-                "shape": [row.pattern for row in rows],
-                "fgcolor": "#ffffff",
-                "solidity": 0.2,
-            },
-        },
         "customdata": [label(row.more or row.name, 160) for row in rows],
         "hovertemplate": "%{customdata}<br>%{text}<extra></extra>",
     }
     if spread:
-        trace["textposition"] = "none"
         trace["error_x"] = {
             "type": "data",
             "symmetric": False,
@@ -181,19 +184,35 @@ def bars(
             "array": [high - at for high, at in zip(highs, values, strict=True)],
             "arrayminus": [at - low for low, at in zip(lows, values, strict=True)],
         }
-    titled = {"seconds": f"{axis} ({scaled})", "share": f"{axis} (%)", "count": axis}[unit]
+    colours = [row.colour for row in rows]
+    titled = {"seconds": f"{name} ({scaled})", "share": f"{name} (%)", "count": name}[unit]
     layout: Record = {
         "bargap": 0.35,
-        "xaxis": {"range": [0, most * 1.05], "title": {"text": titled}},
+        "xaxis": axis(titled, range=[0, most * 1.05]),
         "yaxis": {"tickvals": places, "ticktext": names,
                   "zeroline": False, "showgrid": False},
     }  # fmt: skip
     if dots:
-        kept = ("y", "x", "customdata", "hovertemplate", "error_x")
-        trace = {key: trace[key] for key in kept if key in trace}
-        marker = {"color": [row.colour for row in rows], "size": 11}
-        trace |= {"type": "scatter", "mode": "markers", "marker": marker}
-        layout["xaxis"] = {"title": {"text": axis}, **logarithmic([*lows, *highs])}
+        trace |= {"type": "scatter", "mode": "markers", "marker": {"color": colours, "size": 11}}
+        layout["xaxis"] = axis(name, **logarithmic([*lows, *highs]))
+    else:
+        shapes = {"shape": [row.pattern for row in rows], "fgcolor": "#ffffff", "solidity": 0.2}
+        inside = ["inside" if at > most / 2 else "outside" for at in values]
+        trace |= {
+            "type": "bar",
+            "orientation": "h",
+            "text": [label(row.text) for row in rows],
+            "textposition": "none" if spread else inside,
+            "insidetextanchor": "end",
+            "cliponaxis": False,
+            "textfont": {"size": 13},
+            "outsidetextfont": {"color": "--ink", "size": 13},
+            "marker": {
+                "color": colours,
+                "line": {"color": "--ink", "width": 0.5},
+                "pattern": shapes,
+            },
+        }
     if line is not None:
         layout["margin"] = {"t": 34}
         layout["shapes"] = [rule("x", line, "--bad")]
@@ -250,32 +269,25 @@ def stacked(rows: Sequence[Area], *, name: str, alt: str, note: str) -> Record:
         )  # fmt: skip
         if row.line is not None:
             layout["shapes"].append({**rule("y", row.line, "--bad"), "yref": f"y{suffix}"})
-        common = {"type": "scatter", "mode": "lines", "yaxis": f"y{suffix}"}
         filled: Record = {"fill": "tozeroy", "fillcolor": f"{shade}b0"}
         if shape:
             filled["fillpattern"] = {"shape": shape, "bgcolor": f"{shade}b0", "fgcolor": "#ffffff",
                                      "fgopacity": 0.5, "size": 8, "solidity": 0.2}  # fmt: skip
         data.append(
-            {
-                **common,
+            scatter(
+                row.times_s,
+                [significant(one, 5) for one in (*row.values, *row.values[-1:])],
+                yaxis=f"y{suffix}",
                 **filled,
-                "name": label(row.name, 40),
-                "x": list(row.times_s),
-                "y": [significant(one, 5) for one in (*row.values, *row.values[-1:])],
-                "line": {"shape": "hv", "width": 1.2, "color": shade},
-                "customdata": [*row.hover, *row.hover[-1:]],
-                "hovertemplate": "%{customdata}",
-            }
+                name=label(row.name, 40),
+                line={"shape": "hv", "width": 1.2, "color": shade},
+                customdata=[*row.hover, *row.hover[-1:]],
+                hovertemplate="%{customdata}",
+            )
         )
         if row.base is not None:
-            data.append(
-                {
-                    **common,
-                    "x": [row.times_s[0], row.times_s[-1]],
-                    "y": [row.base, row.base],
-                    "hoverinfo": "skip",
-                    "line": {"width": 1.4, "dash": "dot", "color": "--ink"},
-                }
-            )
+            ends, both = (row.times_s[0], row.times_s[-1]), (row.base, row.base)
+            line = {"width": 1.4, "dash": "dot", "color": "--ink"}
+            data.append(scatter(ends, both, yaxis=f"y{suffix}", hoverinfo="skip", line=line))
     height = 90 + 90 * len(rows)
     return figure(data, layout, name=name, alt=alt, note=note, height=height)

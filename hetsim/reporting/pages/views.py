@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from shlex import join
 from typing import Any
@@ -19,14 +18,17 @@ from hetsim.reporting.pages.figures import (
     SECONDS,
     SINCE,
     Bar,
+    axis,
     bars,
     colour,
     figure,
     label,
+    limits_drawn,
     logarithmic,
     pattern,
     remark,
     rule,
+    scatter,
 )
 from hetsim.reporting.pages.page import Section, Table, table, told
 from hetsim.reporting.pages.records import leaf
@@ -88,7 +90,7 @@ def _strategies(record: Found) -> Record:
         for place, row in enumerate(record["rows"])
     ]
     line = "" if bound is None else f"lower bound {time_text(bound)}"
-    return {"strategies": bars(rows, axis=counted, unit="seconds", line=bound, line_text=line)}
+    return {"strategies": bars(rows, name=counted, unit="seconds", line=bound, line_text=line)}
 
 
 def _platforms(record: Found) -> Record:
@@ -107,7 +109,7 @@ def _platforms(record: Found) -> Record:
         )
         for row in sorted(rows, key=lambda row: (row["alone"], row["cost_s"]))
     ]
-    return {"platforms": bars(made, axis=counted, unit="seconds", dots=True)}
+    return {"platforms": bars(made, name=counted, unit="seconds", dots=True)}
 
 
 def _findings(record: Found) -> Record:
@@ -124,8 +126,8 @@ def _findings(record: Found) -> Record:
     before_s = record["before_s"]
     line = "" if before_s is None else f"now: {time_text(before_s)}"
     counted = "Latency" if record["objective"] == "latency" else "Time a request"
-    axis = f"{counted} after the change"
-    return {"findings": bars(made, axis=axis, unit="seconds", line=before_s, line_text=line)}
+    name = f"{counted} after the change"
+    return {"findings": bars(made, name=name, unit="seconds", line=before_s, line_text=line)}
 
 
 def _units(record: Found) -> Record:
@@ -145,8 +147,8 @@ def _units(record: Found) -> Record:
             value, text = float(sum(own)), f"{time_text(sum(own))}, {count(len(own), 'node')}"
         made.append(Bar(name, value, text, colour(place), pattern(place)))
     if record["strategy"] is None:
-        return {"units": bars(made, axis="Supported nodes", unit="count")}
-    return {"units": bars(made, axis="Time of kernels", unit="seconds")}
+        return {"units": bars(made, name="Supported nodes", unit="count")}
+    return {"units": bars(made, name="Time of kernels", unit="seconds")}
 
 
 def _placed(record: Found) -> Record:
@@ -157,7 +159,7 @@ def _placed(record: Found) -> Record:
     links = sorted((name for name in use if name not in devices), key=lambda name: -use[name])
     shown = devices + [name for name in links if use[name] >= 0.0005][:LINKS_MOST]
     made = [Bar(name, use[name], percent(use[name])) for name in shown]
-    placed = bars(made, axis="Utilization at the sustained demand", unit="share")
+    placed = bars(made, name="Utilization at the sustained demand", unit="share")
     return {"placed": placed, **_use(record["service"])}
 
 
@@ -179,7 +181,7 @@ def _use(service: Found | None) -> Record:
         ends = (within["low"], within["high"]) if within and within["enough"] else (None, None)
         share = one["utilization"]
         drawn.append(Bar(f"{kind} {name}", share, percent(share), *kinds[kind], *ends))
-    found = {"uses": bars(drawn, axis="Utilization", unit="share"), "queues": _queues(service)}
+    found = {"uses": bars(drawn, name="Utilization", unit="share"), "queues": _queues(service)}
     return {view: figures for view, figures in found.items() if figures}
 
 
@@ -196,15 +198,14 @@ def _queues(service: Found) -> list[Record]:
             means = [float(f"{sum(span) / len(span):.6g}") for span in spans]
             line = {"color": COLOURS[at % len(COLOURS)], "width": 2, "dash": dash}
             name = label(f"{model['model']}: {what}", 50)
-            traces.append({"type": "scatter", "mode": "lines", "x": x, "y": means,
-                           "line": line, "name": name})  # fmt: skip
+            traces.append(scatter(x, means, line=line, name=name))
     if not any(trace["x"] for trace in traces):
         return []
     layout = {
         "showlegend": True,
         "margin": {"t": 40},
-        "xaxis": {"title": {"text": SINCE}, **SECONDS},
-        "yaxis": {"title": {"text": "Requests"}, "rangemode": "tozero"},
+        "xaxis": axis(SINCE, **SECONDS),
+        "yaxis": axis("Requests", rangemode="tozero"),
     }
     return [figure(traces, layout, alt="Requests that wait, over time", height=360)]
 
@@ -231,56 +232,53 @@ def front_picture(tried: Sequence[Found], unit: str) -> Record:
     traces: list[Record] = []
     for sort, symbol, hue in SORTS:
         mine = [one for one in tried if one["answer"] == sort]
+        marker = {
+            "symbol": symbol,
+            "size": [18 if one["chosen"] else 11 for one in mine],
+            "color": hue,
+            "line": {"width": 2, "color": hue},
+        }
+        told = [
+            [label(counts_text(one["counts"])), label(amount(one["cost"], unit)),
+             time_text(one["latency_s"])]
+            for one in mine
+        ]  # fmt: skip
+        hover = "%{customdata[0]}<br>%{customdata[1]}, %{customdata[2]}<br>"
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": sort,
-                "x": [one["cost"] for one in mine],
-                "y": [one["latency_s"] for one in mine],
-                "marker": {
-                    "symbol": symbol,
-                    "size": [18 if one["chosen"] else 11 for one in mine],
-                    "color": hue,
-                    "line": {"width": 2, "color": hue},
-                },
-                "customdata": [
-                    [label(counts_text(one["counts"])), label(amount(one["cost"], unit)),
-                     time_text(one["latency_s"])]
-                    for one in mine
-                ],
-                "hovertemplate": "%{customdata[0]}<br>%{customdata[1]}, %{customdata[2]}<br>"
-                f"{sort}<extra></extra>",
-            }
-        )  # fmt: skip
+            scatter(
+                *_by_cost(mine),
+                mode="markers",
+                name=sort,
+                marker=marker,
+                customdata=told,
+                hovertemplate=f"{hover}{sort}<extra></extra>",
+            )
+        )
     best: list[Found] = []
     meets = [one for one in tried if one["answer"] == "meets"]
     for one in sorted(meets, key=lambda one: (one["cost"], one["latency_s"])):
         if not best or one["latency_s"] < best[-1]["latency_s"]:
             best.append(one)
     line = {"color": GREEN, "width": 2, "shape": "hv"}
-    traces.append({"type": "scatter", "mode": "lines", "name": "Pareto front", "hoverinfo": "skip",
-                   "x": [one["cost"] for one in best], "y": [one["latency_s"] for one in best],
-                   "line": line})  # fmt: skip
+    traces.append(scatter(*_by_cost(best), name="Pareto front", hoverinfo="skip", line=line))
     limits = sorted({one["limit_s"] for one in tried})
-    shapes = [rule("y", limit, "--bad") for limit in limits]
-    notes = [
-        remark(f"limit: {time_text(limit)}", "--bad", xref="paper", x=1, xanchor="right",
-               y=math.log10(limit), yanchor="bottom")
-        for limit in limits
-    ]  # fmt: skip
+    shapes, notes = limits_drawn(limits, x=1, xanchor="right")
+    latencies = logarithmic([*(one["latency_s"] for one in tried), *limits])
     layout = {
         "shapes": shapes,
         "annotations": notes,
         "showlegend": True,
         "margin": {"t": 46},
         "legend": {"y": 1.1},
-        "xaxis": {"title": {"text": f"Cost ({unit})"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": "Latency of the tightest objective"},
-                  **logarithmic([*(one["latency_s"] for one in tried), *limits])},
-    }  # fmt: skip
+        "xaxis": axis(f"Cost ({unit})", rangemode="tozero"),
+        "yaxis": axis("Latency of the tightest objective", **latencies),
+    }
     alt = "Platforms by cost and latency; the table has them"
     return {"front": [figure(traces, layout, alt=alt, height=420)]}
+
+
+def _by_cost(tried: Sequence[Found]) -> tuple[list[float], list[float]]:
+    return [one["cost"] for one in tried], [one["latency_s"] for one in tried]
 
 
 def speeds_sections(pictures: Found) -> list[Section]:
@@ -332,7 +330,7 @@ def prices_sections(pictures: Found) -> list[Section]:
     ]
 
 
-def load_sections(pictures: Found, title: str = "Latency over rate") -> list[Section]:
+def load_sections(pictures: Found) -> list[Section]:
     """View of latency over rate with what each stop of the slider says; none without a rate."""
     if "load" not in pictures:
         return []
@@ -349,7 +347,7 @@ def load_sections(pictures: Found, title: str = "Latency over rate") -> list[Sec
     if left:
         text += f" Not simulated at other rates: {'; '.join(left)}."
     tables = tuple(map(_stops_table, pictures["load"]))
-    return [Section("load", title, text, tables, order=5)]
+    return [Section("load", "Latency over rate", text, tables, order=5)]
 
 
 def _stops_table(row: Found) -> Table:
@@ -408,12 +406,7 @@ def _load_figure(row: Found, rates: Sequence[float]) -> Record:
     traces = [trace for at, one in enumerate(curve["streams"])
               for trace in _latency_traces(one, curve, rates, colour(at))]  # fmt: skip
     found_s = [at for one in curve["streams"] for at in one["latency_s"] if at is not None]
-    shapes = [rule("y", limit, "--bad") for limit in limits]
-    notes = [
-        remark(f"limit: {time_text(limit)}", "--bad", xref="paper", x=0, xanchor="left",
-               y=math.log10(limit), yanchor="bottom")
-        for limit in limits
-    ]  # fmt: skip
+    shapes, notes = limits_drawn(limits, x=0, xanchor="left")
     if row["ceiling_per_s"] is not None:
         shapes.append(rule("x", row["ceiling_per_s"], "--soft", "dot"))
         notes.append(
@@ -426,8 +419,8 @@ def _load_figure(row: Found, rates: Sequence[float]) -> Record:
         "margin": {"t": 40},
         "showlegend": len(curve["streams"]) > 1,
         "legend": {"y": 1.1},
-        "xaxis": {"title": {"text": "Arrival rate (requests/s)"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": "Latency"}, **logarithmic([*found_s, *limits])},
+        "xaxis": axis("Arrival rate (requests/s)", rangemode="tozero"),
+        "yaxis": axis("Latency", **logarithmic([*found_s, *limits])),
     }
     alt = "Latency over the rate of requests; the table has its figures"
     return figure(traces, layout, alt=alt, height=420)
@@ -436,42 +429,41 @@ def _load_figure(row: Found, rates: Sequence[float]) -> Record:
 def _latency_traces(one: Found, curve: Found, rates: Sequence[float], hue: str) -> list[Record]:
     kept = [k for k, at_s in enumerate(one["latency_s"]) if at_s is not None]
     band = [k for k in kept if one["enough"][k] and one["high_s"][k] is not None]
-    area = {
-        "type": "scatter",
-        "mode": "lines",
-        "hoverinfo": "skip",
-        "showlegend": False,
-        "x": [rates[k] for k in (*band, *reversed(band))],
-        "y": [*(one["high_s"][k] for k in band), *(one["low_s"][k] for k in reversed(band))],
-        "fill": "toself",
-        "fillcolor": hue,
-        "opacity": 0.18,
-        "line": {"width": 0},
-    }
-    line = {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": label(f"p{one['percentile']:g} of {one['name']}", 40),
-        "x": [rates[k] for k in kept],
-        "y": [one["latency_s"][k] for k in kept],
-        "line": {"color": hue, "width": 2},
-        "marker": {
+    area = scatter(
+        [rates[k] for k in (*band, *reversed(band))],
+        [*(one["high_s"][k] for k in band), *(one["low_s"][k] for k in reversed(band))],
+        hoverinfo="skip",
+        showlegend=False,
+        fill="toself",
+        fillcolor=hue,
+        opacity=0.18,
+        line={"width": 0},
+    )
+    verdicts, used = one["verdict"], curve["used"]
+    told = [
+        [
+            time_text(one["latency_s"][k]),
+            ", ".join(verdicts[k]) or "no objective",
+            label(f"{curve['bottleneck'][k]}, {percent(used[k])}"),
+        ]
+        for k in kept
+    ]
+    line = scatter(
+        [rates[k] for k in kept],
+        [one["latency_s"][k] for k in kept],
+        mode="lines+markers",
+        name=label(f"p{one['percentile']:g} of {one['name']}", 40),
+        line={"color": hue, "width": 2},
+        marker={
             "size": 10,
             "line": {"color": hue, "width": 2},
-            "symbol": ["x" if "misses" in one["verdict"][k] else "circle" for k in kept],
-            "color": ["--paper" if "undecided" in one["verdict"][k] else hue for k in kept],
+            "symbol": ["x" if "misses" in verdicts[k] else "circle" for k in kept],
+            "color": ["--paper" if "undecided" in verdicts[k] else hue for k in kept],
         },
-        "customdata": [
-            [
-                time_text(one["latency_s"][k]),
-                ", ".join(one["verdict"][k]) or "no objective",
-                label(f"{curve['bottleneck'][k]}, {percent(curve['used'][k])}"),
-            ]
-            for k in kept
-        ],
-        "hovertemplate": "%{x:.4~g}/s: %{customdata[0]}<br>%{customdata[1]}<br>"
+        customdata=told,
+        hovertemplate="%{x:.4~g}/s: %{customdata[0]}<br>%{customdata[1]}<br>"
         "bottleneck: %{customdata[2]}<extra></extra>",
-    }
+    )
     return [area, line]
 
 

@@ -25,8 +25,7 @@ from hetsim.provisioning.rates.answer import (
     Without,
     nearest_miss,
 )
-from hetsim.reporting.tables.question import question
-from hetsim.reporting.tables.service_record import served_text, service_record
+from hetsim.reporting.tables.service_record import served_rows, served_text, service_record
 from hetsim.reporting.tables.workload import objectives_record
 from hetsim.reporting.words.console import bold, pairs, stack, table, table_of
 from hetsim.reporting.words.text import (
@@ -48,12 +47,12 @@ SHOWN = 12
 
 def capacity_report(found: Capacity) -> RenderableType:
     """Return header, a row a deployment, what limits each, and the best."""
-    rows: list[tuple[str, str]] = []
-    for one in found.best.resolved:
-        rows += [row for row in question(one.problem) if row not in rows]
-    rows.append(("objectives", _asked(found)))
-    if found.bound_per_s is not None:
-        rows.append(("bound", f"no deployment sustains {rate(found.bound_per_s)} or more"))
+    bound = found.bound_per_s
+    rows = [
+        *served_rows(found.best.resolved, served=False),
+        ("objectives", _asked(found)),
+        ("bound", None if bound is None else f"no deployment sustains {rate(bound)} or more"),
+    ]
     reasons: dict[str, list[str]] = {}
     for row in found.rows:
         if row.one_span is not None:

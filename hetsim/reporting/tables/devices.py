@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.core.text import fields, records, tally
+from hetsim.core.text import fields, records
 from hetsim.core.units import format_seconds
 from hetsim.cost.calibration.fitting import Judged, median_and_p90
 from hetsim.device.support.rules import without_values
@@ -67,29 +68,22 @@ class Answer:
 
 def answer_of(graph: Graph, spec: DeviceSpec, support: Support) -> Answer:
     """Sum up `support`, the answer of a device of `spec` to `graph`. O(V + matches)."""
-    taken = support.taken
-    kinds: dict[str, list[str]] = {}
-    why: dict[str, list[str]] = {}
-    by_reason: dict[str, list[str]] = {}
-    refused: dict[int, str] = {}
-    for node in graph.nodes:
+    kinds: dict[str, Counter[str]] = {}
+    why: dict[str, Counter[str]] = {}
+    for node, alone, taken in zip(graph.nodes, support.supported, support.taken, strict=True):
         op = op_key(node)
-        alone = support.supported[node.id]
-        kind = "alone" if alone else "in_pattern" if taken[node.id] else "refused"
-        kinds.setdefault(op, []).append(kind)
-        if kind == "refused":
-            refused[node.id] = support.reasons[node.id]
-            reason = without_values(graph.tensors, refused[node.id])
-            why.setdefault(op, []).append(reason)
-            by_reason.setdefault(reason, []).append(op)
+        kinds.setdefault(op, Counter())["alone" if alone else "in_pattern" if taken else "no"] += 1
+        if not taken:
+            reason = without_values(graph.tensors, support.reasons[node.id])
+            why.setdefault(reason, Counter())[op] += 1
     ops = [
         OpAnswer(
             op,
-            len(found),
-            found.count("alone"),
-            found.count("in_pattern"),
-            found.count("refused"),
-            tally(why.get(op, ())),
+            found.total(),
+            found["alone"],
+            found["in_pattern"],
+            found["no"],
+            _ordered({reason: of[op] for reason, of in why.items() if op in of}),
         )
         for op, found in kinds.items()
     ]
@@ -101,13 +95,16 @@ def answer_of(graph: Graph, spec: DeviceSpec, support: Support) -> Answer:
         tuple(sorted(ops, key=lambda answer: (-answer.nodes, answer.op))),
         matches,
         {
-            reason: tally(found)
-            for reason, found in sorted(
-                by_reason.items(), key=lambda item: (-len(item[1]), item[0])
-            )
+            reason: _ordered(found)
+            for reason, found in sorted(why.items(), key=lambda item: (-item[1].total(), item[0]))
         },
-        refused,
+        {node.id: support.reasons[node.id] for node in graph.nodes if not support.taken[node.id]},
     )
+
+
+def _ordered(counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts by name, as ``tally`` has them: the most frequent first."""
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def query_report(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> RenderableType:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import exp, hypot
 from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 
-from hetsim.core.text import Record, fields
+from hetsim.core.text import Record, fields, records
 from hetsim.core.units import GIGA, format_bytes, format_seconds
 from hetsim.hardware.catalog import offers
 from hetsim.hardware.datasheet import CORES, FAMILIES
@@ -32,6 +32,7 @@ from hetsim.problem.record import evidence_record, figures_record
 from hetsim.reporting.tables.devices import (
     error_record,
     errors_table,
+    errors_text,
     kernels_record,
     kernels_table,
     parameters_table,
@@ -46,8 +47,8 @@ from hetsim.reporting.tables.question import (
     shared_text,
     within_text,
 )
-from hetsim.reporting.words.console import Heading, pairs, stack, table
-from hetsim.reporting.words.text import ABSENT, count, fold_links, fold_rows, percent, rate
+from hetsim.reporting.words.console import Heading, pairs, stack, table, table_of
+from hetsim.reporting.words.text import ABSENT, count, fold_links, fold_rows, rate
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
 ON_ROWS = ("measured", "fitted")
@@ -86,7 +87,7 @@ def families_record(families: Sequence[tuple[str, Kin]]) -> Record:
                 "rests_on": None
                 if kin.by_datasheet is None or kin.by_datasheet.basis is None
                 else dataclasses.asdict(kin.by_datasheet.basis.family),
-                "errors": [error_record(error) for error in _of_chips(kin)],
+                "errors": [error_record(error) for error in chip_errors(kin)],
             }
             for name, kin in families
         ],
@@ -97,52 +98,48 @@ def families_record(families: Sequence[tuple[str, Kin]]) -> Record:
 
 def families_report(families: Sequence[tuple[str, Kin]]) -> RenderableType:
     """Return device families, with the error of a chip that was left out of the fit."""
-    lines = []
-    for name, kin in families:
-        of_one = next(iter(_of_chips(kin)), None)
-        error, within = ABSENT, ABSENT
-        if of_one is not None:
-            error = f"{percent(of_one.median).removesuffix(' %')} / {percent(of_one.p90)}"
-            basis = None if kin.by_datasheet is None else kin.by_datasheet.basis
-            floors = () if basis is None else basis_floors(basis, of_one.sd, of_one.networks)
-            sd = hypot(of_one.sd, *(floor.sd for floor in floors))
-            within = f"{exp(Z80 * sd):.3g}x"
-        lines.append((name, kin.runtime, error, within))
+
+    def of_one(row: tuple[str, Kin]) -> FigureError | None:
+        return next(iter(chip_errors(row[1])), None)
+
+    def error(row: tuple[str, Kin]) -> str:
+        found = of_one(row)
+        return ABSENT if found is None else errors_text(found.median, found.p90)
+
+    def within(row: tuple[str, Kin]) -> str:
+        found = of_one(row)
+        if found is None:
+            return ABSENT
+        by = row[1].by_datasheet
+        basis = None if by is None else by.basis
+        floors = () if basis is None else basis_floors(basis, found.sd, found.networks)
+        return f"{exp(Z80 * hypot(found.sd, *(floor.sd for floor in floors))):.3g}x"
+
     return stack(
-        table(
-            (
-                "|device family",
-                Heading("runtime", 15),
-                "#chip left out,\nmedian / P90",
-                "#80 % within",
-            ),
-            lines,
+        table_of(
+            families,
+            ("|device family", lambda row: row[0]),
+            (Heading("runtime", 15), lambda row: row[1].runtime),
+            ("#chip left out,\nmedian / P90", error),
+            ("#80 % within", within),
         ),
         pairs([("cores", ", ".join(CORES)), ("makes", ", ".join(FAMILIES))]),
     )
 
 
-def _of_chips(kin: Kin) -> tuple[FigureError, ...]:
-    return () if kin.by_datasheet is None else kin.by_datasheet.errors
-
-
 def _devices_table(devices: Sequence[tuple[str, DeviceSpec]], *, wide: bool) -> Table:
     folded_rows = fold_rows(devices, lambda row: row[0], lambda row: _figures(row[1]))
-    shown = devices if wide else [(name, row[1]) for name, row in folded_rows]
-    more = (
-        ("#price", "#rent", "|kernels\nmeasured", "|kind", Heading("full name", 24)) if wide else ()
-    )
     rates = (f"#{dtype}\nFLOP/s" for dtype in SHOWN_DTYPES)
-    return table(
-        ("|device", *rates, "#memory\nbandwidth", "#memory", *more),
-        (
-            (
-                name,
-                *_figures(spec),
-                *((*_prices(name), _measured(spec), spec.kind, spec.full_name) if wide else ()),
-            )
-            for name, spec in shown
-        ),
+    headings = (*rates, "#memory\nbandwidth", "#memory")
+    return table_of(
+        devices if wide else [(name, row[1]) for name, row in folded_rows],
+        ("|device", lambda row: row[0]),
+        *((one, lambda row, at=at: _figures(row[1])[at]) for at, one in enumerate(headings)),
+        wide and ("#price", lambda row: _prices(row[0])[0]),
+        wide and ("#rent", lambda row: _prices(row[0])[1]),
+        wide and ("|kernels\nmeasured", lambda row: _measured(row[1])),
+        wide and ("|kind", lambda row: row[1].kind),
+        wide and (Heading("full name", 24), lambda row: row[1].full_name),
     )
 
 
@@ -164,18 +161,18 @@ def _measured(spec: DeviceSpec) -> str:
 
 
 def _platforms_table(platforms: Sequence[tuple[str, Platform]], *, wide: bool) -> Table:
-    if wide:
-        headings = ("|platform", "#price", "#rent", "devices", "links")
-        rows = (
-            (name, *_prices(name), _members(platform), _joined(platform))
-            for name, platform in platforms
-        )
-        return table(headings, rows)
-    firsts = (
-        (name, price_text(known[0]) if (known := offers(name)) else ABSENT, _members(platform))
-        for name, platform in platforms
+    def first(row: tuple[str, Platform]) -> str:
+        known = offers(row[0])
+        return price_text(known[0]) if known else ABSENT
+
+    return table_of(
+        platforms,
+        ("|platform", lambda row: row[0]),
+        ("#price", lambda row: _prices(row[0])[0] if wide else first(row)),
+        wide and ("#rent", lambda row: _prices(row[0])[1]),
+        ("devices", lambda row: _members(row[1])),
+        wide and ("links", lambda row: _joined(row[1])),
     )
-    return table(("|platform", "#price", "devices"), firsts)
 
 
 def price_text(offer: Offer) -> str:
@@ -198,19 +195,21 @@ def _prices(name: str) -> tuple[str, str]:
     return bought, rented
 
 
-def _offers_table(name: str) -> Table | None:
-    rows = [
+def _offers_table(name: str) -> Table:
+    return table_of(
+        offers(name),
+        ("#price", price_text),
         (
-            price_text(one),
-            f"{one.machine}: {one.what}" if one.machine else one.what,
-            one.month,
-            one.kind,
-            one.source if one.checked == "page" else f"{one.source} (not read)",
-        )
-        for one in offers(name)
-    ]
-    headings = ("#price", Heading("offer", 20), "|month", "|kind", "source")
-    return table(headings, rows) if rows else None
+            Heading("offer", 20),
+            lambda one: f"{one.machine}: {one.what}" if one.machine else one.what,
+        ),
+        "|month=month",
+        "|kind=kind",
+        (
+            "source",
+            lambda one: one.source if one.checked == "page" else f"{one.source} (not read)",
+        ),
+    )
 
 
 def _joined(platform: Platform) -> list[str]:
@@ -241,6 +240,24 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
     Of what its kernels take the main figures and their errors; `wide` adds every parameter.
     """
     rule = spec.support
+
+    def names(given: Collection[str] | None) -> str:
+        return "all" if given is None else ", ".join(sorted(given))
+
+    foreign = None if rule.ops is not None else names(rule.foreign) or "none"
+    most = rule.max_tensor_bytes
+    others, more = ", ".join(sorted(spec.runtimes)), ", ".join(runtimes_by_factor(spec))
+    also = f"; --runtime also takes {others}" if others else ""
+    also += f"; by a factor from other chips {more}" if more else ""
+    evidence = float_evidence(name, spec)
+    here, within = evidence.measured_here, within_text(exp(Z80 * evidence.sd))
+    attributes = (
+        (
+            op,
+            "; ".join(f"{name} {', '.join(map(str, values))}" for name, values in limits.items()),
+        )
+        for op, limits in sorted(rule.attributes.items())
+    )
     rows = [
         ("device", f"{name} ({spec.kind})"),
         ("full name", spec.full_name),
@@ -251,57 +268,36 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
         ("streams", str(spec.streams)),
         ("power", f"{spec.idle_w:g} W idle, {spec.busy_w:g} W busy"),
         ("backend", spec.backend),
-        ("ops", "all" if rule.ops is None else ", ".join(sorted(rule.ops))),
+        ("ops", names(rule.ops)),
+        ("not ops", names(rule.except_ops) if rule.except_ops else None),
+        ("other domains", foreign),
+        ("quantized", names(spec.quantized) if spec.quantized else None),
+        ("dtypes", names(rule.dtypes)),
+        ("operator set", rule.opset and f"{rule.opset[0]} to {rule.opset[1]}"),
+        ("rank", None if rule.max_rank is None else f"at most {rule.max_rank}"),
+        ("tensors", None if most is None else f"at most {format_bytes(most)}"),
+        *attributes,
+        ("shapes", "static only" if rule.static_shapes_only else None),
+        *(("computes", f"{dtype} as {other}") for dtype, other in spec.execution_dtype.items()),
+        ("fusions", count(len(spec.fusions), "chain")),
+        *((f"pattern {pattern.name}", pattern.text) for pattern in spec.patterns),
+        ("runtime", f"{spec.runtime}{also}" if spec.runtime else None),
+        ("figures", f"times of float models are {evidence_text(evidence)}, {within}"),
+        ("measured by you", None if here is None else measured_here_text(here)),
     ]  # fmt: skip
-    if rule.except_ops:
-        rows.append(("not ops", ", ".join(sorted(rule.except_ops))))
-    if rule.ops is None:
-        foreign = "all" if rule.foreign is None else ", ".join(sorted(rule.foreign)) or "none"
-        rows.append(("other domains", foreign))
-    if spec.quantized:
-        rows.append(("quantized", ", ".join(sorted(spec.quantized))))
-    rows.append(("dtypes", "all" if rule.dtypes is None else ", ".join(sorted(rule.dtypes))))
-    if rule.opset is not None:
-        rows.append(("operator set", f"{rule.opset[0]} to {rule.opset[1]}"))
-    if rule.max_rank is not None:
-        rows.append(("rank", f"at most {rule.max_rank}"))
-    if rule.max_tensor_bytes is not None:
-        rows.append(("tensors", f"at most {format_bytes(rule.max_tensor_bytes)}"))
-    for op, limits in sorted(rule.attributes.items()):
-        shown = "; ".join(
-            f"{name} {', '.join(str(value) for value in values)}" for name, values in limits.items()
-        )
-        rows.append((op, shown))
-    if rule.static_shapes_only:
-        rows.append(("shapes", "static only"))
-    rows.extend(
-        ("computes", f"{dtype} as {other}") for dtype, other in spec.execution_dtype.items()
-    )
-    rows.append(("fusions", count(len(spec.fusions), "chain")))
-    rows.extend((f"pattern {pattern.name}", pattern.text) for pattern in spec.patterns)
-    if spec.runtime:
-        others, more = ", ".join(sorted(spec.runtimes)), ", ".join(runtimes_by_factor(spec))
-        told = f"; --runtime also takes {others}" if others else ""
-        told += f"; by a factor from other chips {more}" if more else ""
-        rows.append(("runtime", f"{spec.runtime}{told}"))
-    evidence = float_evidence(name, spec)
-    within = within_text(exp(Z80 * evidence.sd))
-    rows.append(("figures", f"times of float models are {evidence_text(evidence)}, {within}"))
-    if evidence.measured_here is not None:
-        rows.append(("measured by you", measured_here_text(evidence.measured_here)))
     peaks = [(dtype, rate(speed, "FLOP/s")) for dtype, speed in spec.flops_per_s.items()]
     shares = [(f"efficiency, {op_class}", f"{of:g}") for op_class, of in spec.efficiency.items()]
     kernels = spec.kernels
     return stack(
         pairs(rows),
-        _measurements_table(evidence.measured_here),
+        _measurements_table(here),
         table(("|dense peak", "#rate"), [*peaks, *shares]),
-        kernels_table(kernels) if kernels else None,
-        standing_table(kernels) if kernels else None,
-        errors_table(kernels) if kernels else None,
-        parameters_table(kernels) if kernels and wide else None,
+        kernels_table(kernels),
+        standing_table(kernels),
+        errors_table(kernels),
+        parameters_table(kernels) if wide else None,
         _offers_table(name),
-        provenance_table(spec.provenance) if spec.provenance else None,
+        provenance_table(spec.provenance),
     )
 
 
@@ -328,26 +324,22 @@ def _measurements_table(here: Measured | None) -> Table | None:
 def platform_report(name: str, platform: Platform, *, wide: bool = False) -> RenderableType:
     """Return a platform's devices and links; like ones as one, unless `wide`."""
     every = [(f"{link.a} - {link.b}", link) for link in platform.links]
-    links = table(
-        (*(["link"] if wide else []), "between", "|latency", "|bandwidth", "|directions", "bus"),
-        (
-            (
-                *([link.name] if wide else []),
-                between,
-                format_seconds(link.latency_s),
-                rate(link.bytes_per_s, "B/s"),
-                _directions(duplex=link.duplex),
-                link.bus or ABSENT,
-            )
-            for between, link in (every if wide else fold_links(platform.links))
-        ),
+    links = table_of(
+        every if wide else fold_links(platform.links),
+        wide and ("link", lambda row: row[1].name),
+        ("between", lambda row: row[0]),
+        ("|latency", lambda row: format_seconds(row[1].latency_s)),
+        ("|bandwidth", lambda row: rate(row[1].bytes_per_s, "B/s")),
+        ("|directions", lambda row: DIRECTIONS[row[1].duplex]),
+        ("bus", lambda row: row[1].bus or ABSENT),
     )
-    header = [("platform", name), ("host", platform.host)]
-    if executed(platform):
-        header.append(("priced as", as_if(executed(platform))))
-    if shared := shared_text(platform):
-        header.append(("shared", f"{shared}; --sustained takes this into account"))
-    devices = _devices_table(list(platform.devices.items()), wide=wide)
+    taken, shared = executed(platform), shared_text(platform)
+    header = [
+        ("platform", name),
+        ("host", platform.host),
+        ("priced as", as_if(taken) if taken else None),
+        ("shared", f"{shared}; --sustained takes this into account" if shared else None),
+    ]
     evidence = table(
         ("|times of float models", "provenance", "#80 % within"),
         (
@@ -355,11 +347,8 @@ def platform_report(name: str, platform: Platform, *, wide: bool = False) -> Ren
             for one, text, within in evidence_lines(*_evidence(platform))
         ),
     )
+    devices = _devices_table(list(platform.devices.items()), wide=wide)
     return stack(pairs(header), devices, links, evidence, _offers_table(name))
-
-
-def _directions(*, duplex: bool) -> str:
-    return "full duplex" if duplex else "half duplex"
 
 
 def _evidence(platform: Platform) -> tuple[list[Evidence], list[Evidence]]:
@@ -411,7 +400,7 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
         **fields(spec, "fusions"),
         "patterns": {pattern.name: pattern.text for pattern in spec.patterns},
         "quantized": sorted(spec.quantized),
-        "backend": spec.backend,
+        **fields(spec, "backend"),
         "provenance": {figure: stated(told) for figure, told in spec.provenance.items()},
         "runtime": spec.runtime or None,
         "runtimes": sorted(spec.runtimes),
@@ -419,7 +408,7 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
         "measurements": [dataclasses.asdict(one) for one in spec.measurements],
         "kernels": kernels_record(spec.kernels),
         "figures": evidence_record(float_evidence(name, spec)),
-        "offers": [dataclasses.asdict(one) for one in offers(name)],
+        "offers": records(offers(name)),
     }
 
 
@@ -427,8 +416,7 @@ def platform_record(name: str, platform: Platform) -> dict[str, Any]:
     """Return a platform as a record for ``to_json``."""
     return {
         "name": name,
-        "sha256": platform.sha256,
-        "host": platform.host,
+        **fields(platform, "sha256 host"),
         "devices": {device: spec.name for device, spec in platform.devices.items()},
         "execute": executed(platform),
         "links": [
@@ -442,27 +430,25 @@ def platform_record(name: str, platform: Platform) -> dict[str, Any]:
         if platform.power_w is None
         else {"value": platform.power_w, **stated(platform.power_provenance)},
         "memories": [
-            {
-                **fields(memory, "devices bytes_per_s"),
-                **stated(memory.provenance),
-            }
+            {**fields(memory, "devices bytes_per_s"), **stated(memory.provenance)}
             for memory in platform.memories
         ],
         "figures": figures_record(*_evidence(platform)),
-        "offers": [dataclasses.asdict(one) for one in offers(name)],
+        "offers": records(offers(name)),
     }
 
 
 def links_table(links: Sequence[tuple[str, LinkModel]], *, wide: bool = False) -> Table:
     """Return the links of the catalog; `wide` adds their full names."""
-    rows = []
-    for name, link in links:
-        record = link_record(name, link)
-        rates = (rate(record[key], "B/s") for key in ("peak_bytes_per_s", "bytes_per_s"))
-        full = [link.full_name] if wide else []
-        rows.append((name, format_seconds(record["latency_s"]), *rates, *full))
-    more = [Heading("full name", 24)] if wide else []
-    return table(("|link", "#latency", "#bandwidth", "#reached", *more), rows)
+    rows = [(link_record(name, link), link) for name, link in links]
+    return table_of(
+        rows,
+        ("|link", lambda row: row[0]["name"]),
+        ("#latency", lambda row: format_seconds(row[0]["latency_s"])),
+        ("#bandwidth", lambda row: rate(row[0]["peak_bytes_per_s"], "B/s")),
+        ("#reached", lambda row: rate(row[0]["bytes_per_s"], "B/s")),
+        wide and (Heading("full name", 24), lambda row: row[1].full_name),
+    )
 
 
 def link_report(name: str, link: LinkModel) -> RenderableType:
@@ -477,7 +463,7 @@ def link_report(name: str, link: LinkModel) -> RenderableType:
             f"{rate(record['peak_bytes_per_s'], 'B/s')} a direction, at an efficiency of "
             f"{link.efficiency.value:g}: {rate(record['bytes_per_s'], 'B/s')}",
         ),
-        ("directions", _directions(duplex=link.duplex)),
+        ("directions", DIRECTIONS[link.duplex]),
     ]
     sources = {key: tuple(entry.values()) for key, entry in record["provenance"].items()}
     return stack(pairs(header), provenance_table(sources))
@@ -507,3 +493,11 @@ def link_record(name: str, link: LinkModel) -> dict[str, Any]:
         "duplex": link.duplex,
         "provenance": {key: fields(figure, "status source") for key, figure in figures.items()},
     }
+
+
+def chip_errors(kin: Kin) -> tuple[FigureError, ...]:
+    """Return the errors of chips that were left out of a family's fit."""
+    return () if kin.by_datasheet is None else kin.by_datasheet.errors
+
+
+DIRECTIONS = {True: "full duplex", False: "half duplex"}

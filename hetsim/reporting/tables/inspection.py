@@ -114,34 +114,21 @@ def _facts_of_ops(graph: Graph) -> tuple[tuple[OpFacts, ...], str | None]:
     needs: str | None = None
     facts: list[OpFacts] = []
     for op, nodes in members.items():
-        flops = read_bytes = write_bytes = weight_bytes = 0
-        op_class, why = "?", ""
-        bound = costed = True
+        works = []
         for node in nodes:
             try:
-                work = node_work(graph, node)
+                works.append(node_work(graph, node))
             except UnboundDimension as error:
-                bound, needs = False, needs or str(error)
-                continue
-            op_class = work.op_class
-            costed, why = costed and work.rule, why or work.why
-            flops += work.flops
-            read_bytes += work.read_bytes
-            write_bytes += work.write_bytes
-            weight_bytes += work.weight_bytes
-        facts.append(
-            OpFacts(
-                op,
-                op_class,
-                len(nodes),
-                flops if bound else None,
-                read_bytes if bound else None,
-                write_bytes if bound else None,
-                weight_bytes if bound else None,
-                costed,
-                why,
-            )
+                needs = needs or str(error)
+        bound = len(works) == len(nodes)
+        flops, reads, writes, weights = (
+            sum(getattr(work, name) for work in works) if bound else None
+            for name in ("flops", "read_bytes", "write_bytes", "weight_bytes")
         )
+        op_class = works[-1].op_class if works else "?"
+        why = next((work.why for work in works if work.why), "")
+        costed = all(work.rule for work in works)
+        facts.append(OpFacts(op, op_class, len(nodes), flops, reads, writes, weights, costed, why))
     facts.sort(
         key=lambda fact: (
             -(fact.flops or 0),

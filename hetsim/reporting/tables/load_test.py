@@ -12,8 +12,7 @@ from rich.table import Table
 from hetsim.core.text import fields
 from hetsim.core.units import format_seconds
 from hetsim.execution.serving.load_test import Host, Late, LoadTest
-from hetsim.reporting.tables.question import question
-from hetsim.reporting.tables.service_record import served_text, service_record
+from hetsim.reporting.tables.service_record import served_rows, service_record
 from hetsim.reporting.tables.verdicts import difference_text, verdict_of
 from hetsim.reporting.words.console import Cell, bold, pairs, stack, table
 from hetsim.reporting.words.text import (
@@ -33,11 +32,7 @@ SHOWN = (50.0, 90.0, 99.0)
 
 def load_test_report(found: LoadTest) -> RenderableType:
     """Return header, delays by this machine, and simulated beside measured figures."""
-    rows: list[tuple[str, str]] = []
-    for one in found.measured.resolved:
-        rows += [row for row in question(one.problem) if row not in rows]
-        rows.append(("served", served_text(one)))
-    rows.append(("measured", _played_text(found)))
+    rows = [*served_rows(found.measured.resolved), ("measured", _played_text(found))]
     devices = "kernels run at the speed of this machine"
     if found.emulated:
         devices = "emulated: each call and transfer takes at least its modelled time"

@@ -11,8 +11,7 @@ from rich.table import Table
 from hetsim.core.text import fields, plain, records
 from hetsim.problem.record import problem_record
 from hetsim.provisioning.instances.answer import Apart, Placed, Placement, Sought
-from hetsim.reporting.tables.question import question
-from hetsim.reporting.tables.service_record import service_record
+from hetsim.reporting.tables.service_record import served_rows, service_record
 from hetsim.reporting.tables.workload import objectives_record
 from hetsim.reporting.words.console import bold, pairs, stack, table, table_of
 from hetsim.reporting.words.text import ABSENT, big, bytes_text, latency_text, percent, time_text
@@ -22,12 +21,12 @@ from hetsim.workload.deployment import DynamicBatching
 
 def place_report(found: Placement) -> RenderableType:
     """Return header, a row a placement, the best one, and each model alone and shared."""
-    rows: list[tuple[str, str]] = []
-    if found.rows:
-        for one in found.best.service.resolved if found.best.service else ():
-            rows += [row for row in question(one.problem) if row not in rows]
-    rows.append(("objectives", _asked(found)))
-    rows += [(_batching(one.batching), _sought(one)) for one in found.sought]
+    service = found.best.service if found.rows else None
+    rows = [
+        *([] if service is None else served_rows(service.resolved, served=False)),
+        ("objectives", _asked(found)),
+        *((_batching(one.batching), _sought(one)) for one in found.sought),
+    ]
     best: list[RenderableType] = []
     if found.rows:
         best = [_table(found), _instances(found.best), _devices(found)]

@@ -12,8 +12,8 @@ from rich.table import Table
 from hetsim.core.text import plain
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.hardware.kernel_figures import weakest
-from hetsim.reporting.tables.question import STATUSES, question
-from hetsim.reporting.tables.service_record import Fixed, served_text, service_record
+from hetsim.reporting.tables.question import STATUSES
+from hetsim.reporting.tables.service_record import Fixed, served_rows, service_record
 from hetsim.reporting.tables.verdicts import verdict_of
 from hetsim.reporting.words.console import Cell, Column, bold, pairs, stack, table, table_of
 from hetsim.reporting.words.text import (
@@ -64,23 +64,20 @@ def service_report(
     `worse` is the same workload with pessimistic times, `cost` its cost, `fixed` the same with
     fixed numbers of replicas.
     """
-    rows: list[tuple[str, str]] = []
-    for one in service.resolved:
-        rows += [row for row in question(one.problem) if row not in rows]
-        rows.append(("served", served_text(one)))
-    rows.append(("simulated", _played_text(service)))
-    rows += [(one.model, _state_text(one)) for one in service.models]
-    rows += [("loading", loading_text(service, one)) for one in service.loading]
-    rows += scaled_rows(service)
-    if service.failures is not None:
-        rows += failed_rows(service.failures)
-    rows.append(("bottleneck", f"{service.bottleneck}, {percent(busiest(service))} of the time"))
     each_j = service.energy_per_1000_j
     per_1000 = "" if each_j is None else f", {joules(each_j)} per 1000 requests on time"
-    rows.append(("energy", f"{joules(service.energy_j)} in total{per_1000}{_of_power(service)}"))
-    if cost is not None:
-        rows.append(("price", cost_text(cost)))
-    rows.append(("how sure", _sure_text(service, worse)))
+    rows = [
+        *served_rows(service.resolved),
+        ("simulated", _played_text(service)),
+        *((one.model, _state_text(one)) for one in service.models),
+        *(("loading", loading_text(service, one)) for one in service.loading),
+        *scaled_rows(service),
+        *(() if service.failures is None else failed_rows(service.failures)),
+        ("bottleneck", f"{service.bottleneck}, {percent(busiest(service))} of the time"),
+        ("energy", f"{joules(service.energy_j)} in total{per_1000}{_of_power(service)}"),
+        ("price", None if cost is None else cost_text(cost)),
+        ("how sure", _sure_text(service, worse)),
+    ]
     return stack(
         bold(verdict_of(service_record(service))),
         pairs(rows),

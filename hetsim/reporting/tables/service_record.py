@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from hetsim.core.text import fields, plain, records
 from hetsim.core.units import format_seconds
 from hetsim.problem.record import problem_record
+from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.workload import failing_record
 from hetsim.simulation.service.cost import Cost
 from hetsim.simulation.service.replicas import Scaled
@@ -47,6 +48,15 @@ def served_text(one: Resolved) -> str:
     if sum(entry.count for entry in served.instances) > 1:
         text += f"; {served.routing.replace('_', ' ')}"
     return text
+
+
+def served_rows(resolved: Sequence[Resolved], *, served: bool = True) -> list[tuple[str, str]]:
+    """Lines on the questions of models, each once, and on how they are `served`."""
+    rows: list[tuple[str, str]] = []
+    for one in resolved:
+        rows += [row for row in question(one.problem) if row not in rows]
+        rows += [("served", served_text(one))] * served
+    return rows
 
 
 def service_record(

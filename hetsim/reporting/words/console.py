@@ -161,7 +161,6 @@ def table_of(
     rows: Iterable[Any],
     *columns: Column,
     style: Callable[[int], str] = lambda row: "",
-    lines: bool = False,
 ) -> Table:
     """Return the ``table`` of records, a column for each attribute, or function of a record.
 
@@ -170,7 +169,7 @@ def table_of(
     """
     known = [_column(one) for one in columns if one]
     cells = ([of(row) for _, of in known] for row in rows)
-    return table((heading for heading, _ in known), cells, style=style, lines=lines)
+    return table((heading for heading, _ in known), cells, style=style)
 
 
 def _column(

@@ -207,10 +207,10 @@ def busiest(question: Question, places: tuple[Place, ...], where: list[list[int]
     load = np.zeros((len(places), len(pairs) + 1))
     deal = np.zeros((len(where), len(pairs) + 1))
     for column, (model, at) in enumerate(pairs):
-        of_type, limit_s = places[at].of_type, question.limit_s(model)
+        of_type, limit_s = places[at].of_type, question.limit_s[model]
         each = [
             min(way.seconds / way.batch for way in question.useful(of_type, k, limit_s))
-            for k in question.classes_of(model)
+            for k in question.classes_of[model]
         ]
         load[at, column] = need[model] * np.mean(each) / question.types[of_type].streams
         deal[model, column] = 1
@@ -254,5 +254,5 @@ def test_where_models_suit_and_fit(seed: int) -> None:
 
 def holds(question: Question, model: int, place: Place) -> int:
     """What a model takes of a device, unbatched."""
-    ways = (question.ways[place.of_type, k] for k in question.classes_of(model))
+    ways = (question.ways[place.of_type, k] for k in question.classes_of[model])
     return max(each[0].whole_bytes for each in ways)

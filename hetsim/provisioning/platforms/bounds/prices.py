@@ -266,7 +266,7 @@ class Under:
             kinds = tuple(where.places[at].kind for at in where.units(self._question, one))
             types = [where.places[at].of_type for at in one.devices]
             new: dict[int, Floats] = {}
-            for of_class in self._question.classes_of(model):
+            for of_class in self._question.classes_of[model]:
                 for way in up_to(where.ways(self._question, one, of_class), most):
                     mode = self._question.mode(way, kinds, types)
                     used = [resource for resource, seconds in mode.uses if seconds]
