@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from hetsim.analysis.what_if import faster_device, link_names, missing_ops, wider_link, with_op
+import numpy as np
+
+from hetsim.analysis.what_if import (
+    SEARCHED,
+    FromHere,
+    faster_device,
+    link_names,
+    missing_ops,
+    wider_link,
+    with_op,
+)
 from hetsim.core import checks
 from hetsim.core.progress import part
 from hetsim.core.result import Result
@@ -41,8 +51,12 @@ OPS_TRIED = 8
 """Missing ops that are tried: those whose nodes take the longest where they are now."""
 
 AGAIN = 3
-"""Changed problems that the plan's own strategy plans, where it is none of the replanners: those
-for which these promise most."""
+"""Changed problems that the plan's own strategy plans, where it is dear and no search goes on from
+the plan: those for which the replanners promise most."""
+
+MANY = 300
+"""Nodes from which on changes of links and devices are planned by that search and, of devices, on
+one device alone."""
 
 MOVES_TRIED = 12
 """Subgraphs of the critical path that are tried elsewhere: the longest."""
@@ -61,7 +75,8 @@ class Change:
     gain : float
         Part of the present cost that it saves, in (0, 1].
     strategy : str
-        What made that plan; the plan's own name where the same subgraphs were kept.
+        What made that plan; the plan's own name where the same subgraphs were kept;
+        ``local-search`` where moves from these found a better one.
     """
 
     kind: str
@@ -113,9 +128,11 @@ def best_changes(
     ]
     changed = [_WhatIf(*change) for change in _hardware(problem, plan)]
     base = plan.strategy.partition(":")[0]
+    search = FromHere.of(plan, cost_s) if objective == "latency" else None
     if base in QUICK:
         strategies = tuple(dict.fromkeys((plan.strategy, *strategies)))
-    dear = base not in QUICK and plan.strategy not in strategies
+    dear = search is None and base not in QUICK and plan.strategy not in strategies
+    few = {"link": (), "device": ("single",)} if search and problem.n > MANY else {}
     total = len(moves) + len(changed) + (min(AGAIN, len(changed)) if dear else 0)
     found: list[Change] = []
     done = 0
@@ -143,7 +160,15 @@ def best_changes(
     for what_if in changed:
         with trying(what_if.what):
             kept = _measured(replace(plan, problem=what_if.problem), objective)
-            anew = [_by(name, what_if.problem, objective, limits) for name in strategies]
+            by = few.get(what_if.kind, strategies)
+            anew: list[tuple[float, str] | None] = []
+            for name in by:
+                best = _best(kept, *anew)
+                # No plan on one device takes less than its kernels.
+                if name != "single" or best is None or _alone_s(what_if.problem) < best[0]:
+                    anew.append(_by(name, what_if.problem, objective, limits))
+            if search is not None and kept is not None:
+                anew.append((search.cost_s(what_if.problem, kept[0]), SEARCHED))
         quickest = min((cost for cost, _ in filter(None, anew)), default=math.inf)
         what_if.reached = _best(kept, *anew)
         if kept is not None:
@@ -243,6 +268,12 @@ def _by(
         return None
 
 
+def _alone_s(problem: Problem) -> float:
+    """Bound on the seconds a request of every device alone, over its streams."""
+    streams = np.asarray(problem.streams, dtype=np.float64)
+    return float((problem.shared_seconds.sum(axis=0) / streams).min())
+
+
 def _best(*reached: tuple[float, str] | None) -> tuple[float, str] | None:
     """The cheapest; of equals the first."""
     return min(filter(None, reached), key=lambda entry: entry[0], default=None)
@@ -339,7 +370,8 @@ def explain(
     every link; kernels twice as fast on every device; and the ops that a device lacks. For the
     last three the changed problem is planned anew by `strategies`, and the plan's subgraphs are
     kept as one more candidate. The strategy that made the plan, with its options, plans for all
-    of them, too, where it is quick (``QUICK``). Where it is dear, it plans for the
+    of them, too, where it is quick (``QUICK``). For latency a short search goes on from the plan
+    (``what_if.FromHere``); where there is none and the strategy is dear, it plans for the
     ``AGAIN`` that promise most: a change promises what the kept plan costs in it, or the
     plan's cost times what the best of `strategies` gains by it. The best counts. What the plan's
     pins, exclusions, number of devices and memory rule out is not tried.
@@ -358,8 +390,8 @@ def explain(
     UsageError
         For an unknown objective or strategy.
 
-    Complexity: `strategies` and a simulation a change, some dozens of them, and AGAIN times the
-    plan's own strategy.
+    Complexity: `strategies`, a search and a simulation a change, some dozens of them; on more than
+    MANY nodes `strategies` for missing ops alone.
     """
     check_objective(objective)
     problem = plan.problem

@@ -6,7 +6,10 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 
+from hetsim.analysis.explanation import MANY, QUICK
+from hetsim.analysis.what_if import SEARCHED, FromHere
 from hetsim.core import checks
 from hetsim.core.progress import each
 from hetsim.errors import Infeasible, UsageError
@@ -18,7 +21,7 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
 from hetsim.simulation.service.layout import check_together, set_up
-from hetsim.simulation.service.resolution import Asked, kept_on
+from hetsim.simulation.service.resolution import Asked, Made, kept_on
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played, serve
 from hetsim.workload.deployment import Deployment
@@ -43,11 +46,15 @@ class Sensitivity:
         no such figure then.
     anew : float
         The same where it is planned anew.
+    strategy : str
+        What made the plan of `anew`: the plan's own strategy where the same subgraphs were kept,
+        ``local-search`` where moves from these found a better one. Empty for what is served.
     """
 
     change: str
     kept: float
     anew: float
+    strategy: str = ""
 
     @property
     def most(self) -> float:
@@ -115,6 +122,9 @@ def sensitivities(
 ) -> Sensitivities:
     """Return the effect of 10 % faster devices and links, with the plan kept and replanned.
 
+    It is replanned by its own strategy where that is quick and there are few nodes, for latency
+    also by a short search from the plan there is (``what_if.FromHere``); the best counts.
+
     Parameters
     ----------
     plan : Plan
@@ -129,8 +139,7 @@ def sensitivities(
     UsageError
         For an unknown objective, or a problem without a platform.
 
-    Complexity: a pricing, a play and a planning by the plan's own strategy for each device, and
-    two for each link.
+    Complexity: a pricing, a play and a planning for each device, and two for each link.
     """
     check_objective(objective)
     platform = plan.problem.platform
@@ -140,14 +149,22 @@ def sensitivities(
             hint="build the problem with Problem.of(model, platform)",
         )
     before_s = judge(plan, objective)
+    search = FromHere.of(plan, before_s) if objective == "latency" else None
+    quick = plan.strategy.partition(":")[0] in QUICK and plan.problem.n <= MANY
     found = []
     for change in each(tuple(levers(platform, plan.problem.profiles))):
         if tell is not None:
             tell(change)
         problem = repriced(plan.problem, what_if(platform, change))
         kept_s = _if_feasible(partial(_kept, plan, problem, objective))
-        anew_s = _if_feasible(partial(_anew, plan, problem, objective))
-        found.append(Sensitivity(change, _share(kept_s, before_s), _share(anew_s, before_s)))
+        anew = [(kept_s, plan.strategy)]
+        if quick or search is None:
+            anew.append((_if_feasible(partial(_anew, plan, problem, objective)), plan.strategy))
+        if search is not None and not math.isnan(kept_s):
+            anew.append((search.cost_s(problem, kept_s), SEARCHED))
+        known = [one for one in anew if not math.isnan(one[0])]
+        anew_s, by = min(known, key=itemgetter(0), default=(math.nan, ""))
+        found.append(Sensitivity(change, _share(kept_s, before_s), _share(anew_s, before_s), by))
     name = "latency" if objective == "latency" else "time a request"
     return Sensitivities(name, before_s, _ranked(found))
 
@@ -177,6 +194,7 @@ def served_sensitivities(
     before_s = _tails(service)
     changes: list[list[Sensitivity]] = [[] for _ in service.streams]
     fixed = any(entry.plan for model in deployment.models for entry in model.instances)
+    common = Made()
     measured = {name for one in service.resolved for name in one.problem.profiles}
     for change in each(tuple(levers(platform, measured))):
         on = what_if(platform, change)
@@ -190,8 +208,11 @@ def served_sensitivities(
         try:
             # A saved plan is of the platform as it is: there is nothing to plan anew.
             if not fixed:
+                made = Made(inputs=common.inputs, models=common.models)
                 anew = _tails(
-                    serve(deployment, workload, on, asked=asked, machine_code=machine_code)
+                    serve(
+                        deployment, workload, on, asked=asked, made=made, machine_code=machine_code
+                    )
                 )
         except Infeasible:
             pass

@@ -1,4 +1,4 @@
-"""Problems on faster hardware: wider links, faster devices, more supported ops."""
+"""Problems on faster hardware, and plans of them from the plan there is."""
 
 from __future__ import annotations
 
@@ -16,8 +16,75 @@ from hetsim.cost.registry import cost_model
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.work import graph_work
 from hetsim.hardware.routes import build_routes
+from hetsim.placement.coarsening import Coarse
+from hetsim.placement.constraints import Constrained
+from hetsim.placement.starts import Start, prepared
+from hetsim.placement.strategies.local_search import LocalSearch
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import Z80, scaled
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+
+MOVES, WORK = 1_000, 100_000
+"""Moves of a search from the plan there is, at most; and tasks estimated over all of them."""
+
+LOOKS = 2
+"""Drafts of it that the clock judges: the first that is estimated to be better, and the last."""
+
+SEARCHED = "local-search"
+"""What makes such a plan."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FromHere:
+    """A plan, searched on for changed problems in its own tasks.
+
+    Attributes
+    ----------
+    limits : Constrained
+        Of the plan.
+    coarse : Coarse
+    groups : tuple of Group
+        The plan's, of the tasks.
+    usual : float
+        Its latency after such a search of the problem as it is, over its latency.
+    """
+
+    limits: Constrained
+    coarse: Coarse
+    groups: tuple[Group, ...]
+    usual: float
+
+    @classmethod
+    def of(cls, plan: Plan, cost_s: float) -> FromHere | None:
+        """Return it for a plan of one replica and its latency.
+
+        None where its subgraphs split tasks, its number of devices is limited, or nothing takes
+        any time.
+        """
+        limits = Constrained.of(plan)
+        if plan.sizes or limits.max_devices is not None or cost_s <= 0.0:
+            return None
+        coarse = prepared(limits.narrow(plan.problem))
+        groups = coarse.gathered(plan.groups)
+        if groups is None:
+            return None
+        found = cls(limits, coarse, groups, 1.0)
+        usual = found._searched(coarse, cost_s) / cost_s
+        return replace(found, usual=usual) if usual > 0.0 else None
+
+    def cost_s(self, problem: Problem, kept_s: float) -> float:
+        """Return the latency on a changed problem where the plan as it is has `kept_s`.
+
+        What the search gains on the problem as it is does not count. O((V + E) moves).
+        """
+        return self._searched(self.coarse.on(self.limits.narrow(problem)), kept_s) / self.usual
+
+    def _searched(self, coarse: Coarse, kept_s: float) -> float:
+        plan = Plan(coarse.fine, SEARCHED, coarse.spread(self.groups))
+        moves = min(MOVES, WORK // max(coarse.problem.n, 1))
+        start = Start(SEARCHED, plan, self.groups, kept_s)
+        return LocalSearch(moves=moves).improve(coarse, start, LOOKS)[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,13 +37,13 @@ class Model:
 
     `name` is the stem of the file, or that in the zoo, `source` the path or ``zoo:NAME`` as it was
     given. `graph` is the canonical graph, `proto` the same as ONNX: ``proto.graph.node[i]`` is
-    ``graph.nodes[i]``, under the same name; `stored` is `proto` but for what was left in `file`, and
-    `digest` is `sha256`, None where it is that of `file`. All values are typed. Large weights that optimisation
-    did not touch are external data relative to `weights_dir`, an absolute path, None where none is
-    left; those it made are inline. `sha256` is of the file; external data counts by name and size,
-    and `extensions`, its custom operators, with it. `canonical` is ``none``, ``basic`` or
-    ``extended``, and `unoptimised` why it is ``none`` where nobody asked for that. `dims` and
-    `shapes` were bound as given; `frozen` inputs were made constants.
+    ``graph.nodes[i]``, under the same name; `stored` is `proto` but for what was left in `file`,
+    and `digest` is `sha256`, None where it is that of `file`. All values are typed. Large weights
+    that optimisation did not touch are external data relative to `weights_dir`, an absolute path,
+    None where none is left; those it made are inline. `sha256` is of the file; external data counts
+    by name and size, and `extensions`, its custom operators, with it. `canonical` is ``none``,
+    ``basic`` or ``extended``, and `unoptimised` why it is ``none`` where nobody asked for that.
+    `dims` and `shapes` were bound as given; `frozen` inputs were made constants.
 
     The `file_nodes`, those of op type Constant too, are in topological order; those that are
     `folded` became constants or vanished: no canonical node stands for them. `device_notes` are the

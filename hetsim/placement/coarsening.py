@@ -252,6 +252,12 @@ class Coarse:
             for group in groups
         ])  # fmt: skip
 
+    def on(self, fine: Problem) -> Coarse:
+        """Return the same tasks of another problem of the same nodes. O(V + E)."""
+        if self.problem is self.fine:
+            return replace(self, fine=fine, problem=fine)
+        return _contracted(fine, self.members)
+
     def gathered(self, groups: Sequence[Group]) -> tuple[Group, ...] | None:
         """Return groups of fine nodes as groups of tasks; None where a group splits a task."""
         found: list[Group] = []

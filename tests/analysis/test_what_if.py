@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
-from builders import BOX
+from builders import BOX, problems
 from hetsim.analysis.what_if import (
+    FromHere,
     Missing,
     faster_device,
     link_names,
@@ -26,6 +27,7 @@ from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.graph.work import graph_work
+from hetsim.placement.objective import latency_of
 from hetsim.problem.parts import Z80
 from hetsim.problem.problem import Problem
 from onnx_builders import if_model
@@ -185,3 +187,20 @@ def test_of_what_data_decide_the_most_is_supposed() -> None:
         most, least = prices.node(model.graph, model.graph.nodes[node])
         assert most > least
         assert supposed_seconds(problem, device, [node]) == [most]
+
+
+@examples(quick=20, full=200)
+@given(problems(), st.floats(1.0, 4.0))
+def test_a_search_from_the_plan_there_is_counts_what_a_change_gains_alone(
+    problem: Problem, factor: float
+) -> None:
+    plan = hetsim.plan(problem, "single")
+    cost_s = latency_of(plan)
+    search = FromHere.of(plan, cost_s)
+    if search is None:
+        return  # Of no time, or of none that the search leaves.
+    assert search.usual <= 1.0
+    assert search.cost_s(problem, cost_s) == pytest.approx(cost_s)
+    faster = faster_device(problem, problem.devices.index(plan.devices_used[0]), factor)
+    kept_s = latency_of(replace(plan, problem=faster))
+    assert search.cost_s(faster, kept_s) <= kept_s / search.usual * (1 + 1e-12)

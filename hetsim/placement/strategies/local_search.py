@@ -221,8 +221,13 @@ class LocalSearch(Constrained):
                     found.append((at, start))
         return found
 
-    def improve(self, coarse: Coarse, start: Start) -> tuple[tuple[Group, ...], float, int]:
-        """Return the best groups met on the tasks, their cost by the clock, and moves tried."""
+    def improve(
+        self, coarse: Coarse, start: Start, judged: int = MOST_JUDGED
+    ) -> tuple[tuple[Group, ...], float, int]:
+        """Return the best groups met on the tasks, their cost by the clock, and moves tried.
+
+        `judged`: drafts that the clock judges at most where a budget is given, the last one too.
+        """
         problem = coarse.problem
         if problem.n == 0 or (len(problem.devices) == 1 and not any(problem.dispatch_s)):
             return start.groups, start.cost, 0
@@ -239,7 +244,7 @@ class LocalSearch(Constrained):
             left_s = deadline.left_s() if deadline.is_set() else 0.0
             given = Budget(self.moves, began_s, began_s + left_s)
             way = walk(problem, start.groups, self.seed, holds, given)
-            judge = _Judge(problem, start, MOST_JUDGED)
+            judge = _Judge(problem, start, judged)
             tried = rounds(way, problem, given, judge)
         return judge.groups, judge.cost, tried
 

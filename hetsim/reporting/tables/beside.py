@@ -266,9 +266,18 @@ def _verdicts(side: Service) -> list[str]:
 def sensitivities_report(found: Sensitivities) -> RenderableType:
     """Return a row for each change that has an effect, the largest first."""
     moving = [one for one in found.changes if abs(one.kept) >= SAME or abs(one.anew) >= SAME]
+    by = any(one.strategy for one in moving)
     made = table(
-        (f"effect on {found.figure}", "#plan kept", "#replanned"),
-        ((one.change, change_text(one.kept), change_text(one.anew)) for one in moving),
+        (f"effect on {found.figure}", "#plan kept", "#replanned", *(["planned by"] if by else ())),
+        (
+            (
+                one.change,
+                change_text(one.kept),
+                change_text(one.anew),
+                *([plain(one.strategy)] if by else ()),
+            )
+            for one in moving
+        ),
     )
     still = len(found.changes) - len(moving)
     value = time_text(found.value_s)
@@ -282,5 +291,5 @@ def sensitivities_record(found: Sensitivities) -> Record:
     return {
         "figure": found.figure,
         "value_s": found.value_s,
-        "changes": records(found.changes, "change plan_kept=kept planned_anew=anew"),
+        "changes": records(found.changes, "change plan_kept=kept planned_anew=anew strategy"),
     }
