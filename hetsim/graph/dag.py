@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, pairwise
 
 import numpy as np
@@ -53,17 +54,12 @@ class Rows:
         return tuple([flat[first:last] for first, last in pairwise(self.at.tolist())])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dag:
     """A DAG over nodes 0 .. n-1 in topological order; neighbours ascend, without duplicates."""
 
     preds: tuple[tuple[int, ...], ...]
     succs: tuple[tuple[int, ...], ...]
-    _rows: list[Rows] = field(default_factory=list, init=False, repr=False, compare=False)
-    _mirror: list[Dag] = field(default_factory=list, init=False, repr=False, compare=False)
-    _parts: list[list[tuple[int, ...]]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
 
     @classmethod
     def from_arrays(cls, n: int, source: Ints, target: Ints) -> Dag:
@@ -71,78 +67,60 @@ class Dag:
         wrong = np.flatnonzero((source < 0) | (source >= target) | (target >= n))
         if wrong.size:
             u, v = int(source[wrong[0]]), int(target[wrong[0]])
-            raise _not_ascending(n, u, v)
+            raise ModelError(
+                f"edge ({u}, {v}) does not ascend within 0 .. {n - 1}",
+                hint="number the nodes in a topological order",
+            )
         source, target = different_pairs(n, source, target)
         succs, preds = Rows.sorted_by(n, source, target), Rows.sorted_by(n, target, source)
+        return cls._of_rows(preds, succs)
+
+    @classmethod
+    def _of_rows(cls, preds: Rows, succs: Rows) -> Dag:
         made = cls(preds.tuples(), succs.tuples())
-        made._rows[:] = preds, succs
+        made.__dict__.update(pred_rows=preds, succ_rows=succs)
         return made
 
     @classmethod
     def from_edges(cls, n: int, edges: Iterable[tuple[int, int]]) -> Dag:
         """Build from edges (u, v) with 0 <= u < v < n, or raise ModelError. O(V + E log E)."""
-        succs: list[set[int]] = [set() for _ in range(n)]
-        preds: list[set[int]] = [set() for _ in range(n)]
-        for u, v in edges:
-            if not 0 <= u < v < n:
-                raise _not_ascending(n, u, v)
-            succs[u].add(v)
-            preds[v].add(u)
-        return cls(
-            preds=tuple(tuple(sorted(p)) for p in preds),
-            succs=tuple(tuple(sorted(s)) for s in succs),
-        )
+        ends = np.array(list(edges), dtype=np.int64).reshape(-1, 2)
+        return cls.from_arrays(n, ends[:, 0], ends[:, 1])
 
     @property
     def n(self) -> int:
         """Number of nodes."""
         return len(self.preds)
 
-    @property
+    @cached_property
     def pred_rows(self) -> Rows:
-        """The `preds` as arrays; made at the first call, and not to be written to."""
-        return self._both()[0]
+        """The `preds` as arrays, which are not to be written to."""
+        return Rows.of(self.preds)
 
-    @property
+    @cached_property
     def succ_rows(self) -> Rows:
-        """The `succs` as arrays; made at the first call, and not to be written to."""
-        return self._both()[1]
+        """The `succs` as arrays, which are not to be written to."""
+        return Rows.of(self.succs)
 
-    def _both(self) -> list[Rows]:
-        if not self._rows:
-            self._rows[:] = Rows.of(self.preds), Rows.of(self.succs)
-        return self._rows
+    @cached_property
+    def _mirrored(self) -> Dag:
+        return Dag._of_rows(self.succ_rows.mirrored(), self.pred_rows.mirrored())
 
     def mirrored(self) -> Dag:
         """Return the graph with reversed edges, with node v as n - 1 - v; cached. O(V + E)."""
-        if not self._mirror:
-            rows = [self.succ_rows.mirrored(), self.pred_rows.mirrored()]
-            made = Dag(preds=rows[0].tuples(), succs=rows[1].tuples())
-            made._rows[:] = rows
-            self._mirror.append(made)
-        return self._mirror[0]
+        return self._mirrored
 
+    @cached_property
     def parts(self) -> Sequence[tuple[int, ...]]:
-        """Return the weakly connected parts by their first nodes; cached. O(V + E)."""
-        if not self._parts:
-            nodes: dict[int, list[int]] = {}
-            for node, first in enumerate(joined(self.n, self.edges())):
-                nodes.setdefault(first, []).append(node)
-            self._parts.append([tuple(part) for part in nodes.values()])
-        return self._parts[0]
+        """The weakly connected parts by their first nodes; cached. O(V + E)."""
+        nodes: dict[int, list[int]] = {}
+        for node, first in enumerate(joined(self.n, self.edges())):
+            nodes.setdefault(first, []).append(node)
+        return [tuple(part) for part in nodes.values()]
 
     def edges(self) -> Iterable[tuple[int, int]]:
-        """Yield every edge (u, v), ascending."""
-        for u, targets in enumerate(self.succs):
-            for v in targets:
-                yield u, v
-
-
-def _not_ascending(n: int, u: int, v: int) -> ModelError:
-    return ModelError(
-        f"edge ({u}, {v}) does not ascend within 0 .. {n - 1}",
-        hint="number the nodes in a topological order",
-    )
+        """Every edge (u, v), ascending."""
+        return ((u, v) for u, targets in enumerate(self.succs) for v in targets)
 
 
 def different_pairs(n: int, u: Ints, v: Ints) -> tuple[Ints, Ints]:

@@ -59,16 +59,13 @@ class Tensor:
                 where=f"value '{self.name}'",
                 hint=_MEASURE,
             )
-        for dim in self.shape:
-            if not isinstance(dim, int):
-                raise UnboundDimension(
-                    f"dim {dim or '?'} of shape {self.shape} is not bound, and its cost needs it",
-                    where=f"value '{self.name}'",
-                    hint=f"give --dim {dim}=N" if dim else _MEASURE,
-                    dims=(dim,) if dim else (),
-                )
-        known: tuple[int, ...] = self.shape  # type: ignore[assignment]
-        return known
+        dim = next(dim for dim in self.shape if not isinstance(dim, int))
+        raise UnboundDimension(
+            f"dim {dim or '?'} of shape {self.shape} is not bound, and its cost needs it",
+            where=f"value '{self.name}'",
+            hint=f"give --dim {dim}=N" if dim else _MEASURE,
+            dims=(dim,) if dim else (),
+        )
 
     @property
     def elements(self) -> int:

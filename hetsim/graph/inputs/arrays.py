@@ -147,7 +147,11 @@ def read_npz(path: Path, stated: Mapping[str, Tensor | None]) -> dict[str, Array
             entries = _entries(packed, stated, where)
             for name, entry in entries.items():
                 with packed.open(entry) as content:
-                    _check_header(content, entry.file_size, stated[name], where)
+                    shape, dtype = _header(content, entry.file_size)
+                # An array of that shape without memory of its own.
+                bare = np.broadcast_to(np.empty((), dtype), shape)
+                if (own := stated[name]) is not None:
+                    check_array(own, bare, {}, where)
             arrays = {}
             for name, entry in entries.items():
                 with packed.open(entry) as content:
@@ -198,13 +202,6 @@ def _entries(
             f"its arrays take {format_bytes(total)}, more than half of the memory", where=where
         )
     return entries
-
-
-def _check_header(content: IO[bytes], nbytes: int, stated: Tensor | None, where: str) -> None:
-    shape, dtype = _header(content, nbytes)
-    if stated is not None:
-        # An array of that shape without memory of its own.
-        check_array(stated, np.broadcast_to(np.empty((), dtype), shape), {}, where)
 
 
 def _unread(error: OSError | MemoryError, where: str, path: Path) -> HetsimError:

@@ -59,18 +59,10 @@ def names_library(source: str) -> bool:
 def load_extension(source: str | os.PathLike[str] | Extension) -> Extension:
     """Load custom operators from files.
 
-    Parameters
-    ----------
-    source : path or str
-        ``BODIES.onnx``: a model that holds functions, each the body of an operator.
-        ``LIBRARY``: a shared library of onnxruntime custom operators; their kernels run.
-        ``LIBRARY=BODIES.onnx``: such a library, with functions that say what its operators
-        do, so that shapes and costs are known.
-
-    Raises
-    ------
-    ModelError
-        Where a file is missing or is not what it should be.
+    ``BODIES.onnx`` is a model that holds functions, each the body of an operator; ``LIBRARY`` a
+    shared library of onnxruntime custom operators, whose kernels run; ``LIBRARY=BODIES.onnx`` such
+    a library, with functions that say what its operators do, so that shapes and costs are known.
+    Raises ModelError where a file is missing or is not what it should be.
     """
     if isinstance(source, Extension):
         return source

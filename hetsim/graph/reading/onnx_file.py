@@ -7,6 +7,7 @@ import math
 import os
 import shlex
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -137,7 +138,7 @@ def from_memory(proto: onnx.ModelProto, name: str, folder: Path | None) -> OnnxF
     in `folder`; None stands for a model that has none.
     """
     try:
-        check_memory(4 * inline_bytes(proto))
+        check_memory(4 * weight_bytes(proto, external=False))
         content = proto.SerializeToString()
     except Exception as error:  # protobuf's own type depends on its backend
         raise out_of_room(error, name) or ModelError(
@@ -199,22 +200,11 @@ def refers_outside(proto: onnx.ModelProto) -> bool:
     )
 
 
-def inline_bytes(proto: onnx.ModelProto) -> int:
-    """Bytes of the weights stored inside `proto`. O(initializers)."""
-    return sum(
-        bytes_of(tensor)
-        for tensor in proto.graph.initializer
-        if tensor.data_location != onnx.TensorProto.EXTERNAL
-    )
-
-
-def external_bytes(proto: onnx.ModelProto) -> int:
-    """Bytes of the weights stored in external files."""
-    return sum(
-        bytes_of(tensor)
-        for tensor in proto.graph.initializer
-        if tensor.data_location == onnx.TensorProto.EXTERNAL
-    )
+def weight_bytes(proto: onnx.ModelProto, *, external: bool) -> int:
+    """Bytes of the weights in `external` files, or inside `proto`. O(initializers)."""
+    location = onnx.TensorProto.EXTERNAL
+    stored = proto.graph.initializer
+    return sum(bytes_of(one) for one in stored if (one.data_location == location) is external)
 
 
 def _all_stored(proto: onnx.ModelProto) -> Iterator[Stored]:
@@ -479,12 +469,8 @@ def _of_names(graph: onnx.GraphProto) -> str:
     # ONNX Runtime takes the last, other readers the first.
     names = [tensor.name for tensor in graph.initializer]
     names += [sparse.values.name for sparse in graph.sparse_initializer]
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return f"two constants are named {name!r}"
-        seen.add(name)
-    return ""
+    twice = next((name for name, many in Counter(names).items() if many > 1), None)
+    return "" if twice is None else f"two constants are named {twice!r}"
 
 
 def _of_tensor(tensor: onnx.TensorProto) -> str:

@@ -19,7 +19,7 @@ from hetsim.core.files import scratch_folder
 from hetsim.core.room import no_room_in, out_of_room
 from hetsim.errors import ModelError
 from hetsim.graph.reading.apart import LARGE_BYTES, MOST_BYTES, PAYS_BYTES
-from hetsim.graph.reading.onnx_file import external_bytes, inline_bytes, tensors_of
+from hetsim.graph.reading.onnx_file import tensors_of, weight_bytes
 from hetsim.graph.reading.onnx_types import bytes_of, parse_type
 from hetsim.graph.reading.session import open_session
 from hetsim.graph.reading.structure import bodies
@@ -65,7 +65,7 @@ def optimise(
     Weights that it did not touch stay the external references they were; those it made are
     inline. The file it writes lives in a temporary folder and is gone afterwards.
     """
-    fold_large = fold_large and external_bytes(proto) <= MOST_BYTES
+    fold_large = fold_large and weight_bytes(proto, external=True) <= MOST_BYTES
     try:
         with scratch_folder() as folder, _aside(proto, weights_dir) as (left, weights, kept):
             saved = folder / "optimised.onnx"
@@ -75,11 +75,13 @@ def optimise(
                 )
             except ModelError as error:
                 # What it cannot write, it says as it says what is wrong with a model.
-                short = no_room_in(folder, inline_bytes(left), where, hint=_ELSEWHERE)
+                short = no_room_in(
+                    folder, weight_bytes(left, external=False), where, hint=_ELSEWHERE
+                )
                 if short is None:
                     raise
                 raise short from error
-            made = _written(saved, inline_bytes(left), where)
+            made = _written(saved, weight_bytes(left, external=False), where)
     except OSError as error:
         raise out_of_room(error, where, path=tempfile.gettempdir(), hint=_ELSEWHERE) or ModelError(
             f"the optimised model cannot be written: {error.strerror or error}",

@@ -15,7 +15,7 @@ import onnx
 from hetsim.core.process import ending_left_to_others
 from hetsim.core.room import check_memory, out_of_room
 from hetsim.errors import ModelError, NoKernel
-from hetsim.graph.reading.onnx_file import external_bytes, inline_bytes
+from hetsim.graph.reading.onnx_file import weight_bytes
 from hetsim.graph.reading.structure import bodies
 
 SILENT = 4
@@ -126,7 +126,7 @@ def open_session(
             )
     try:
         # A buffer that doubles as it is written to, and its copy.
-        check_memory(4 * inline_bytes(proto))
+        check_memory(4 * weight_bytes(proto, external=False))
         content = proto.SerializeToString()
     except Exception as error:  # protobuf's own type depends on its backend
         raise out_of_room(error, where) or ModelError(
@@ -179,7 +179,7 @@ def _pays_to_pack(proto: onnx.ModelProto, nbytes: int) -> bool:
     count = len(proto.graph.initializer)
     if nbytes > min(_PACKED_BYTES, _PACKED_BYTES_A_PAIR * count**2):
         return False
-    nbytes += external_bytes(proto)
+    nbytes += weight_bytes(proto, external=True)
     return nbytes <= min(_PACKED_BYTES, _PACKED_BYTES_A_PAIR * count**2)
 
 

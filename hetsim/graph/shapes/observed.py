@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.core.text import fields
+
 Shape = tuple[int, ...]
 
 
@@ -41,8 +43,7 @@ class Observed:
 def observed_record(observed: Observed) -> dict[str, Any]:
     """Return `observed` for JSON, each shape as text ``1,3,224``."""
     return {
-        "source": observed.source,
-        "given": observed.given,
+        **fields(observed, "source given"),
         "inputs": _texts(observed.inputs),
         "shapes": _texts(observed.shapes),
         "branches": dict(sorted(observed.branches.items())),

@@ -86,10 +86,7 @@ def _gelu(view: NodeView) -> int:
 
 
 def _gelu_with_bias(weight: int) -> Rule:
-    def flops(view: NodeView) -> int:
-        return (weight + view.has(1)) * view.out_elements()
-
-    return Rule("transcendental", flops)
+    return Rule("transcendental", lambda view: (weight + view.has(1)) * view.out_elements())
 
 
 def _rotary(view: NodeView) -> int:

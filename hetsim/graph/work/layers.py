@@ -30,10 +30,9 @@ def _batch_norm(view: NodeView) -> int:
 def _norm(weight: int, *added: int) -> Rule:
     """`weight` FLOP an element, and one for each input of `added` that is there."""
 
-    def flops(view: NodeView) -> int:
-        return (weight + sum(view.has(position) for position in added)) * view.elements()
-
-    return Rule("normalization", flops)
+    return Rule(
+        "normalization", lambda view: (weight + sum(map(view.has, added))) * view.elements()
+    )
 
 
 def _group_norm(view: NodeView) -> int:
@@ -42,9 +41,8 @@ def _group_norm(view: NodeView) -> int:
     return (STANDARDIZE + 2 + fused + (skip and 1 + view.has(4))) * view.elements()
 
 
-def _embed_norm_bytes(view: NodeView) -> tuple[int, int, int]:
-    """Of each table only the rows that the ids name are read."""
-    rows = view.output().nbytes
+def embedded_bytes(view: NodeView, rows: int) -> tuple[int, int, int]:
+    """Bytes of a node that reads of each table only the `rows` bytes that the ids name."""
     touched = {p: min(rows, view.input(p).nbytes) for p in (2, 3, 4) if view.has(p)}
     return moved_bytes(view, touched)
 
@@ -70,10 +68,9 @@ def _elements_of_window(view: NodeView) -> int:
 def _reduce(weight: int, weight_out: int = 0) -> Rule:
     """`weight` FLOP an element that is read, `weight_out` an element that results."""
 
-    def flops(view: NodeView) -> int:
-        return weight * view.elements() + weight_out * view.out_elements()
-
-    return Rule("reduction", flops)
+    return Rule(
+        "reduction", lambda view: weight * view.elements() + weight_out * view.out_elements()
+    )
 
 
 def _top_k(view: NodeView) -> int:
@@ -226,7 +223,7 @@ RULES: Mapping[str, Rule] = {
     "com.microsoft:EmbedLayerNormalization": Rule(
         "normalization",
         lambda view: (1 + view.has(4) + STANDARDIZE + 2) * view.out_elements(),
-        _embed_norm_bytes,
+        lambda view: embedded_bytes(view, view.output().nbytes),
         form="gather",
     ),
     "com.microsoft:GroupNorm": _GROUP_NORM,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hetsim.graph.work import layers, movement, products
 from hetsim.graph.work.attention import LSTM_POINTWISE
 from hetsim.graph.work.elementwise import EXP, GELU, GELU_TANH, SIGMOID, SOFTPLUS, SQRT, TANH
-from hetsim.graph.work.layers import DEQUANTIZE, STANDARDIZE, fft_flops
+from hetsim.graph.work.layers import DEQUANTIZE, STANDARDIZE, embedded_bytes, fft_flops
 from hetsim.graph.work.products import REQUANTIZE
 from hetsim.graph.work.rule import NodeView, Rule, moved_bytes, no_flops, per_input, per_output
 
@@ -45,27 +45,15 @@ def _packed_rows(view: NodeView) -> tuple[int, int, int]:
     return moved_bytes(view, {0: min(table.nbytes, row * view.elements(1))})
 
 
-def _embedding_bytes(view: NodeView) -> tuple[int, int, int]:
-    """Of each quantised table only the rows that the ids name."""
-    rows = view.output().elements
-    touched = {p: min(rows, view.input(p).nbytes) for p in (2, 3, 4) if view.has(p)}
-    return moved_bytes(view, touched)
-
-
 def _blocked_weights(bias: int | None) -> Rule:
     """A product with weights that are stored in blocks, each scaled before it is used."""
 
-    def depth_and_columns(view: NodeView) -> tuple[int, int]:
-        return view.shape(0)[-1], view.output().static_shape[-1]
-
     def products(view: NodeView) -> int:
-        depth, _ = depth_and_columns(view)
         added = bias is not None and view.has(bias)
-        return (2 * depth + added) * view.out_elements()
+        return (2 * view.shape(0)[-1] + added) * view.out_elements()
 
     def flops(view: NodeView) -> int:
-        depth, columns = depth_and_columns(view)
-        return products(view) + 2 * depth * columns
+        return products(view) + 2 * view.shape(0)[-1] * view.output().static_shape[-1]
 
     return Rule("matmul", flops, least=products)
 
@@ -147,10 +135,10 @@ def _real_fft(view: NodeView) -> int:
 
 
 def _branches(extra: int) -> Rule:
-    def flops(view: NodeView) -> int:
-        return (2 * view.integer("num_branches", 1) + extra) * view.out_elements()
-
-    return Rule("elementwise", flops)
+    return Rule(
+        "elementwise",
+        lambda view: (2 * view.integer("num_branches", 1) + extra) * view.out_elements(),
+    )
 
 
 _OPTIMISERS = {"Adagrad": 4, "Adam": 6, "Momentum": 3}
@@ -298,7 +286,7 @@ _MICROSOFT: Mapping[str, Rule] = {
     "QEmbedLayerNormalization": Rule(
         "normalization",
         lambda view: (2 + STANDARDIZE + 2 + 3 * DEQUANTIZE) * view.out_elements(),
-        _embedding_bytes,
+        lambda view: embedded_bytes(view, view.output().elements),
         form="gather",
     ),
     "QLinearWhere": Rule(

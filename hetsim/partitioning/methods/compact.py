@@ -145,7 +145,7 @@ def improve(
     """
     first: dict[int, int] = {}
     found = [first.setdefault(label, node) for node, label in enumerate(labels)]
-    for nodes in dag.parts():
+    for nodes in dag.parts:
         if 1 < len(nodes) <= SEARCHED_UP_TO:
             groups = {found[v]: device_of[v] for v in nodes}
             off = 0 if host is None else sum(device != host for device in groups.values())

@@ -247,23 +247,27 @@ class Market:
             OF_OTHERS,
             lambda: inf if self.second is None else self.question.cost(self.second),
         )
+
+        def least_of(mine: Sequence[int]) -> float:
+            """The least that copies of one of these kinds cost that meet."""
+            singles = ((k, self.singles.get(k)) for k in mine)
+            return min(
+                (
+                    one.copies * kinds[k].cost
+                    for k, one in singles
+                    if one and one.copies is not None
+                ),
+                default=inf,
+            )
+
         for rents in (False, True):
             mine = [k for k in everything if self._rents(k) == rents]
-            self._explore(mine, OF_OTHERS, partial(self._least_of, mine))
+            self._explore(mine, OF_OTHERS, partial(least_of, mine))
         for k, least in self._front.items():
             if least < self.best_cost:
                 self._stands(k, "open")
             else:
                 self._stands(k, "weak" if k in self._least else "dearer", self._least.get(k))
-
-    def _least_of(self, mine: Sequence[int]) -> float:
-        """The least that copies of one of these kinds cost that meet."""
-        costs = (
-            one.copies * self.question.kinds[k].cost
-            for k in mine
-            if (one := self.singles.get(k)) is not None and one.copies is not None
-        )
-        return min(costs, default=inf)
 
     def _explore(self, mine: Sequence[int], share: float, below: Callable[[], float]) -> None:
         """Look at the kinds, the most promising first, for what costs less than `below`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 from hetsim.core import checks
 from hetsim.core.progress import each
@@ -49,7 +50,10 @@ def carried_without(
 def least_of(found: Sequence[Without]) -> Carried:
     """Return the rates sustained in all cases, the first that of all devices."""
     rows = [one.carried for one in found]
-    rates = tuple(_in_all([one.rates for one in rows]))
+    rates = rows[0].rates
+    for others in rows[1:]:
+        pairs = product(rates, others.rates)
+        rates = tuple(both for pair in pairs if (both := _in_both(*pair)) is not None)
     binds = min(found, key=lambda one: one.carried.highest_per_s)
     if not rates:
         missed = [one for one in found if one.carried.answer == "misses"]
@@ -82,14 +86,6 @@ def least_of(found: Sequence[Without]) -> Carried:
 
 def _named(one: Without) -> str:
     return f" without {', '.join(one.lost)}" if one.lost else ""
-
-
-def _in_all(spans: Sequence[Sequence[Rates]]) -> Sequence[Rates]:
-    """The rates that are in a span of each, ascending."""
-    found = spans[0]
-    for others in spans[1:]:
-        found = [both for one in found for other in others if (both := _in_both(one, other))]
-    return found
 
 
 def _in_both(one: Rates, other: Rates) -> Rates | None:

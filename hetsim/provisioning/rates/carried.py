@@ -179,7 +179,10 @@ def _of_trace(question: Question) -> Carried:
         else:
             found = (Span(0.0, math.inf, None, None),)
     else:
-        found = _scanned(setup, sample, ceiling.factor)
+        top = ceiling.factor if math.isfinite(ceiling.factor) else 1.0
+        compiled = pays(len(sample) * EVALUATIONS * setup.mean_tasks)
+        count = partial(too_many, setup, sample, machine_code=compiled)
+        found = spans(count, top * BELOW, top * ABOVE, precision=2.0**-40)
     rates = tuple(_rates(one, rate_per_s) for one in found)
     service = None
     if found:
@@ -202,13 +205,6 @@ def _of_trace(question: Question) -> Carried:
         ends=ends_of_trace(sample, rates, exact=why is None),
         requests=len(sample),
     )
-
-
-def _scanned(setup: Setup, sample: Sample, ceiling: float) -> tuple[Span, ...]:
-    top = ceiling if math.isfinite(ceiling) else 1.0
-    machine_code = pays(len(sample) * EVALUATIONS * setup.mean_tasks)
-    count = partial(too_many, setup, sample, machine_code=machine_code)
-    return spans(count, top * BELOW, top * ABOVE, precision=2.0**-40)
 
 
 def _down(factor: Fraction) -> float:

@@ -426,7 +426,11 @@ def ways(loss_model: LossModel, losses: int) -> tuple[list[Way], tuple[str, ...]
             )
         left = loss_model.without(frozenset(names_of(loss_model, vector)))
         of_way[vector] = left
-        if not any(of_way[less] is left for less in _less(vector)):
+        # With one device less down.
+        fewer = (
+            (*vector[:at], count - 1, *vector[at + 1 :]) for at, count in enumerate(vector) if count
+        )
+        if not any(of_way[less] is left for less in fewer):
             rows.setdefault(left.shape, []).append(vector)
         elif sum(vector) == 1:
             unused += loss_model.classes[vector.index(1)]
@@ -474,10 +478,3 @@ def _vectors(sizes: Sequence[int], most: int) -> Iterator[Vector]:
 
     for total in range(min(most, sum(sizes)) + 1):
         yield from of_sum(0, total)
-
-
-def _less(vector: Vector) -> Iterator[Vector]:
-    """Give the vectors with one device less down."""
-    for at, count in enumerate(vector):
-        if count:
-            yield (*vector[:at], count - 1, *vector[at + 1 :])

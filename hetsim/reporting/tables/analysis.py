@@ -154,13 +154,16 @@ def _header(lint: Lint) -> list[tuple[str, str]]:
 
 
 def _table(shown: Sequence[Finding]) -> Table:
+    def figures(one: Finding) -> tuple[str, str]:
+        """What a change saves, and what the plan takes then."""
+        if not math.isfinite(one.after_s):
+            return ABSENT, "no plan"
+        return "all" if one.before_s is None else percent(one.gain), format_seconds(one.after_s)
+
     return table_of(
         shown,
-        ("#saves", _saves),
-        (
-            "#then",
-            lambda one: format_seconds(one.after_s) if math.isfinite(one.after_s) else "no plan",
-        ),
+        ("#saves", lambda one: figures(one)[0]),
+        ("#then", lambda one: figures(one)[1]),
         ("finding", lambda one: (one.what, *_nodes(one))),
         "#costs=cost_s",
         "change=change.say",
@@ -175,12 +178,6 @@ def _commands(changes: Iterable[Change]) -> Table:
         table.add_row(cell(change.say))
         table.add_row(cell(f"  {shlex.join(options_of(change))}"))
     return table
-
-
-def _saves(one: Finding) -> str:
-    if not math.isfinite(one.after_s):
-        return ABSENT
-    return "all" if one.before_s is None else percent(one.gain)
 
 
 def _nodes(one: Finding) -> list[str]:

@@ -309,7 +309,10 @@ def surviving_sentence(found: Survived) -> str:
         return f"It misses with all devices: {nearest_text(found.intact.service)}."
     worst = found.worst
     if worst.lost:
-        case = f"worst case without {choices_text(worst.sets)}: {_worst_text(worst)}"
+        text = f"{worst.answer}, {nearest_text(worst.service)}"
+        if worst.refused is not None:
+            text = f"it cannot be served: {plain(worst.refused.what)}"
+        case = f"worst case without {choices_text(worst.sets)}: {text}"
     else:
         case = f"no loss changes anything: {nearest_text(worst.service)}"
     if found.answer == "meets":
@@ -318,12 +321,6 @@ def surviving_sentence(found: Survived) -> str:
         return f"It is undecided whether the objectives hold with {lost}; {case}."
     proof = f" ({plain(found.impossible)})" if found.impossible is not None else ""
     return f"The objectives do not hold with {lost}{proof}; {case}."
-
-
-def _worst_text(one: Loss) -> str:
-    if one.refused is not None:
-        return f"it cannot be served: {plain(one.refused.what)}"
-    return f"{one.answer}, {nearest_text(one.service)}"
 
 
 def surviving_record(found: Survived) -> dict[str, Any]:

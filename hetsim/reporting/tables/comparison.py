@@ -423,7 +423,12 @@ def sureness_text(comparison: Comparison) -> str:
     assert found.take is not None
     assert found.sure is not None
     told = f"{_allowing(comparison)}, {plan_name(found.take.strategy)} is fastest in "
-    told += f"{_samples(found.sure.best)}. {_regret(found.sure)}"
+    told += f"{_samples(found.sure.best)}. "
+    if found.sure.regret_mean == 0:
+        told += "No other plan is faster in any sample."
+    else:
+        told += f"On average it is {percent(found.sure.regret_mean)} slower than the best choice; "
+        told += f"in the worst 10 %, over {percent(found.sure.regret_p90)}."
     tried, over = found.tried, found.over
     if tried is None or over is None or len(over.devices) > 1:
         return told
@@ -438,15 +443,6 @@ def plan_name(strategy: str) -> str:
     """Return a strategy as text; ``npu alone`` of ``single:npu``."""
     kind, _, device = strategy.partition(":")
     return plain(f"{device} alone" if kind == "single" and device else strategy)
-
-
-def _regret(sure: Sureness) -> str:
-    if sure.regret_mean == 0:
-        return "No other plan is faster in any sample."
-    return (
-        f"On average it is {percent(sure.regret_mean)} slower than the best choice; in the worst "
-        f"10 %, over {percent(sure.regret_p90)}."
-    )
 
 
 def sureness_record(sure: Sureness | None) -> dict[str, Any] | None:

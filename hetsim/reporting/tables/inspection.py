@@ -23,7 +23,6 @@ from hetsim.reporting.words.console import Heading, cell, pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, big, bytes_text, fold_rows, more_text
 
 if TYPE_CHECKING:
-    from hetsim.device.device import Support
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import Platform, Supposed
 
@@ -98,7 +97,7 @@ def inspect_model(model: Model, platform: Platform | None = None) -> Inspection:
         parameters=parameters,
         weight_bytes=weight_bytes,
         flops=sum(known) if len(known) == len(ops) else None,
-        unbound=_unbound(graph),
+        unbound=(*sorted(open_dims(graph)), *(f"{name}[...]" for name in open_ranks(graph))),
         needs=None if needs is None else str(unbound(graph, model.source, model.unmeasured)),
         ops=ops,
         support=() if platform is None else _support(graph, platform),
@@ -152,31 +151,19 @@ def _weights(graph: Graph) -> tuple[int, int]:
     return parameters, weight_bytes
 
 
-def _unbound(graph: Graph) -> tuple[str, ...]:
-    return (*sorted(open_dims(graph)), *(f"{name}[...]" for name in open_ranks(graph)))
-
-
 def _support(graph: Graph, platform: Platform) -> tuple[DeviceSupport, ...]:
     from hetsim.device.registry import platform_devices
 
-    return tuple(
-        _device_support(graph, device.query_model(graph))
-        for device in platform_devices(platform).values()
-    )
-
-
-def _device_support(graph: Graph, support: Support) -> DeviceSupport:
-    reasons: dict[str, list[str]] = {}
-    taken = support.taken
-    for node, reason in support.reasons.items():
-        if taken[node]:
-            continue
-        reasons.setdefault(op_key(graph.nodes[node]), []).append(reason)
-    return DeviceSupport(
-        support.device,
-        sum(taken),
-        {op: tally(found) for op, found in sorted(reasons.items())},
-    )
+    found = []
+    for device in platform_devices(platform).values():
+        support = device.query_model(graph)
+        reasons: dict[str, list[str]] = {}
+        for node, reason in support.reasons.items():
+            if not support.taken[node]:
+                reasons.setdefault(op_key(graph.nodes[node]), []).append(reason)
+        refused = {op: tally(mine) for op, mine in sorted(reasons.items())}
+        found.append(DeviceSupport(support.device, sum(support.taken), refused))
+    return tuple(found)
 
 
 def shape_text(shape: Sequence[int | str | None] | None) -> str:

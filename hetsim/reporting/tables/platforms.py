@@ -86,7 +86,8 @@ def platforms_verdict(found: PlatformComparison) -> str:
     first = f"Of {len(among)} {which}, {best.name} is fastest: "
     if len(among) == 1:
         first = f"{best.name}: "
-    return plain(f"{first}{_cost(found, best)}{_within(best)} on {_used(best)}.")
+    within = "" if best.interval is None else f" (80 %: {_interval(best)})"
+    return plain(f"{first}{_cost(found, best)}{within} on {_used(best)}.")
 
 
 def platforms_sure(found: PlatformComparison) -> str:
@@ -137,10 +138,6 @@ def _cheapest(found: PlatformComparison) -> list[str]:
 def _cost(found: PlatformComparison, row: PlatformRow) -> str:
     each = " a request" if found.objective == "throughput" else ""
     return f"{time_text(row.cost_s)}{each}"
-
-
-def _within(row: PlatformRow) -> str:
-    return "" if row.interval is None else f" (80 %: {_interval(row)})"
 
 
 def _interval(row: PlatformRow) -> str:

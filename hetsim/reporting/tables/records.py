@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hetsim.analysis.comparison import Comparison, Row
 from hetsim.analysis.sureness import Spread
 from hetsim.analysis.verdict import Choice
-from hetsim.core.text import Record, fields
+from hetsim.core.text import Record, fields, records
 from hetsim.device.kernels.onnx_runtime import SESSION_OPTIONS
 from hetsim.problem.parts import Slower
 from hetsim.problem.plan import Plan
@@ -29,7 +29,7 @@ from hetsim.reporting.tables.comparison import (
 from hetsim.reporting.tables.plan import critical_path, latency_spread
 
 if TYPE_CHECKING:
-    from hetsim.execution.run import Plain, Run
+    from hetsim.execution.run import Run
 
 
 def timeline_record(timeline: Timeline) -> Record:
@@ -160,22 +160,19 @@ def checked_record(plan: Plan, run: Run) -> Record:
     return {
         "strategy": plan.strategy,
         **fields(run, "executor bitwise_equal tolerance mismatches precision"),
-        "deviations": [fields(found, _DEVIATION) for found in run.deviations],
+        "deviations": records(run.deviations, _DEVIATION),
         "session_options": dict(SESSION_OPTIONS),
-        "default_session_options": None if run.plain is None else _plain_record(run.plain),
+        "default_session_options": run.plain
+        and {
+            **fields(run.plain, "bitwise_equal"),
+            "deviations": records(run.plain.deviations, _DEVIATION),
+            "mismatches": list(run.plain.mismatches),
+        },
         "outputs": {name: array_record(array) for name, array in run.outputs.items()},
     }
 
 
 _DEVIATION = "output max_abs max_rel lost"
-
-
-def _plain_record(plain: Plain) -> Record:
-    return {
-        "bitwise_equal": plain.bitwise_equal,
-        "deviations": [fields(found, _DEVIATION) for found in plain.deviations],
-        "mismatches": list(plain.mismatches),
-    }
 
 
 def run_record(plan: Plan, run: Run, spread: Spread | None = None) -> Record:

@@ -21,7 +21,7 @@ from hetsim.simulation.service.service import (
     StreamService,
     Use,
 )
-from hetsim.statistics.intervals import Mean, Percentile
+from hetsim.statistics.intervals import Mean
 
 Fixed: TypeAlias = tuple[Service, Cost]
 """The same requests with a fixed number of replicas, and their cost."""
@@ -71,6 +71,7 @@ def service_record(
     fixed numbers of replicas.
     """
     workload = service.workload
+    asked, failed = workload.failures, service.failures
     first = service.resolved[0].problem
     return {
         "schema": "hetsim-service/1",
@@ -125,11 +126,16 @@ def service_record(
         "links": {name: _use_record(use) for name, use in service.links.items()},
         "loading": records(service.loading, "model device loads nbytes alone_s seconds resident"),
         **_scaled_record(service, fixed),
-        **_failures_record(service),
+        **(
+            {"failures": {"asked": failing_record(asked), **failed_record(failed)}}
+            if asked is not None and failed is not None
+            else {}
+        ),
     }
 
 
 _PART = "mean_s p50_s p99_s max_s"
+_PERCENTILE = "percentile latency_s=estimate_s low_s high_s confidence enough"
 
 
 def _stream_record(one: StreamService) -> dict[str, Any]:
@@ -142,7 +148,7 @@ def _stream_record(one: StreamService) -> dict[str, Any]:
         "throughput_interval": _interval_record(one.throughput),
         "latency_mean_s": one.mean_s,
         "latency_mean_interval": _interval_record(one.mean),
-        "percentiles": [_percentile_record(each) for each in one.percentiles],
+        "percentiles": records(one.percentiles, _PERCENTILE),
         **{part: fields(getattr(one, part), _PART) for part in ("queue", "loading", "service")},
         "batch_mean": one.batch,
         "objectives": [
@@ -176,13 +182,6 @@ def _model_record(one: ModelService) -> dict[str, Any]:
     }
 
 
-def _failures_record(service: Service) -> dict[str, Any]:
-    asked, failed = service.workload.failures, service.failures
-    if asked is None or failed is None:
-        return {}
-    return {"failures": {"asked": failing_record(asked), **failed_record(failed)}}
-
-
 def failed_record(failed: Failed) -> dict[str, Any]:
     """Return outages and lost work by device, model and stream."""
     return {
@@ -210,13 +209,9 @@ def failed_record(failed: Failed) -> dict[str, Any]:
 def _period_record(one: Period) -> dict[str, Any]:
     return {
         **fields(one, "requests answered rejected latency_mean_s=mean_s"),
-        "percentiles": [_percentile_record(each) for each in one.percentiles],
+        "percentiles": records(one.percentiles, _PERCENTILE),
         "on_time": list(one.on_time),
     }
-
-
-def _percentile_record(each: Percentile) -> dict[str, Any]:
-    return fields(each, "percentile latency_s=estimate_s low_s high_s confidence enough")
 
 
 def _use_record(one: Use) -> dict[str, Any]:
