@@ -275,10 +275,11 @@ STRETCHES = (2.0, 1.0, 4.0, 8.0)
 """How much longer transfers are taken to be where they wait for each other."""
 SIZES = (1, 2, 3, 4, 6, 8)
 """Nodes of a subgraph that are tried at most."""
-MOST_GROUPED = 2_000
-"""Tasks above which the groupings of strategies are not tried."""
+MOST_IN_PYTHON = 2_000
+"""Tasks above which a deadline is not for schedules that are not compiled."""
 FEW, MANY = 3, 20
-"""Passes of each price, and of the best at last."""
+"""Passes of each price, and of the best at last; above LARGE tasks a fourth of them."""
+LARGE = 2_000
 NAME = "list schedules in both directions"
 
 
@@ -327,8 +328,8 @@ def priced_start(coarse: Coarse) -> Start | None:
 
     A few passes are made at each of several prices of a second more than on the quickest device,
     with contention also with longer transfers; more at the best. Where a deadline passes, the best
-    until then is returned, if any. O(E P + n^2) for each of 90 schedules, 200 with contention, and
-    O((V P + E) log V) for about as many plays of what has links or dispatches.
+    until then is returned, if any. O(E P + n^2) for each of 90 schedules, 200 with contention, a
+    third of that above LARGE tasks; O((V P + E) log V) for each of about as many plays.
 
     Source: forward and backward passes, K. Y. Li, R. J. Willis, An iterative scheduling technique
     for resource-constrained project scheduling, EJOR 56, 1992; the price is own.
@@ -337,10 +338,13 @@ def priced_start(coarse: Coarse) -> Start | None:
     if not problem.n or not problem.supported.any(axis=1).all():
         return None
     stretches = STRETCHES if problem.contention == "fifo" else (1.0,)
-    made = (len(stretches) * len(PRICES) + len(NEAR)) * (1 + 2 * FEW) + 1 + 2 * MANY
+    few, many = (FEW, MANY) if problem.n <= LARGE else (1, MANY // 4)
+    made = (len(stretches) * len(PRICES) + len(NEAR)) * (1 + 2 * few) + 1 + 2 * many
     best: _Best | None = None
     with suppress(deadline.OutOfTime):
         machine_code = compiles(made * problem.n, played=estimates_groups(problem))
+        if deadline.is_set() and problem.n > MOST_IN_PYTHON and not machine_code:
+            return None
         ways = BothWays(problem, compiled=machine_code)
         plays = _Plays(problem, compiled=machine_code)
         sizes: Sequence[int] = SIZES if plays.grouped else (1,)
@@ -357,12 +361,12 @@ def priced_start(coarse: Coarse) -> Start | None:
 
         for stretch in stretches:
             for price in PRICES:
-                tried(price, stretch, FEW)
+                tried(price, stretch, few)
         assert best is not None
         price, stretch = best.price or LEAST, best.stretch
         for near in NEAR:
-            tried(price * near, stretch, FEW)
-        tried(best.price, best.stretch, MANY)
+            tried(price * near, stretch, few)
+        tried(best.price, best.stretch, many)
     return None if best is None else _judged(coarse, best)
 
 
@@ -382,7 +386,7 @@ def _judged(coarse: Coarse, best: _Best) -> Start | None:
             deadline.check()
             listed = best.made.order
             judge(_owned(device, listed, np.ones_like(listed)).groups(problem))
-        if problem.n <= MOST_GROUPED:
+        if problem.n <= LARGE:
             deadline.check()
             judge(best_grouping(problem, device.tolist(), best.made.order.tolist())[0])
     return min(found, key=lambda start: start.cost, default=None)

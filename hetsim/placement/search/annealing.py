@@ -77,9 +77,9 @@ HOT, COLD = 0.03, 0.003
 """Worsening that is accepted with probability 1/e at first and at last, over the best cost."""
 JUDGED = 40
 """Drafts of a round that are judged at most."""
-LEAST, COMPILE_FROM = 250_000, 20_000_000
-"""Tasks evaluated by one search, and by all of a process, that are for machine code; those of
-subgraphs count GROUPED times."""
+LEAST, KEPT_FROM, COMPILE_FROM = 250_000, 1_000_000, 20_000_000
+"""Tasks evaluated by one search, and by all of a process, that are for machine code where it is
+kept and where it is not; those of subgraphs count GROUPED times."""
 GROUPED = 4
 COMPILE_FROM_S, COMPILE_ANEW_FROM_S = 0.2, 60.0
 """Seconds of a time limit that are worth it."""
@@ -325,7 +325,9 @@ def walk(
         pays = budget.until_s - deadline.now_s() >= least_s
     else:
         work = budget.moves * problem.n * (GROUPED if estimates_groups(problem) else 1)
-        pays = left_to_python.pays(_compiled, work, LEAST, COMPILE_FROM)
+        kept = work >= LEAST and (_compiled.loaded or _compiled.kept)
+        compile_from = KEPT_FROM if kept else COMPILE_FROM
+        pays = left_to_python.pays(_compiled, work, LEAST, compile_from)
     return Walk(problem, groups, seed, holds, compiled=pays)
 
 

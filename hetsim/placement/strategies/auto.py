@@ -31,6 +31,7 @@ from hetsim.placement.starts import (
     start_that_fits,
     starting_plans,
 )
+from hetsim.placement.strategies.exact import PROVEN, Exact
 from hetsim.placement.strategies.local_search import LocalSearch
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -53,7 +54,8 @@ LOADS: Mapping[str, tuple[int, Mapping[str, Any]]] = {
 }
 """Those strategies: nodes above which each is not tried, and its options from WHOLE nodes on."""
 
-EXACT_S = 10.0
+EXACT_S, PROOF_S = 10.0, 2.0
+"""Seconds for ``exact``, and for a proof before all searches."""
 
 TIE = 1e-9
 """Relative difference of costs that is none: the plan with fewer subgraphs is taken."""
@@ -140,6 +142,9 @@ class Auto(Constrained):
             refused.append(error)
         found = list(starts)
         proved = self.objective == "latency" and _proved(coarse.fine, found)
+        optimum = None if proved or not found else self._optimum(coarse, found[0])
+        if optimum is not None:
+            found, proved = [optimum, *found], True
         left_out = [name for name in CONSTRUCTIVE if not affordable(name, coarse.problem)]
         if not proved and pays_to_coarsen(problem):
             # A strategy asked alone merges subgraphs, of whichever plan it makes.
@@ -176,6 +181,7 @@ class Auto(Constrained):
             skipped += f"; with a smaller budget: {', '.join(tried)}" if tried else ""
         reason = f"the best for {self.objective} of {len(found)} plans is that of {best.name}"
         reason += ", and no plan can be faster" if proved else ""
+        reason += " by more than 0.01 %" if optimum is not None else ""
         plan = replace(
             best.plan, problem=problem, strategy="auto", reason=f"{reason}{skipped}", options={}
         )
@@ -195,6 +201,19 @@ class Auto(Constrained):
             dealt.plan, strategy="auto", reason=f"{reason}: {dealt.plan.reason}{skipped}"
         )
 
+    def _optimum(self, coarse: Coarse, start: Start) -> Start | None:
+        """Return the best plan there is, where that is quickly proven of a few free tasks."""
+        problem = coarse.problem
+        free = coarse.fine is problem and problem.contention == "none" and not problem.staging
+        if self.objective != "latency" or not free or memory_binds(problem):
+            return None
+        if not self._tries("exact", coarse):
+            return None
+        try:
+            return Exact(time_limit_s=PROOF_S).proven(coarse, start)
+        except UsageError:
+            return None
+
     def _tries(self, name: str, coarse: Coarse) -> bool:
         tasks = coarse.problem.n
         if name in CONSTRUCTIVE:
@@ -212,15 +231,19 @@ class Auto(Constrained):
     ) -> list[Start]:
         """Return what ``local-search`` finds when it is asked alone, and from the best of `found`.
 
-        `starts` are those that it begins with when it is asked alone, if any fit the memory.
+        `starts` are those that it begins with when it is asked alone, if any fit the memory. Of
+        too many tasks the search's own start alone.
         """
-        if not self._tries("local-search", coarse):
-            return []
         search = LocalSearch(objective=self.objective, seed=self.seed)
+        if not self._tries("local-search", coarse):
+            priced = self.search and self.objective == "latency"
+            return [start for _, start in search.priced(coarse)] if priced else []
         best = [start for start in found if start.groups and not start.plan.sizes]
         best = sorted(best, key=_worth)[:1]
         # Of equal cost as what it begins with: the same search.
         further = bool(best) and (not starts or best[0].cost < starts[0].cost)
+        # What is proven of the tasks is not improved on by moves of them.
+        further = further and not best[0].plan.reason.startswith(PROVEN)
 
         def asked_alone() -> Plan:
             if not starts:

@@ -15,7 +15,7 @@ import numpy as np
 from hetsim.core import deadline
 from hetsim.core.progress import AT_MOST, before, say
 from hetsim.errors import NotInstalled, OutOfMemory, UsageError
-from hetsim.placement.bounds.lower_bound import bound_of
+from hetsim.placement.bounds.lower_bound import bound_of, path_bound_of
 from hetsim.placement.coarsening import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained, narrowed
 from hetsim.placement.fitting import Found, search_all
@@ -314,6 +314,7 @@ MOST_FORBIDDEN = 20
 KEPT_BACK = 10.0
 """Of a time limit, so many times what a plan takes to check is kept back for the last one."""
 CP_SAT = "ortools.sat.python.cp_model"
+PROVEN = "proven optimal"
 EQUAL, ROUNDED = 1e-9, 1e-4
 """Relative differences within which a latency meets what is proven: where times are whole ticks
 of the solver's clock, and where they had to be rounded to them."""
@@ -372,6 +373,24 @@ class Exact(Constrained):
             except deadline.OutOfTime:
                 reason = f"{quick.plan.reason}: time_limit_s left no time for the search"
                 return Plan(problem, "exact", quick.plan.groups, reason.removeprefix(": "))
+
+    def proven(self, coarse: Coarse, start: Start) -> Start | None:
+        """Return `start`, or what the solver makes of it, where that is proven to be the best.
+
+        Without a search before, for problems without contention, within `time_limit_s`; proven but
+        for rounding to the solver's clock. Raises NotInstalled.
+        """
+        load_cp_model()
+        with deadline.by_wall_clock(), deadline.until(deadline.now_s() + self.time_limit_s):
+            floor = path_bound_of(coarse.fine)
+            hint = _timed(coarse.problem, start.groups)
+            found, bound_s = self._solved(coarse, start.cost, hint, floor, deadline.left_s())
+        plans = [start.plan, *found]
+        cost, best = min((_cost(plan), index) for index, plan in enumerate(plans))
+        groups = coarse.gathered(plans[best].groups)
+        if groups is None or cost > max(bound_s, floor) * (1.0 + ROUNDED):
+            return None
+        return Start(start.name if best == 0 else "exact", plans[best], groups, cost)
 
     def _searched(self, problem: Problem, quick: Start) -> Plan:
         coarse = prepared(problem)
@@ -482,9 +501,9 @@ def _reason(cost: float, proven: float, floor: float, tasks: int | None) -> str:
     several = "1 task" if tasks == 1 else f"{tasks} tasks"
     kept = "" if tasks is None else f" among plans that keep {several} whole"
     if cost <= proven * (1.0 + EQUAL):
-        return f"proven optimal{kept}"
+        return f"{PROVEN}{kept}"
     if cost <= proven * (1.0 + ROUNDED):
-        return f"proven optimal{kept}, except for rounding to the solver's clock ({ROUNDED:.0e})"
+        return f"{PROVEN}{kept}, except for rounding to the solver's clock ({ROUNDED:.0e})"
     gap = f"optimality gap at most {cost / proven - 1.0:.1%}" if proven > 0 else "nothing proven"
     if tasks is None or floor <= 0:
         return gap + kept

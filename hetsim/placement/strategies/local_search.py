@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from weakref import WeakKeyDictionary
 
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
@@ -234,9 +235,15 @@ class LocalSearch(Constrained):
         holds = partial(_holds, coarse) if memory_binds(coarse.fine) else None
         if self.moves is None and self.time_limit_s is None:
             default = Budget(min(MOST_MOVES, max(LEAST_MOVES, WORK // max(problem.n, 1))))
+            known = _DONE.setdefault(problem, {})
+            asked = start.groups, self.seed
+            if holds is None and asked in known:
+                return known[asked]
             way = walk(problem, start.groups, self.seed, holds, default)
             judge = _Judge(problem, start, JUDGED)
             tried = way.round(default, Heat(), judge)
+            if holds is None and deadline.left_s() > 0.0:
+                known[asked] = judge.groups, judge.cost, tried
         else:
             if deadline.left_s() <= 0.0:
                 return start.groups, start.cost, 0
@@ -247,6 +254,12 @@ class LocalSearch(Constrained):
             judge = _Judge(problem, start, judged)
             tried = rounds(way, problem, given, judge)
         return judge.groups, judge.cost, tried
+
+
+_DONE: WeakKeyDictionary[
+    Problem, dict[tuple[tuple[Group, ...], int], tuple[tuple[Group, ...], float, int]]
+] = WeakKeyDictionary()
+"""What default searches found, by what they began with: strategies that ``auto`` tries share it."""
 
 
 class _Judge:
