@@ -208,12 +208,11 @@ def served_sensitivities(
         try:
             # A saved plan is of the platform as it is: there is nothing to plan anew.
             if not fixed:
-                made = Made(inputs=common.inputs, models=common.models)
-                anew = _tails(
-                    serve(
-                        deployment, workload, on, asked=asked, made=made, machine_code=machine_code
-                    )
+                made = common.elsewhere()
+                served = serve(
+                    deployment, workload, on, asked=asked, made=made, machine_code=machine_code
                 )
+                anew = _tails(served)
         except Infeasible:
             pass
         for at, was_s in enumerate(before_s):

@@ -135,9 +135,11 @@ def play(load: Load) -> None:
     until_answered = load.workload is None and load.requests is None and load.duration_s is None
     until_answered = until_answered and bool(load.slos)
 
+    common = Made()
+
     def served(on: Platform) -> tuple[Service, list[Survived | Availability]]:
         how: dict[str, Any] = {
-            "made": Made(), "until_answered": until_answered, "within": load.within
+            "made": common.elsewhere(), "until_answered": until_answered, "within": load.within
         }  # fmt: skip
         keep = kept() if on is hardware else 0
         service = serve(deployment, workload, on, asked=asked, keep=keep, **how)

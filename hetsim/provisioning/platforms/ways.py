@@ -85,11 +85,8 @@ class Planner:
 
     def _on(self, counts: Counts) -> tuple[Platform, Made]:
         if counts not in self._made:
-            self._made[counts] = (composed(self._pieces, counts, "kinds"), self._fresh())
+            self._made[counts] = (composed(self._pieces, counts, "kinds"), self.common.elsewhere())
         return self._made[counts]
-
-    def _fresh(self) -> Made:
-        return Made(inputs=self.common.inputs, models=self.common.models)
 
     def resolved(
         self,
@@ -149,7 +146,7 @@ class Planner:
         ``resolved``.
         """
         if self.apart:
-            self._made.setdefault(counts, (unit, self._fresh()))
+            self._made.setdefault(counts, (unit, self.common.elsewhere()))
         links = {link: at for at, link in enumerate(build_routes(unit)[0])}
         for name, of_type in zip(names, types, strict=True):
             for model in range(len(self._models)):

@@ -250,6 +250,10 @@ class Made:
     inputs: dict[str, Inputs] = field(default_factory=dict)
     models: dict[Any, Model] = field(default_factory=dict)
 
+    def elsewhere(self) -> Made:
+        """Return one for another platform, with the same models."""
+        return Made(inputs=self.inputs, models=self.models)
+
 
 def resolve(
     deployment: Deployment,
