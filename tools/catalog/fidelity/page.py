@@ -71,8 +71,8 @@ A point is predicted four times:
 Intervals of what was left out are as wide as the misses of other networks and other chips say, and
 hold 80 % of times of the same sources. Those of *shipped* are what `simulate` says: they contain
 besides that the user's machine is another source than those of the catalog, within 1.47 times where
-figures are of one source (`docs/decisions/21-how-sure.md`). The *spread* is how far the largest of repeated measurements is above the least:
-below it no prediction can go.
+figures are of one source (`docs/decisions/21-how-sure.md`). The *spread* is how far the largest of
+repeated measurements is above the least: below it no prediction can go.
 
 ![Predicted against measured, by kind of device](fidelity.svg)
 
