@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
 import hetsim
+from hetsim.hardware.files.catalog_files import catalog_folder
+from hetsim.problem.parts import Z80
 from onnx_builders import save
 from profile_builders import unit_model
 
@@ -94,3 +97,44 @@ def test_a_device_file_may_state_them(cli, words, tmp_path):
     wrong = cli("inspect", platform)
     assert wrong.exit_code == 3
     assert "has no unit; write 0.2ms" in " ".join(wrong.stderr.split() + wrong.stdout.split())
+
+
+def test_a_device_is_shown_with_the_measurements_of_its_file(cli, words, tmp_path):
+    device = tmp_path / "d.yaml"
+    given = (catalog_folder() / "intel-core-i7-1360p-cpu.yaml").read_text(encoding="utf-8")
+    device.write_text(given + "measurements:\n- {model: unit.onnx, latency: 0.1ms}\n")
+    record = json.loads(cli("devices", "show", device, "--json").stdout)
+    assert [one["seconds"] for one in record["measurements"]] == [0.1e-3]
+    figures = record["figures"]
+    [ratio] = figures["measured_here"]["measured_over_predicted"]
+    bare = tmp_path / "bare.yaml"
+    bare.write_text(given)
+    before = json.loads(cli("devices", "show", bare, "--json").stdout)["figures"]
+    assert figures["sd"] < before["sd"]
+    assert "measured_here" not in before
+    # Of another network it says less than all that it is off by.
+    factor = figures["measured_here"]["factor"]
+    assert min(1, ratio) < factor < max(1, ratio)
+    told = " ".join(cli("devices", "show", device).stdout.split())
+    assert f"measured by you 1 network, factor {factor:.2f}" in told
+    assert f"{ratio:.2f} dense peak" in told
+    alone = hetsim.Problem.of(hetsim.load_model(words[0]), hetsim.load_platform(device))
+    assert alone.evidence[0].measured_here.predicted_s == pytest.approx([0.1e-3 / ratio])
+
+
+def test_figures_say_how_many_networks_sources_and_dies_they_rest_on(cli):
+    record = json.loads(cli("devices", "show", "nvidia-t4", "--json").stdout)
+    told = " ".join(cli("devices", "show", "nvidia-t4", "--wide").stdout.split())
+    for figures in record["kernels"].values():
+        own, family = figures["rests_on"]["device"], figures["rests_on"]["family"]
+        assert own["networks"] <= family["networks"]
+        assert own["sources"] <= family["sources"]
+        assert own["dies"] == 1 <= family["dies"]
+    evidence = hetsim.Problem.of(
+        hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("nvidia-t4")
+    ).evidence[0]
+    # One source's factor, and that of the user's machine.
+    elsewhere = record["kernels"][evidence.precision]["rests_on"]["elsewhere"]
+    assert evidence.sd > elsewhere > 0.2
+    assert record["figures"]["floors"]["sources"] == elsewhere
+    assert f"figures of one source: within {math.exp(Z80 * elsewhere):.2f}x" in told

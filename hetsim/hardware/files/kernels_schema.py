@@ -139,7 +139,7 @@ class CountedModel(Strict):
 
 
 class BasisModel(Strict):
-    """Evidence that figures rest on, the entry ``rests_on:``."""
+    """Measurements behind figures, the entry ``rests_on:``."""
 
     device: CountedModel | None = None
     """Measurements of the device itself; absent: it has what its family has."""

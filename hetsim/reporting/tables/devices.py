@@ -217,7 +217,7 @@ def standing_table(kernels: Mapping[str, KernelFigures]) -> Table:
 
 
 def rests_text(basis: Basis | None) -> tuple[str, str]:
-    """Return the evidence of figures, by the device and by its family; dashes where not stated."""
+    """Return the counts behind figures, of the device and of its family; dashes without any."""
     if basis is None:
         return ABSENT, ABSENT
     own = "its family" if basis.device is None else _counted(basis.device, ())
