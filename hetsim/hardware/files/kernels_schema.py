@@ -16,7 +16,6 @@ from pydantic import (
 )
 from pydantic import field_validator as checked
 
-from hetsim.core.units import in_si
 from hetsim.errors import nearest
 from hetsim.graph.work.rule import FORMS
 from hetsim.hardware.datasheet import COVARIATES
@@ -24,7 +23,6 @@ from hetsim.hardware.files.catalog_files import names
 from hetsim.hardware.files.schema import (
     DTYPE_ABBREVIATIONS,
     Count,
-    Kind,
     Matching,
     NotNegative,
     Number,
@@ -46,7 +44,6 @@ from hetsim.hardware.kernel_figures import (
     Correction,
     FigureError,
     KernelFigures,
-    RuntimeFactor,
 )
 from hetsim.hardware.kin import TRAITS, ByDatasheet, Heard, Kin, KnownNetwork
 from hetsim.hardware.variants import PRECISIONS
@@ -415,46 +412,6 @@ class KinModel(Strict):
             heard=tuple(one for one in heard if one is not None),
             by_datasheet=None if self.by_datasheet is None else self.by_datasheet.to_by_datasheet(),
         )
-
-
-_Counted = Annotated[StrictInt, Field(ge=0)]
-
-
-class FactorModel(Strict):
-    """Factor between two runtimes, an entry of ``factors:``."""
-
-    unit: Kind
-    """Kind of device."""
-    precision: Precision
-    """In which both ran."""
-    base: Text
-    """The runtime of the figures."""
-    runtime: Text
-    """The other one."""
-    factor: Positive
-    """On times by the figures."""
-    sd: Positive
-    """Standard deviation of the logarithm of the factor."""
-    launch_us: NotNegative
-    """What every kernel takes longer beside it."""
-    chips: _Counted
-    """That ran both; 0: the factor follows of other pairs."""
-    networks: _Counted
-    """That ran on them."""
-
-    def to_factor(self) -> RuntimeFactor:
-        """Return the record."""
-        return RuntimeFactor(
-            self.unit, self.precision, self.base, self.runtime, self.factor, self.sd,
-            in_si(self.launch_us, 1e-6), self.chips, self.networks,
-        )  # fmt: skip
-
-
-class FactorsModel(Strict):
-    """File of factors between runtimes, learned from chips that ran both."""
-
-    factors: list[FactorModel]
-    """One a kind of device, precision and pair."""
 
 
 def _network(line: str) -> KnownNetwork | None:

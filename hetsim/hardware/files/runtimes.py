@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from hetsim.core.units import in_si
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.kernel_figures import KernelFigures, RuntimeFactor
@@ -24,7 +26,7 @@ precisions of AI Hub that ONNX Runtime ran quantized on six chips (``data/measur
 linear layers left two to twelve ops a layer to the cores (ViT 72 of 1,302), and none of the 30
 convolutional ones did."""
 
-_KEPT_IN = ("fitted", "runtimes", "factors.yaml")
+_KEPT_IN = ("fitted", "runtimes.csv")
 
 
 def runtimes_of(spec: DeviceSpec) -> tuple[str, ...]:
@@ -147,18 +149,22 @@ def every_runtime(spec: DeviceSpec) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def runtime_factors() -> tuple[RuntimeFactor, ...]:
-    """Return the catalog's factors between runtimes; read once.
-
-    Raises PlatformError where their file is broken.
-    """
-    from hetsim.hardware.files.kernels_schema import FactorsModel
-    from hetsim.hardware.files.schema import read_file
-
+    """Return the catalog's factors between runtimes; read once."""
     path = catalog_folder().joinpath(*_KEPT_IN)
     if not path.is_file():
         return ()
-    read, wrong = read_file(FactorsModel, path, "/".join(("devices", *_KEPT_IN)), catalog=True)
-    if wrong is not None:
-        raise wrong.whole
-    assert read is not None
-    return tuple(one.to_factor() for one in read.factors)
+    with path.open(encoding="utf-8", newline="") as lines:
+        return tuple(
+            RuntimeFactor(
+                unit=row["unit"],
+                precision=row["precision"],
+                base=row["base"],
+                runtime=row["runtime"],
+                factor=float(row["factor"]),
+                sd=float(row["sd"]),
+                launch_s=in_si(float(row["launch_us"]), 1e-6),
+                chips=int(row["chips"]),
+                networks=int(row["networks"]),
+            )
+            for row in csv.DictReader(lines)
+        )
