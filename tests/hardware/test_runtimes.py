@@ -11,7 +11,12 @@ import hetsim
 from cli_calls import call, told
 from hetsim.errors import PlatformError, UsageError
 from hetsim.hardware.catalog import device_names, load_device, load_platform
-from hetsim.hardware.files.runtimes import by_runtime, runtimes_by_factor, runtimes_of
+from hetsim.hardware.files.runtimes import (
+    by_runtime,
+    every_runtime,
+    runtimes_by_factor,
+    runtimes_of,
+)
 
 SEVERAL = [name for name in device_names() if load_device(name).runtimes]
 
@@ -82,6 +87,16 @@ def test_a_runtime_that_was_not_measured_takes_the_nearest_by_a_factor() -> None
     assert after.status == "derived"
     assert after.runtime == str(figures.factor)
     assert after.sd == pytest.approx(math.hypot(before.sd, figures.factor.sd))
+
+
+def test_every_runtime_that_a_device_lists_is_taken_and_given_back() -> None:
+    for name in device_names():
+        spec = load_device(name)
+        for runtime in every_runtime(spec):
+            by = by_runtime(spec, runtime, name)
+            assert by.runtime == runtime
+            assert by.kernels
+            assert by_runtime(by, spec.runtime, name) == spec
 
 
 def test_a_framework_adds_a_launch_to_every_kernel_of_a_gpu() -> None:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from pathlib import Path
 
@@ -26,11 +26,12 @@ from catalog.fidelity.judged import device_of, with_shipped
 from catalog.fidelity.points import FidelityPoint, grouped
 from catalog.kin_fits import catalog_asks
 from catalog.measured import measured_folder, read_rows
-from catalog.points import Point, Series, Tables, points_of, read_chips, read_graphs
-from hetsim.core.files import whole_file
+from catalog.points import Chips, Point, Series, Tables, points_of, read_chips, read_graphs
+from hetsim.core.files import sha256_of, whole_file
 from hetsim.cost.kernels.as_floats import figures_for
-from hetsim.hardware.catalog import device_names, load_device
-from hetsim.hardware.files.catalog_files import catalog_folder
+from hetsim.hardware.catalog import device_names, load_device, load_kin
+from hetsim.hardware.datasheet import Datasheet
+from hetsim.hardware.files.catalog_files import catalog_folder, find
 from hetsim.hardware.files.runtimes import runtimes_of
 from hetsim.hardware.kernel_figures import HALF_WIDTH, KernelFigures, RuntimeFactor
 
@@ -50,6 +51,9 @@ _TOLD = {
     "mnn": "mnn",
 }  # fmt: skip
 """Runtime by what rows call it."""
+_KIN, _ANY = "openvino-cpu-float32", "intel-core-i9-13900k"
+"""Family whose figures at the datasheet stand for processors that are not in the catalog, and a
+device of it."""
 _SAME_CHIP = {
     "13th Gen Intel Core i9-13900K": "Intel i9-13900K",
     "Intel Xeon Platinum 8380  @ 2.30GHz": "Intel Xeon Platinum 8380",
@@ -138,36 +142,57 @@ def gathered(tables: Tables | None = None) -> list[Both]:
         if _may_stand_for(one.unit, base, named[one])
         for point in _asked(device, base, one, ran)
     ]
+    own = {(one.unit, one.chip) for one, _ in asked_of}
+    others = [
+        one for one in series if named[one] in _FRAMEWORKS and (one.unit, one.chip) not in own
+    ]
+    by_chip = _at_datasheets(others, chips)
+    asked_of += [
+        (one, replace(point, kin=one.chip))
+        for one in others
+        if one.unit == "cpu" and one.precision == "float32" and one.chip in by_chip
+        for point in _asked(_ANY, "openvino", one, series[one])
+    ]
+
+    def figures(point: FidelityPoint) -> KernelFigures | None:
+        return by_chip.get(point.kin) or nearest_figures(point.device, point.precision)
+
     used = {point.network: tables.table(f"{point.network}.onnx") for _, point in asked_of}
-    by_device = with_shipped((point for _, point in asked_of), used, nearest_figures)
+    predicted = with_shipped((point for _, point in asked_of), used, figures)
     found = []
-    for (one, _), point in zip(asked_of, by_device, strict=True):
+    for (one, _), point in zip(asked_of, predicted, strict=True):
         if point.shipped is not None:
+            told = figures(point)
             found.append(
-            Both(
-                one.unit, point.precision, device_of(point.device).runtime, named[one],
-                _SAME_CHIP.get(one.chip, one.chip), point.network, point.measured_s,
-                point.shipped.seconds, math.log(point.shipped.within) / HALF_WIDTH,
-                float(used[point.network].counts.sum()), _sure(point),
-            )
-        )  # fmt: skip
-    known = {(one.unit, one.chip) for one in found}
+                Both(
+                    one.unit, point.precision, device_of(point.device).runtime, named[one],
+                    _SAME_CHIP.get(one.chip, one.chip), point.network, point.measured_s,
+                    point.shipped.seconds, math.log(point.shipped.within) / HALF_WIDTH,
+                    float(used[point.network].counts.sum()),
+                    told is not None and told.standing in ("measured", "fitted"),
+                )
+            )  # fmt: skip
     found += [
-        each for each in _beside_one_another(series, named) if (each.unit, each.chip) not in known
+        each for each in _beside_one_another(series, named) if (each.unit, each.chip) not in own
     ]
     pairs = grouped(found, lambda one: (one.unit, one.precision, one.base, one.runtime))
-    # Where some chips' figures are fitted, those of a datasheet say more of their own error.
+    # On graphics, where some chips' figures are fitted, those of a datasheet are left aside.
     return [
         one
         for each in pairs.values()
         for one in each
-        if one.sure or not any(other.sure for other in each)
+        if one.sure or one.unit == "cpu" or not any(other.sure for other in each)
     ]
 
 
-def _sure(point: FidelityPoint) -> bool:
-    figures = nearest_figures(point.device, point.precision)
-    return figures is not None and figures.standing in ("measured", "fitted")
+def _at_datasheets(series: Iterable[Series], chips: Chips) -> dict[str, KernelFigures]:
+    """Figures of processors that are not in the catalog, by chip: those of `_KIN`."""
+    kin, likeness = load_kin(_KIN), sha256_of(find("kin", _KIN)[0])
+    return {
+        one.chip: replace(kin.figures("float32", sheet), likeness=likeness)
+        for one in series
+        if one.unit == "cpu" and (sheet := chips.datasheet(one)) != Datasheet()
+    }
 
 
 def nearest_figures(device: str, precision: str) -> KernelFigures | None:
@@ -271,7 +296,8 @@ def _factor(pair: Pair, told: Pairs, own: Pairs, usual: float) -> RuntimeFactor:
     left = _Apart.of(ran, launch_s).left
     within = (USUAL_NETWORKS * usual**2 + left @ left) / (USUAL_NETWORKS + len(left))
     total = float(asked @ covariance @ asked + between + within)
-    stated = float(np.mean([one.known_sd**2 for one in both])) if both else 0.0
+    surest = [one for one in both if one.sure] or both
+    stated = float(np.mean([one.known_sd**2 for one in surest])) if both else 0.0
     return RuntimeFactor(
         unit, precision, base, runtime,
         factor=math.exp(float(asked @ covariance @ right)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -37,15 +37,30 @@ def runtimes_of(spec: DeviceSpec) -> tuple[str, ...]:
 def runtimes_by_factor(spec: DeviceSpec) -> tuple[str, ...]:
     """Return the runtimes that figures of a device follow for by a factor, sorted. O(factors)."""
     own = runtimes_of(spec)
-    return tuple(
-        sorted(
-            {
-                one.runtime
-                for one in runtime_factors()
-                if one.unit == spec.kind and one.base in own and one.runtime not in own
-            }
-        )
-    )
+    known = _measured(spec)
+    return tuple(sorted({one.runtime for one in _factors(spec.kind, known)} - {*own}))
+
+
+def _measured(spec: DeviceSpec) -> dict[str, Mapping[str, KernelFigures]]:
+    """Return the figures of a device that are no other runtime's by a factor, by runtime."""
+    known = dict(spec.runtimes)
+    if spec.runtime and not any(figures.factor for figures in spec.kernels.values()):
+        known[spec.runtime] = spec.kernels
+    return known
+
+
+def _factors(
+    kind: str, known: Mapping[str, Mapping[str, KernelFigures]]
+) -> Iterator[RuntimeFactor]:
+    """Yield the factors on some of the figures, by runtime, of a kind of device."""
+    for one in runtime_factors():
+        kernels = known.get(one.base, {})
+        if one.unit == kind and any(_alike(one.precision, precision) for precision in kernels):
+            yield one
+
+
+def _alike(precision: str, other: str) -> bool:
+    return ("float" in precision) == ("float" in other)
 
 
 def has_runtime(spec: DeviceSpec, runtime: str) -> bool:
@@ -65,9 +80,7 @@ def by_runtime(spec: DeviceSpec, runtime: str, where: str) -> DeviceSpec:
     runtime = ALIASES.get(runtime, runtime)
     if runtime == spec.runtime:
         return spec
-    others = {name: kernels for name, kernels in spec.runtimes.items() if name != runtime}
-    if spec.runtime and not any(figures.factor for figures in spec.kernels.values()):
-        others[spec.runtime] = spec.kernels
+    others = {name: own for name, own in _measured(spec).items() if name != runtime}
     kernels = spec.runtimes.get(runtime) or _by_factor(spec, runtime, others, where)
     left = _FALLS_BACK.get(runtime, frozenset()) if spec.kind == "npu" and "qnn" in others else ()
     return replace(
@@ -82,23 +95,16 @@ def _by_factor(
 
     A precision takes its own, a float else that of another float.
     """
-    factors = [
-        one
-        for one in runtime_factors()
-        if one.unit == spec.kind and one.runtime == runtime and known.get(one.base)
-    ]
+    factors = [one for one in _factors(spec.kind, known) if one.runtime == runtime]
     if not factors:
         raise _unknown(spec, runtime, where)
     base = min(factors, key=lambda one: (one.sd, one.base)).base
     own = {one.precision: one for one in factors if one.base == base}
-    found = {
+    return {
         precision: figures.by_runtime(own[min(alike, key=lambda one: (one != precision, one))])
         for precision, figures in known[base].items()
-        if (alike := [one for one in own if ("float" in one) == ("float" in precision)])
+        if (alike := [one for one in own if _alike(one, precision)])
     }
-    if not found:
-        raise _unknown(spec, runtime, where)
-    return found
 
 
 def _unknown(spec: DeviceSpec, runtime: str, where: str) -> UsageError:

@@ -155,17 +155,17 @@ class _Asked:
 def with_shipped(
     points: Iterable[FidelityPoint],
     tables: Mapping[str, KernelTable],
-    by: Callable[[str, str], KernelFigures | None] | None = None,
+    by: Callable[[FidelityPoint], KernelFigures | None] | None = None,
 ) -> list[FidelityPoint]:
     """Return the points with what the catalog predicts today; None where it predicts nothing.
 
-    - `by`: figures of a device in a precision; absent: those of that very precision.
+    - `by`: figures that predict a point; absent: the device's of that very precision.
     """
     found = [replace(point, shipped=None) for point in points]
     said: dict[tuple[str, str, str, int], Likely | None] = {}
     asked = []
     for index, point in enumerate(found):
-        figures = (by or figures_of)(point.device, point.precision)
+        figures = by(point) if by else figures_of(point.device, point.precision)
         table = tables.get(point.network)
         if figures is None or table is None:
             continue
