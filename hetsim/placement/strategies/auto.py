@@ -78,8 +78,8 @@ class Auto(Constrained):
     strategies for throughput alone search less. All are judged by ``objective.judge``, which is
     what ``compare`` reports. What is too dear for the number of tasks is left out by the tables
     above, and the reason names it; where one of the first plans is shown to be the best that there
-    is, nothing more is tried; what needs something that is not installed or finds no plan is left
-    out too. Where memory is so tight that no strategy finds a plan, one is looked for
+    is, or of up to 16 tasks without contention the solver proves one, nothing more is tried; what
+    needs something that is not installed or finds no plan is left out too. Where memory is so tight that no strategy finds a plan, one is looked for
     (``plan_that_fits``): a problem of up to about eight nodes that has a plan is never refused. On
     a model the best is refined node by node. Never worse than a device alone.
 
