@@ -9,7 +9,7 @@ the machine code takes is told apart, and not counted.
    a second; `fit` are those that the heat and the length of rounds were chosen on, `held` are not.
 3. `large`: latency of drawn task graphs of 800 to 5,000 tasks at equal time, with and without
    links: `fit` are those that the prices of the start were chosen on, `held` were
-   drawn after that.
+   drawn after that, `last` after plays and subgraphs were chosen.
 4. `verbs`: CPU seconds of ``heft`` and ``auto`` on 10,000 tasks with dispatch and links.
 
 ``python benchmarks/search.py --only large --seconds 10``
@@ -30,9 +30,9 @@ from hetsim.placement.search.annealing import Budget, Heat, Walk, rounds
 from hetsim.placement.starts import prepared, starts_that_fit
 from hetsim.problem.groups import Group
 from strategies import instances
-from task_graphs import MODEL_LIKE, fit, held, layered
+from task_graphs import MODEL_LIKE, fit, held, last, layered
 
-SETS = {"fit": fit, "held": held}
+SETS = {"fit": fit, "held": held, "last": last}
 
 
 class Best:

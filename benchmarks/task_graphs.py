@@ -167,3 +167,13 @@ def held() -> Iterator[hetsim.Problem]:
         yield cholesky(22, Costs(6, 1.0, 1.5, 115), **options)
         yield layered(1_200, 3, 2, 40, 177, **options)
         yield layered(4_000, 6, 4, 160, 178, **options)
+
+
+def last() -> Iterator[hetsim.Problem]:
+    """Drawn after plays and subgraphs were chosen, of other sizes and on eight devices."""
+    yield levels(1_000, 1.5, 3, Costs(8, 0.7, 1.2, 311))
+    yield layered(1_000, 8, 4, 60, 312)
+    yield gauss(45, Costs(8, 0.8, 1.0, 313))
+    yield levels(10_000, 1.5, 3, Costs(8, 0.7, 1.2, 314), **MODEL_LIKE)
+    yield layered(10_000, 8, 3, 250, 315, **MODEL_LIKE)
+    yield cholesky(37, Costs(8, 0.4, 1.0, 316), **MODEL_LIKE)

@@ -69,19 +69,20 @@ TINY = 12
 class Auto(Constrained):
     """Simulation of every strategy's plan; the best for the objective wins.
 
-    Tried are: every device alone; the constructive strategies; every other one that is
-    registered, those of other packages included; and, with `search`, ``local-search``, once as
-    it is asked alone and once from the best of all others, ``exact`` and the dynamic programs. For
-    throughput the best is held against replicas among which requests are dealt out
-    (``replicas.replicated``). Each is asked with the options that it has by default, so
-    that none of those tried has a better plan when it is asked alone; on more than WHOLE nodes the
-    strategies for throughput alone search less. All are judged by ``objective.judge``, which is
-    what ``compare`` reports. What is too dear for the number of tasks is left out by the tables
-    above, and the reason names it; where one of the first plans is shown to be the best that there
-    is, nothing more is tried; what needs something that is not installed or finds no plan is left
-    out too. Where memory is so tight that no strategy finds a plan, one is looked for
-    (``plan_that_fits``): a problem of up to about eight nodes that has a plan is never refused. On
-    a model the best is refined node by node. Never worse than a device alone.
+    Tried are: every device alone; the constructive strategies; every other one that is registered,
+    those of other packages included; and, with `search`, ``local-search``, once as it is asked
+    alone and once from the best of all others, ``exact`` and the dynamic programs. For throughput
+    the best is held against replicas among which requests are dealt out (``replicas.replicated``).
+    Each is asked with the options that it has by default, so that none of those tried has a better
+    plan when it is asked alone; on more than WHOLE nodes the strategies for throughput alone
+    search less. All are judged by ``objective.judge``, which is what ``compare`` reports. What is
+    too dear for the number of tasks is left out by the tables above, and the reason names it;
+    where one of the first plans is shown to be the best that there is, or of up to 16 tasks
+    without contention the solver proves one, nothing more is tried; what needs something that is
+    not installed or finds no plan is left out too. Where memory is so tight that no strategy finds
+    a plan, one is looked for (``plan_that_fits``): a problem of up to about eight nodes that has a
+    plan is never refused. On a model the best is refined node by node. Never worse than a device
+    alone.
 
     Attributes
     ----------
