@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from hetsim.core import deadline
 from hetsim.core.machine_code import machine_code
-from hetsim.placement.bounds.paths import INFINITY, Array, Floats, Setting
+from hetsim.placement.bounds.paths import COMPILE_FROM, INFINITY, Array, Floats, Setting
 from hetsim.placement.constraints import narrowed
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.objective import memory_binds
@@ -39,6 +40,24 @@ class Rows:
     slope: Floats  # [rows]
     room: Floats
 
+    @cached_property
+    def able(self) -> NDArray[np.bool_]:
+        """Whether a node is runnable on a device, [n, P]."""
+        return np.isfinite(self.scaled)
+
+    @cached_property
+    def finite(self) -> Floats:
+        """`scaled`, and 0 where a node is not runnable."""
+        return np.where(self.able, self.scaled, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """Prices of windows of time: in a plan that is in time all nodes cost at most `offered`."""
+
+    price: Floats  # [K, n, P]: By kind of prices, of a second of a node on a device
+    offered: Floats  # [K]: Rounding included
+
 
 def check_time() -> None:
     """Raise OutOfTime where the deadline leaves no time to solve a program, or to load SciPy."""
@@ -47,49 +66,64 @@ def check_time() -> None:
         raise deadline.OutOfTime
 
 
-def relaxed(rows: Rows, *, sign: bool = False) -> tuple[Floats, Floats]:
+def relaxed(
+    rows: Rows, *, sign: bool = False, known: list[NDArray[np.intp]] | None = None
+) -> tuple[Floats, Floats]:
     """Minimize t over fractional assignments of the nodes; return the assignment and prices.
 
     With `sign` the prices need only prove that t is above 0, or the assignment show that nothing
-    does. O(CUTS rows n P) where there are LARGE pairs or more; otherwise one linear program.
+    does. `known` are assignments to begin with, and becomes those that count. O(CUTS rows n P)
+    where there are LARGE pairs or more; otherwise one linear program.
     """
     check_time()
     if int(np.isfinite(rows.scaled).sum()) < LARGE:
         return _whole(rows)
-    return _by_cuts(rows, sign)
+    return _by_cuts(rows, sign, [] if known is None else known)
 
 
 def worth(rows: Rows, price: Floats) -> tuple[float, NDArray[np.intp]]:
     """Return the bound that prices prove, and the cheapest device of each node at these prices."""
-    cost = np.zeros_like(rows.scaled)
-    for row in np.flatnonzero(price):
-        cost[rows.inside[row], rows.device[row]] += price[row]
-    able = np.isfinite(rows.scaled)
-    cost = np.where(able, cost * np.where(able, rows.scaled, 0.0), np.inf)
+    cost = _costs(rows, price)
     cheapest = cost.argmin(axis=1)
-    return float(cost.min(axis=1).sum() - price @ rows.room), cheapest
+    least = cost[np.arange(len(cost)), cheapest]
+    return float(least.sum() - price @ rows.room), cheapest
 
 
-def _by_cuts(rows: Rows, sign: bool) -> tuple[Floats, Floats]:
+def _costs(rows: Rows, price: Floats) -> Floats:
+    """Return float [n, P]: what each node costs on each device at these prices."""
+    cost = each(rows, price) * rows.finite
+    cost[~rows.able] = np.inf
+    return cost
+
+
+def each(rows: Rows, price: Floats) -> Floats:
+    """Return float [n, P]: the price of a second of each node on each device."""
+    found = np.zeros_like(rows.scaled)
+    for p in range(found.shape[1]):
+        own = np.flatnonzero((rows.device == p) & (price > 0.0))
+        found[:, p] = price[own] @ rows.inside[own]
+    return found
+
+
+def _by_cuts(rows: Rows, sign: bool, chosen: list[NDArray[np.intp]]) -> tuple[Floats, Floats]:
     """Find prices by Kelley's cutting planes, each taken half-way to the best so far."""
     n, count = rows.scaled.shape
-    own = rows.scaled[np.arange(n)[:, None], rows.device[None, :]].T
-    work = np.where(rows.inside & np.isfinite(own), own, 0.0)
     # What cannot be proved is stated of prices whose slopes sum to 1.
     price = np.where(rows.slope > 0, 1.0, 0.0)
     price /= float(price @ rows.slope)
     best, best_price = -np.inf, price
-    cuts: list[Floats] = []
-    chosen: list[NDArray[np.intp]] = []
+    cuts = [_cut(rows, device) for device in chosen]
     shares = np.zeros(0)
+    if cuts and (found := _master(np.array(cuts), rows.slope)) is not None:
+        _, price, shares = found
     for _ in range(CUTS):
         value, device = worth(rows, price)
         if value > best:
             best, best_price = value, price
-        cuts.append(((device[None, :] == rows.device[:, None]) * work).sum(axis=1) - rows.room)
-        chosen.append(device)
         if sign and best > ABOVE:
             break
+        cuts.append(_cut(rows, device))
+        chosen.append(device)
         found = _master(np.array(cuts), rows.slope)
         if found is None:
             break
@@ -99,10 +133,25 @@ def _by_cuts(rows: Rows, sign: bool) -> tuple[Floats, Floats]:
         price = 0.5 * (at_most_by + best_price)
     split = np.zeros((n, count))
     # The last cut has no share where it ended the search.
-    for share, device in zip(shares.tolist(), chosen, strict=False):
-        if share > 0.0:
-            split[np.arange(n), device] += share
+    counting = [
+        (share, device)
+        for share, device in zip(shares.tolist(), chosen, strict=False)
+        if share > 0.0
+    ]
+    for share, device in counting:
+        split[np.arange(n), device] += share
+    chosen[:] = [device for _, device in counting]
     return split, best_price
+
+
+def _cut(rows: Rows, device: NDArray[np.intp]) -> Floats:
+    """Return by row the work of an assignment beyond its room."""
+    work = rows.scaled[np.arange(len(device)), device]
+    found = -rows.room
+    for p in range(rows.scaled.shape[1]):
+        own, there = np.flatnonzero(rows.device == p), np.flatnonzero(device == p)
+        found[own] += rows.inside[np.ix_(own, there)] @ work[there]
+    return found
 
 
 def _master(cuts: Floats, slope: Floats) -> tuple[float, Floats, Floats] | None:
@@ -209,8 +258,10 @@ def _one_a_device(scaled: Floats, streams: tuple[int, ...]) -> Rows:
     return Rows(scaled, np.arange(count), np.ones((count, n), dtype=bool), width, np.zeros(count))
 
 
-def crowded(setting: Setting, head: Floats, tail: Floats, shares: Floats, limit_s: float) -> bool:
-    """Return whether windows prove that no plan takes at most `limit_s`.
+def crowded(
+    setting: Setting, head: Floats, tail: Floats, shares: Floats, limit_s: float
+) -> tuple[bool, Prices | None]:
+    """Return whether windows prove that no plan takes at most `limit_s`, and their last prices.
 
     If a plan does, a node on device p runs within [head, limit - tail], so for all a and b with
     a + b < limit the nodes with head >= a and tail >= b that p takes fit streams[p] (limit - a
@@ -223,6 +274,8 @@ def crowded(setting: Setting, head: Floats, tail: Floats, shares: Floats, limit_
     split[np.arange(n), scaled.argmin(axis=1)] = 1.0
     chosen: list[Window] = []
     known: set[Window] = set()
+    last = None
+    assignments: list[NDArray[np.intp]] = []
     for turn in range(ROUNDS + 1):
         fresh = [
             window
@@ -233,7 +286,7 @@ def crowded(setting: Setting, head: Floats, tail: Floats, shares: Floats, limit_
             if window not in known
         ]
         if not fresh or turn == ROUNDS:
-            return False
+            break
         chosen += fresh
         known.update(fresh)
         if turn == 0:
@@ -246,17 +299,18 @@ def crowded(setting: Setting, head: Floats, tail: Floats, shares: Floats, limit_
         inside = (head.T[device] >= a[:, None]) & (tail.T[device] >= b[:, None])
         room = np.array(setting.streams)[device] * (limit_s - a - b) / limit_s
         rows = Rows(scaled, device, inside, np.ones(len(chosen)), room)
-        split, price = relaxed(rows, sign=True)
-        if _proven(rows, price):
-            return True
-    return False
-
-
-def _proven(rows: Rows, price: Floats) -> bool:
-    value, _ = worth(rows, price)
-    offered = float(price @ rows.room)
-    terms = 4.0 * (rows.scaled.size + len(rows.room)) * float(np.finfo(np.float64).eps)
-    return value > 1e-9 + terms * (abs(value + offered) + abs(offered))
+        split, price = relaxed(rows, sign=True, known=assignments)
+        value, _ = worth(rows, price)
+        offered = float(price @ rows.room)
+        terms = 4.0 * (rows.scaled.size + len(rows.room)) * float(np.finfo(np.float64).eps)
+        rounding = 1e-9 + terms * (abs(value + offered) + abs(offered))
+        if value > rounding:
+            return True, None
+        last = rows, price, offered + rounding
+    if last is None:
+        return False, None
+    rows, price, offered = last
+    return False, Prices(each(rows, price)[None] / limit_s, np.array([offered]))
 
 
 def _broken(
@@ -272,7 +326,7 @@ def _broken(
     used = np.flatnonzero((split > 1e-9) & np.isfinite(scaled) & (scaled > 0))
     if len(used) == 0:
         return []
-    if len(used) > MATRIX:
+    if len(used) > MATRIX or len(split) >= COMPILE_FROM:
         return _fullest(head[used], tail[used], scaled[used] * split[used], limit_s, p, width)
     starts, at = np.unique(head[used], return_inverse=True)
     remains, to = np.unique(tail[used], return_inverse=True)

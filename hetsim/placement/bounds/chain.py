@@ -13,7 +13,9 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.placement.bounds.paths import Floats, Setting, heads, swept, tails
+from hetsim.placement.bounds.area import Prices
+from hetsim.placement.bounds.cases import Ends, by_cases, highest
+from hetsim.placement.bounds.paths import Floats, Neighbours, Setting, heads, tails
 from hetsim.problem.problem import Problem, kinds_of
 
 SIDE = 0.003
@@ -148,36 +150,89 @@ def crossings(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[G
     return Crossing(within.reshape(len(gaps), count), across + setting.dispatch_s)
 
 
-def through(setting: Setting, gap: Gap, p: int, q: int) -> float:
-    """Return the least time of the paths across a gap between two groups at its ends. O(E P^2).
+def through(setting: Setting, gap: Gap, p: int, q: int, low_s: float, most_s: float) -> float:
+    """Return a time across a gap between two groups at its ends, of at least `low_s`.
 
-    The sweep of ``paths`` with a device of its own for the first group and for the last.
+    That of the paths, raised by cases, to `most_s` at most: each node is in the first group, in
+    the last, or on a device in another one. Each group of the two has a device of its own, so
+    that whatever else `setting` says of p and q is of other groups.
     """
+    inner, ends = between(setting, gap, p, q)
+    found = max(low_s, float(heads(inner, inner.shares)[-1, -1]))
+    most = CASES // len(inner.before.node)
+    if len(gap.nodes) > MOST_CASES or found >= most_s:
+        return found
+    price = _shared_out(inner)
+    # What is between the two groups: the way, or work on another device and the ways there.
+    over = min(float(ends.lead_s[-1]), float((ends.lead_s + ends.trail_s)[1:-1].min()))
+
+    def refuted(limit_s: float) -> bool:
+        offered = np.full(len(price), limit_s * (1.0 + SURE) - over)
+        return by_cases(inner, limit_s, most, Prices(price, offered), ends)
+
+    return highest(found, most_s, refuted, CLOSE)
+
+
+def _shared_out(inner: Setting) -> Floats:
+    """Return float [K, n, P]: prices of a gap's nodes, each device's seconds at a part of 1."""
+    count = inner.shares.shape[1] - 2
+    dealt = _compositions(count, SHARED_OUT[min(count, len(SHARED_OUT) - 1)])
+    price = np.ones((len(dealt), *inner.shares.shape))
+    price[:, :, 1:-1] = (dealt / np.array(inner.streams[1:-1]))[:, None, :]
+    able = np.isfinite(inner.shares)
+    cost = np.where(able, price * np.where(able, inner.shares, 0.0), np.inf)
+    best = np.argsort(-cost.min(axis=2).sum(axis=1), kind="stable")[:KINDS]
+    return np.asarray(price[best])
+
+
+def between(setting: Setting, gap: Gap, p: int, q: int) -> tuple[Setting, Ends]:
+    """Return a gap as a problem: the first group, all devices, and the last group."""
     count = setting.shares.shape[1]
     nodes = list(gap.nodes)
-    shares = np.full((len(nodes), count + 2), np.inf)
+    n = len(nodes)
+    shares = np.full((n, count + 2), np.inf)
     own = setting.shares[nodes[1:-1]]
     shares[1:-1, 0], shares[1:-1, 1:-1], shares[1:-1, -1] = own[:, p], own, own[:, q]
     shares[0, 0] = shares[-1, -1] = 0.0
     stands_for = [p, *range(count), q]
-    enter_s = np.where(np.eye(count, dtype=bool), 0.0, setting.latency_s) + setting.dispatch_s
-    enter_s = enter_s[np.ix_(stands_for, stands_for)]
-    np.fill_diagonal(enter_s, np.inf)
-    enter_s[:, 0] = enter_s[-1, :] = np.inf
-    per_byte_s = setting.per_byte_s[np.ix_(stands_for, stands_for)]
-    near = [pair for row in gap.before for pair in row]
-    at = np.cumsum([0, *map(len, gap.before)])
-    found = swept(
-        np.arange(len(nodes)), at, np.array([u for u, _ in near], dtype=np.int64),
-        np.array([nbytes for _, nbytes in near], dtype=np.float64), shares,
-        np.zeros_like(shares), enter_s, per_byte_s, (1, *setting.streams, 1),
-    )  # fmt: skip
-    return float(found[-1, -1])
+    apart = np.arange(count + 2) + (count + 2) * setting.kernel[np.ix_(nodes, stands_for)]
+    alone_s = np.where(np.isfinite(shares), setting.alone_s[np.ix_(nodes, stands_for)], np.inf)
+    alone_s[0, 0] = alone_s[-1, -1] = 0.0
+    latency_s = np.where(np.eye(count, dtype=bool), 0.0, setting.latency_s)
+    latency_s = latency_s[np.ix_(stands_for, stands_for)]
+    np.fill_diagonal(latency_s, np.inf)
+    latency_s[:, 0] = latency_s[-1, :] = np.inf
+    u = np.array([u for row in gap.before for u, _ in row], dtype=np.int64)
+    v = np.repeat(np.arange(n), [len(row) for row in gap.before])
+    nbytes = np.array([size for row in gap.before for _, size in row], dtype=np.float64)
+    dispatch_s = setting.dispatch_s[stands_for]
+    travel = _travel(setting, np.array([float(gap.least_bytes)]))[0]
+    ends = Ends(
+        travel[p, stands_for] + dispatch_s,
+        travel[stands_for, q] + setting.dispatch_s[q],
+    )
+    inner = Setting(
+        shares=shares,
+        alone_s=alone_s,
+        kernel=np.where(apart >= 0, apart, -1),
+        streams=(1, *setting.streams, 1),
+        before=Neighbours.of(n, v, u, nbytes),
+        after=Neighbours.of(n, u, v, nbytes),
+        latency_s=latency_s,
+        per_byte_s=setting.per_byte_s[np.ix_(stands_for, stands_for)],
+        dispatch_s=dispatch_s,
+        arrival_s=np.zeros_like(shares),
+        return_s=np.zeros_like(shares),
+    )
+    return inner, ends
 
 
-def alike(setting: Setting, gap: Gap) -> tuple[Near, bytes]:
+def alike(setting: Setting, gap: Gap) -> tuple[Near, bytes, bytes, bytes]:
     """Return a key that is equal for gaps that take the same time."""
-    return gap.before, setting.shares[list(gap.nodes[1:-1])].tobytes()
+    nodes = list(gap.nodes)
+    _, kernel = np.unique(setting.kernel[nodes], return_inverse=True)
+    shares, alone_s = setting.shares[nodes[1:-1]], setting.alone_s[nodes[1:-1]]
+    return gap.before, shares.tobytes(), alone_s.tobytes(), kernel.tobytes()
 
 
 def _alike_in_size(gaps: Sequence[Gap]) -> list[list[int]]:
@@ -295,6 +350,18 @@ def _heaviest(gap: Gap, work: list[float]) -> list[int]:
     return path
 
 
+SHARED_OUT, KINDS = (1, 1, 16, 8, 4, 2), 3
+"""By devices: the parts that a price of 1 is dealt out in; and the best dealings, that are kept."""
+
+SURE = 1e-9
+"""By what part a price is raised, whatever sums are rounded to."""
+
+CLOSE = 0.005
+"""The step above a proven time across a gap at which to end, in parts of that."""
+
+CASES, MOST_CASES = 4_000, 40
+"""Cases times edges for each time tried across a gap, and the nodes of the largest that is."""
+
 FEW = 4
 """Devices up to which each counts for itself."""
 
@@ -308,44 +375,86 @@ def units_of(problem: Problem) -> list[list[int]]:
     return [[p] for p in devices] if len(devices) <= FEW else kinds_of(problem, devices)
 
 
-def lifted(setting: Setting, kinds: Sequence[Sequence[int]]) -> Setting:
-    """Return `setting` with the arrivals and returns of chain nodes delayed by their gaps."""
+def lifted(
+    setting: Setting,
+    kinds: Sequence[Sequence[int]],
+    met_s: float = float("inf"),
+    *,
+    closely: bool = True,
+) -> tuple[Setting, float]:
+    """Return `setting` with chain nodes delayed by their gaps, and the least time of the chain.
+
+    `closely`, gaps on the quickest way are looked at by cases until that takes `met_s`.
+    """
     gaps = chain_of(setting)
     if not gaps:
-        return setting
+        return setting, 0.0
     chain = [gaps[0].nodes[0], *(gap.nodes[-1] for gap in gaps)]
+    count = setting.shares.shape[1]
     head, tail = heads(setting, setting.shares), tails(setting, setting.shares)
-    shares = setting.shares[chain]
+    head, tail = np.tile(head[chain], 2), np.tile(tail[chain], 2)
+    kernel = setting.kernel[chain]
+    whole = np.where(kernel >= 0, setting.shares[chain], np.inf)
+    shares = np.hstack([setting.alone_s[chain], whole])
+    same = (kernel[1:] == kernel[:-1]) & (kernel[1:] >= 0)
     index, several = _by_likeness(setting, gaps)
     found = crossings(setting, kinds, several)
     across = found.across
     seen: set[tuple[int, int, int]] = set()
     for _ in range(CLOSER):
-        least = _least(found.within, across)[index]
-        start = _starts(least, shares, head[chain])
+        least = _least(found.within[index], across[index], same)
+        start = _starts(least, shares, head)
+        if float((start[-1] + shares[-1] + tail[-1]).min()) >= met_s:
+            break
         closer = {
-            (int(index[g]), p, q)
-            for g, p, q in _quickest(least, shares, start, tail[chain])
+            (int(index[g]), p % count, q % count)
+            for g, p, q in _quickest(least, shares, start, tail)
             if len(gaps[g].nodes) > 2
-            and not (p == q and found.within[index[g], p] <= across[index[g], p, p])
+            and not (
+                p % count == q % count
+                and found.within[index[g], p % count] <= across[index[g], p % count, p % count]
+            )
         } - seen
         if not closer:
             break
         seen |= closer
         for k, p, q in sorted(closer):
-            across[k, p, q] = max(across[k, p, q], through(setting, several[k], p, q))
-    least = _least(found.within, across)[index]
+            most_s = found.within[k, p] if p == q else np.inf
+            low_s = across[k, p, q]
+            across[k, p, q] = through(setting, several[k], p, q, low_s, most_s if closely else 0.0)
+    least = _least(found.within[index], across[index], same)
+    start = _starts(least, shares, head)
+    backward = _starts(least.transpose(0, 2, 1)[::-1], shares[::-1], tail[::-1])[::-1]
     arrival_s, return_s = setting.arrival_s.copy(), setting.return_s.copy()
-    arrival_s[chain] = np.maximum(arrival_s[chain], _starts(least, shares, head[chain]))
-    backward = _starts(least.transpose(0, 2, 1)[::-1], shares[::-1], tail[chain][::-1])
-    return_s[chain] = np.maximum(return_s[chain], backward[::-1])
-    return replace(setting, arrival_s=arrival_s, return_s=return_s)
+    arrival_s[chain] = np.maximum(arrival_s[chain], _of_both(start))
+    return_s[chain] = np.maximum(return_s[chain], _of_both(backward))
+    total_s = float((start[-1] + shares[-1] + tail[-1]).min())
+    return replace(setting, arrival_s=arrival_s, return_s=return_s), total_s
 
 
-def _least(within: Floats, across: Floats) -> Floats:
-    least = across.copy()
-    diagonal = range(within.shape[1])
-    least[:, diagonal, diagonal] = np.minimum(within, across[:, diagonal, diagonal])
+def _of_both(found: Floats) -> Floats:
+    """Return float [K, P]: the lesser of what holds with the kernel apart and with it whole."""
+    both: Floats = found.reshape(len(found), 2, -1).min(axis=1)
+    return both
+
+
+def _least(within: Floats, across: Floats, same: NDArray[np.bool_]) -> Floats:
+    """Return float [gaps, 2 P, 2 P]: the lesser of both, with kernels apart and then whole.
+
+    A kernel that a gap's ends have both, `same`, is whole for both or for neither; where two
+    groups have them, for neither.
+    """
+    count = within.shape[1]
+    least = np.tile(across, (1, 2, 2))
+    before, behind = least[:, count:, :], least[:, :, count:]
+    before[same] = np.inf
+    behind.transpose(0, 2, 1)[same] = np.inf
+    for p in range(count):
+        apart = np.where(same[:, p], np.inf, within[:, p])
+        for i, j in ((p, p), (p + count, p + count)):
+            least[:, i, j] = np.minimum(least[:, i, j], within[:, p])
+        for i, j in ((p, p + count), (p + count, p)):
+            least[:, i, j] = np.minimum(least[:, i, j], apart)
     return least
 
 
@@ -373,7 +482,7 @@ def _quickest(
 
 def _by_likeness(setting: Setting, gaps: Sequence[Gap]) -> tuple[NDArray[np.intp], list[Gap]]:
     """Return one gap of each kind of alike ones, and by gap which it is."""
-    known: dict[tuple[Near, bytes], int] = {}
+    known: dict[tuple[Near, bytes, bytes, bytes], int] = {}
     several: list[Gap] = []
     index = np.empty(len(gaps), dtype=np.intp)
     for g, gap in enumerate(gaps):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -12,20 +13,18 @@ import numpy as np
 from hetsim.core import checks, deadline
 from hetsim.partitioning.affinity import Affinity, Exclusion
 from hetsim.placement.bounds.area import balanced, balanced_weights, crowded, within_memory
+from hetsim.placement.bounds.cases import CLOSE, by_cases, highest
 from hetsim.placement.bounds.chain import lifted, units_of
 from hetsim.placement.bounds.paths import Floats, Setting, heads, tails
 from hetsim.placement.constraints import Constrained, checked_fields, narrowed, with_affinity
 from hetsim.placement.objective import Objective, check_objective, memory_binds
 from hetsim.problem.problem import Problem, kinds_of
 
-STEPS = 8
-"""Limits that are tried above the simple bounds."""
+LARGE, CLOSE_OF_LARGE = 300, 0.01
+"""Nodes above which limits are tried in larger steps; the least of those."""
 
-STRIDE = 1.25
-"""The first limit tried, over the larger simple bound; then its square and so on."""
-
-LARGE = 300
-"""Nodes from which fewer steps are taken."""
+CASES, FEWEST = 6_000, 30
+"""Cases times edges for each limit, and the fewest cases that are worth a try."""
 
 
 SURE = 1e-9
@@ -39,12 +38,13 @@ def bound_of(
 
     0, which claims nothing, where ``problem.unpriced`` names nodes. Latency is the larger of the
     area bound and the critical path with the join rule (``paths.heads``, ``chain.lifted``), raised
-    by halving: a limit is refuted where a node has no device left that ends it in time, or
-    ``area.crowded``. Throughput is the area bound alone: no deal among replicas is below it.
-    From `met_s`, the latency of a known plan, no limit is tried. Where a deadline passes, what is
-    proven until then is returned.
+    as long as a limit is refuted: where a node has no device left that ends it in time, by
+    ``area.crowded``, or, where edges are few, by ``cases.by_cases``. Throughput is the area bound
+    alone: no deal among replicas is below it. From `met_s`, the latency of a known plan, no limit
+    is tried. Where a deadline passes, what is proven until then is returned.
 
-    O(STEPS (E P^2 + P n log n)) and about ten programs of ``area.relaxed`` a step.
+    O(log(1 / CLOSE) (E P^2 + P n log n)), about ten programs of ``area.relaxed`` a limit, and
+    CASES of ``cases.by_cases``.
     """
     fitting = _open(problem)
     if fitting is None:
@@ -101,34 +101,32 @@ def path_bound_of(problem: Problem) -> float:
     """Return a lower bound in seconds along the longest path over all plans of `problem`."""
     if problem.n == 0 or problem.unpriced or not problem.runnable.any(axis=1).all():
         return 0.0
-    _, _, _, found = _along(problem)
+    _, _, _, found = _along(problem, closely=False)
     return found * (1.0 - _rounding(problem))
 
 
-def _along(problem: Problem) -> tuple[Setting, Floats, Floats, float]:
+def _along(
+    problem: Problem, met_s: float = float("inf"), *, closely: bool = True
+) -> tuple[Setting, Floats, Floats, float]:
     """Return the setting, heads and tails in it, and the longest path, in seconds."""
-    setting = lifted(Setting.of(problem), units_of(problem))
+    setting, found = lifted(Setting.of(problem), units_of(problem), met_s, closely=closely)
     head, tail = heads(setting, setting.shares), tails(setting, setting.shares)
     through = head + setting.shares + tail
-    return setting, head, tail, float(through.min(axis=1).max())
+    return setting, head, tail, max(found, float(through.min(axis=1).max()))
 
 
 def _latency(problem: Problem, met_s: float) -> float:
     low = 0.0
     with suppress(deadline.OutOfTime):
         deadline.check()
-        setting, head, tail, low = _along(problem)
+        setting, head, tail, low = _along(problem, met_s)
         if memory_binds(problem) or not _fits(problem, low):
             low = max(low, area_bound(problem))
-        high = float("inf")
-        for _ in range(STEPS if problem.n <= LARGE else STEPS - 3):
-            middle = STRIDE * low if high == float("inf") else 0.5 * (low + high)
-            if low <= 0.0 or middle <= low * 1.001:
-                break
-            if middle < met_s and refuted(setting, head, tail, middle):
-                low = middle
-            else:
-                high = middle
+        most = CASES // max(len(setting.before.node), 1)
+        if most >= FEWEST:
+            low = highest(low, met_s, lambda limit_s: by_cases(setting, limit_s, most))
+        close = CLOSE if problem.n <= LARGE else CLOSE_OF_LARGE
+        low = highest(low, met_s, lambda limit: refuted(setting, head, tail, limit, most), close)
     return low
 
 
@@ -140,8 +138,8 @@ def _fits(problem: Problem, limit_s: float) -> bool:
     return bool((work < limit_s * (1.0 - SURE) * np.array(setting.streams)).all())
 
 
-def refuted(setting: Setting, head: Floats, tail: Floats, limit_s: float) -> bool:
-    """Return whether it is proven that no plan takes at most `limit_s`."""
+def refuted(setting: Setting, head: Floats, tail: Floats, limit_s: float, most: int = 0) -> bool:
+    """Return whether it is proven that no plan takes at most `limit_s`, by up to `most` cases."""
     shares = setting.shares
     slack = limit_s * (1.0 + 1e-12)
     while True:
@@ -151,9 +149,13 @@ def refuted(setting: Setting, head: Floats, tail: Floats, limit_s: float) -> boo
         if not np.isfinite(kept).any(axis=1).all():
             return True
         if np.array_equal(np.isfinite(kept), np.isfinite(shares)):
-            return crowded(setting, head, tail, shares, slack)
+            break
         shares = kept
         head, tail = heads(setting, shares), tails(setting, shares)
+    proven, prices = crowded(setting, head, tail, shares, slack)
+    if proven or prices is None or most < FEWEST:
+        return proven
+    return by_cases(replace(setting, shares=shares), slack, most, prices)
 
 
 MOST_CHOICES = 64

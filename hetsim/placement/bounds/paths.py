@@ -67,6 +67,9 @@ class Setting:
 
     # [n, P]: Least time of a node on a device: ``problem.least_seconds``; inf where not runnable
     shares: Floats
+    # [n, P]: The same where its fused kernel is not whole, and the number of that kernel, or -1
+    alone_s: Floats
+    kernel: NDArray[np.int64]
     streams: tuple[int, ...]
     before: Neighbours  # Producers and readers
     after: Neighbours
@@ -108,8 +111,16 @@ class Setting:
         np.fill_diagonal(latency_s, np.inf)
         from_, to = np.array(producers, dtype=np.int64), np.array(readers, dtype=np.int64)
         moved = np.array(nbytes, dtype=np.float64)
+        shares = np.where(problem.runnable, problem.least_seconds, np.inf)
+        alone_s, kernel = shares.copy(), np.full(shares.shape, -1)
+        for number, fused in enumerate(problem.fused):
+            nodes = [v for v in fused.nodes if v not in problem.least_s]
+            alone_s[nodes, fused.device] = problem.seconds[nodes, fused.device]
+            kernel[list(fused.nodes), fused.device] = number
         return cls(
-            shares=np.where(problem.runnable, problem.least_seconds, np.inf),
+            shares=shares,
+            alone_s=np.where(problem.runnable, alone_s, np.inf),
+            kernel=kernel,
             streams=problem.streams,
             before=Neighbours.of(problem.n, to, from_, moved),
             after=Neighbours.of(problem.n, from_, to, moved),
@@ -174,7 +185,7 @@ def swept(
     columns = [
         order, at, near, nbytes, np.ascontiguousarray(shares).ravel(),
         np.ascontiguousarray(enter_s).ravel(), np.ascontiguousarray(per_byte_s).ravel(),
-        np.array(streams), least.flatten(), np.empty(least.size), np.empty(most * len(streams)),
+        np.array(streams), least.flatten(), np.zeros(least.size), np.empty(most * len(streams)),
         *np.empty((2, most), dtype=np.int64),
     ]  # fmt: skip
     many = len(order) >= COMPILE_FROM
@@ -198,63 +209,91 @@ def sweep_nodes(
     inside: Array,
 ) -> None:
     """Find the starts of ``heads`` in the given order; `found` starts as the least possible."""
-    count = len(streams)
     for node in order:
-        first, size = near_at[node], near_at[node + 1] - near_at[node]
-        for i in range(size):
-            u, moved = near[first + i], nbytes[first + i]
-            for p in range(count):
-                least = INFINITY
-                for q in range(count):
-                    way = q * count + p
-                    arrived = ends[u * count + q] + enter[way] + per_byte[way] * moved
-                    if arrived < least:
-                        least = arrived
-                off[i * count + p] = least
-        for p in range(count):
-            joined = found[node * count + p]
-            if size == 1:
-                joined = min(off[p], ends[near[first] * count + p])
-            elif size > 1:
-                # Those that end last, by insertion; of equals the first.
-                kept = 0
-                for i in range(size):
-                    k = min(kept, WIDEST - 1)
-                    if kept == WIDEST and off[i * count + p] <= off[rank[k] * count + p]:
-                        continue
-                    while k > 0 and off[rank[k - 1] * count + p] < off[i * count + p]:
-                        rank[k] = rank[k - 1]
-                        k -= 1
-                    rank[k] = i
-                    kept = min(kept + 1, WIDEST)
-                joined = off[rank[0] * count + p]
-                for place in range(kept):
-                    i = rank[place]
-                    u = near[first + i]
-                    k = place
-                    while (
-                        k > 0
-                        and found[near[first + inside[k - 1]] * count + p] < found[u * count + p]
-                    ):
-                        inside[k] = inside[k - 1]
-                        k -= 1
-                    inside[k] = i
-                    if ends[u * count + p] == INFINITY:
-                        break
-                    work, occupied = 0.0, 0.0
-                    for k in range(place + 1):
-                        w = near[first + inside[k]]
-                        work += shares[w * count + p] / streams[p]
-                        occupied = max(
-                            occupied, max(found[w * count + p] + work, ends[w * count + p])
-                        )
-                    if occupied >= joined:
-                        break
-                    rest = off[rank[place + 1] * count + p] if place + 1 < kept else 0.0
-                    joined = min(joined, max(occupied, rest))
-            found[node * count + p] = max(found[node * count + p], joined)
-        for p in range(count):
-            ends[node * count + p] = found[node * count + p] + shares[node * count + p]
+        start_of(
+            node, near_at, near, nbytes, shares, enter, per_byte, streams, found, ends,
+            off, rank, inside,
+        )  # fmt: skip
 
 
-_compiled_sweep = machine_code(sweep_nodes)
+def start_of(
+    node: int,
+    near_at: Array,
+    near: Array,
+    nbytes: Array,
+    shares: Array,
+    enter: Array,
+    per_byte: Array,
+    streams: Array,
+    found: Array,
+    ends: Array,
+    off: Array,
+    rank: Array,
+    inside: Array,
+) -> bool:
+    """Raise the starts and ends of one node to the join rule; say whether an end was raised.
+
+    An end that is infinite stays so, and its start as it is.
+    """
+    count = len(streams)
+    first, size = near_at[node], near_at[node + 1] - near_at[node]
+    for i in range(size):
+        u, moved = near[first + i], nbytes[first + i]
+        for p in range(count):
+            least = INFINITY
+            for q in range(count):
+                way = q * count + p
+                arrived = ends[u * count + q] + enter[way] + per_byte[way] * moved
+                if arrived < least:
+                    least = arrived
+            off[i * count + p] = least
+    for p in range(count):
+        if ends[node * count + p] == INFINITY:
+            continue
+        joined = found[node * count + p]
+        if size == 1:
+            joined = min(off[p], ends[near[first] * count + p])
+        elif size > 1:
+            # Those that end last, by insertion; of equals the first.
+            kept = 0
+            for i in range(size):
+                k = min(kept, WIDEST - 1)
+                if kept == WIDEST and off[i * count + p] <= off[rank[k] * count + p]:
+                    continue
+                while k > 0 and off[rank[k - 1] * count + p] < off[i * count + p]:
+                    rank[k] = rank[k - 1]
+                    k -= 1
+                rank[k] = i
+                kept = min(kept + 1, WIDEST)
+            joined = off[rank[0] * count + p]
+            for place in range(kept):
+                i = rank[place]
+                u = near[first + i]
+                k = place
+                while (
+                    k > 0 and found[near[first + inside[k - 1]] * count + p] < found[u * count + p]
+                ):
+                    inside[k] = inside[k - 1]
+                    k -= 1
+                inside[k] = i
+                if ends[u * count + p] == INFINITY:
+                    break
+                work, occupied = 0.0, 0.0
+                for k in range(place + 1):
+                    w = near[first + inside[k]]
+                    work += shares[w * count + p] / streams[p]
+                    occupied = max(occupied, max(found[w * count + p] + work, ends[w * count + p]))
+                if occupied >= joined:
+                    break
+                rest = off[rank[place + 1] * count + p] if place + 1 < kept else 0.0
+                joined = min(joined, max(occupied, rest))
+        found[node * count + p] = max(found[node * count + p], joined)
+    raised = False
+    for p in range(count):
+        end = found[node * count + p] + shares[node * count + p]
+        raised = raised or end > ends[node * count + p]
+        ends[node * count + p] = end
+    return raised
+
+
+_compiled_sweep = machine_code(sweep_nodes, start_of)

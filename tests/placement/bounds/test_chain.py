@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
-from hetsim.placement.bounds.chain import chain_of, crossings, lifted, through, units_of
+from hetsim.placement.bounds.chain import (
+    CLOSE,
+    between,
+    chain_of,
+    crossings,
+    lifted,
+    through,
+    units_of,
+)
 from hetsim.placement.bounds.lower_bound import lower_bound
 from hetsim.placement.bounds.paths import Setting, heads
 from hetsim.problem.groups import as_groups, order_groups
-from hetsim.problem.parts import Staging
+from hetsim.problem.parts import FusedKernel, Staging
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from sweeps import examples
@@ -45,9 +54,18 @@ def blocks(draw: st.DrawFn, max_nodes: int, max_devices: int = 2) -> Problem:
     for v, p in itertools.product(range(n), range(1, count)):
         if draw(st.integers(0, 5)) == 0:
             seconds[v, p] = np.inf
+    fused: list[FusedKernel] = []
+    for p in range(count):
+        # Neighbours on one device, as one kernel that takes less than they do alone.
+        for u, v in draw(st.lists(st.sampled_from(edges), max_size=2)) if edges else ():
+            alone_s = float(seconds[[u, v], p].sum())
+            taken = {w for kernel in fused if kernel.device == p for w in kernel.nodes}
+            if alone_s < np.inf and not taken & {u, v}:
+                less = draw(st.sampled_from([0.125, 0.5, 0.75]))
+                fused.append(FusedKernel(p, tuple(sorted((u, v))), alone_s * less))
     rates = st.tuples(*[st.sampled_from([0.0, 0.125]) for _ in range(count)])
     latency = np.array([[draw(eighths) for _ in range(count)] for _ in range(count)])
-    return Problem.from_arrays(
+    made = Problem.from_arrays(
         seconds,
         tensors=[
             (u, draw(st.integers(0, 8)), tuple(w for v, w in edges if v == u)) for u in range(n)
@@ -58,6 +76,7 @@ def blocks(draw: st.DrawFn, max_nodes: int, max_devices: int = 2) -> Problem:
         streams=[draw(st.integers(1, 2)) for _ in range(count)],
         staging=draw(st.none() | st.builds(Staging, rates, rates, st.booleans())),
     )
+    return replace(made, fused=tuple(fused))
 
 
 def every_grouping(problem: Problem) -> Iterator[Plan]:
@@ -144,13 +163,25 @@ def test_a_gap_says_what_either_way_costs_at_least() -> None:
     # and a dispatch there, but what the first and last groups take themselves costs as much.
     assert found.across[0] == pytest.approx(np.array([[4.5, 4.5], [4.5, 4.5]]), abs=0.1)
     # The way through is shorter: one by itself, or in the group of the last.
-    assert through(setting, gap, 0, 0) == pytest.approx(2.0)
+    inner, _ = between(setting, gap, 0, 0)
+    assert heads(inner, inner.shares)[-1, -1] == pytest.approx(2.0)
+    # By cases it is told to the last step: all four in one group take 4 s and a dispatch, and two
+    # of them elsewhere, two ways and two dispatches off, no less.
+    assert 5.0 * (1 - 2 * CLOSE) <= through(setting, gap, 0, 0, 4.0, np.inf) <= 5.0
+
+
+def test_a_kernel_that_a_chain_cuts_is_paid_for_in_parts() -> None:
+    # Fused, both take 2 s on either device; 1 s on each would be less, but for what fusing saves.
+    problem = Problem.from_arrays([[2.0, 4.0], [4.0, 2.0]], edges=[(0, 1, 0)])
+    assert lower_bound(problem) == pytest.approx(4.0)
+    fused = tuple(FusedKernel(p, (0, 1), 3.0) for p in range(2))
+    assert lower_bound(replace(problem, fused=fused)) == pytest.approx(3.0)
 
 
 @given(blocks(max_nodes=12, max_devices=3))
 @examples(quick=20, full=200)
 def test_no_start_gets_earlier(problem: Problem) -> None:
     setting = Setting.of(problem)
-    higher = lifted(setting, units_of(problem))
+    higher, _ = lifted(setting, units_of(problem))
     assert (heads(higher, setting.shares) >= heads(setting, setting.shares)).all()
     assert (higher.return_s >= setting.return_s).all()

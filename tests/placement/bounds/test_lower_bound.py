@@ -92,7 +92,8 @@ def test_proven_optima() -> None:
         assert bound <= optimum
         ratios.append(bound / optimum)
     assert len(ratios) == 27
-    assert np.mean(ratios) >= 0.84
+    assert np.mean(ratios) >= 0.97
+    assert min(ratios) >= 0.85
 
 
 def test_join_rule_counts_what_one_device_must_do_alone() -> None:
@@ -192,8 +193,8 @@ def test_a_plan_that_is_known_changes_no_bound(problem: Problem) -> None:
             known.append(measure(plan, "latency"))
     bound_s = bound_of(problem)
     if known:
-        assert bound_of(problem, met_s=min(known)) == bound_s
-        assert bound_of(problem, met_s=max(known)) == bound_s
+        assert bound_of(problem, met_s=min(known)) == pytest.approx(bound_s)
+        assert bound_of(problem, met_s=max(known)) == pytest.approx(bound_s)
     assert path_bound_of(problem) <= bound_s
 
 
@@ -433,7 +434,7 @@ def test_a_limit_is_refuted_where_no_assignment_keeps_all_windows(seed: int) -> 
     ]
     excess = least_excess(shares, rows) / limit_s
     if abs(excess) > 1e-6:
-        assert crowded(setting, head, tail, shares, limit_s) == (excess > 0)
+        assert crowded(setting, head, tail, shares, limit_s)[0] == (excess > 0)
 
 
 @examples(quick=15, full=200)
