@@ -149,7 +149,7 @@ def test_what_ran_whole_on_a_device_is_taken_whole(
 
 MATRIX_PRODUCTS = {
     "intel-core-ultra-155h-igpu": "Intel Ultra 7 155H",
-    "nvidia-a100-pcie-80g": "NVIDIA A100-PCIE-40GB",
+    "nvidia-a100-pcie-40g": "NVIDIA A100-PCIE-40GB",
     "nvidia-a100-sxm4-80g": "NVIDIA A100 SXM4 80GB",
     "nvidia-h100-pcie-80g": "NVIDIA H100 PCIe",
     "nvidia-h100-sxm5-80g": "NVIDIA H100 80GB HBM3",

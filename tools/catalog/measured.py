@@ -184,7 +184,7 @@ def sample_of(row: Row) -> Sample | LeftOut:
         return LeftOut("no time")
     return Sample(
         kin=told.kin,
-        chip=row["device"] if row["chip"] in _SEVERAL else row["chip"].strip(),
+        chip=_chip(row),
         unit=row["unit"],
         precision=precision,
         where=tuple(sorted((k, str(v)) for k, v in told.where.items() if v not in (None, ""))),
@@ -192,6 +192,14 @@ def sample_of(row: Row) -> Sample | LeftOut:
         batch=told.batch or row.get("batch") or 1,
         seconds=latency_ms / 1e3,
     )
+
+
+def _chip(row: Row) -> str:
+    """What ran: cards of one chip and name that are held to different powers are apart."""
+    chip: str = row["chip"].strip()
+    if chip == "NVIDIA A100 PCIe" and "80" not in row["device"]:
+        return f"{chip} 40 GB"
+    return row["device"] if row["chip"] in _SEVERAL else chip
 
 
 def _config(row: Row) -> Mapping[str, Any]:
@@ -272,6 +280,8 @@ def _mlperf(row: Row, precision: str) -> _Told | LeftOut:
         return LeftOut("a rate under a bound on its tail")
     if held_back(row):
         return LeftOut("a board held below its power")
+    if "H100 NVL" in row["device"]:
+        return LeftOut("a card of more power under the name of another")
     edge = _edge_runtime(runtime) if unit == "cpu" else None
     if edge is not None:
         kin, where = f"tflite-cpu-{precision}", {"runtime": edge, "cores": config.get("cores")}
