@@ -73,7 +73,7 @@ _once: WeakKeyDictionary[Plan, Once] = WeakKeyDictionary()
 
 
 def once(plan: Plan) -> Once:
-    """Return time and memory of one request of a plan, whatever devices have; played once.
+    """Return the latency and memory of one request of a plan, whatever devices have; played once.
 
     Of a plan of several replicas, the first request's.
 
