@@ -16,8 +16,8 @@ from builders import off_by, problems
 from hetsim.analysis.sureness import LEAST_SHARE, costs_over, draw, normals, part_sd, spread
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.placement.objective import Objective, measure
+from hetsim.problem.evidence import BY_KERNEL
 from hetsim.problem.groups import Group
-from hetsim.problem.of_model import BY_KERNEL
 from hetsim.problem.parts import Z80, Evidence, scaled, uncertainty_of
 from hetsim.problem.problem import Problem
 from hetsim.reporting.tables.records import comparison_record

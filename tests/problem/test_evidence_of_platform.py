@@ -23,7 +23,7 @@ from hetsim.hardware.kernel_figures import (
 from hetsim.hardware.kin import Likely
 from hetsim.hardware.routes import REFERENCE_BYTES, build_routes
 from hetsim.hardware.spec import Link
-from hetsim.problem.of_model import (
+from hetsim.problem.evidence import (
     BY_KERNEL,
     DATASHEET_COMMON,
     DATASHEET_SD,
@@ -31,17 +31,14 @@ from hetsim.problem.of_model import (
     OTHER_BATCH_SD,
     PRIOR_COMMON,
     PRIOR_SD,
-    PROFILED_SD,
     UNLIKE_FROM,
     UNLIKE_SD,
-    batch_of,
     device_evidence,
-    float_evidence,
     link_evidence,
-    link_weights,
     supposing,
 )
-from hetsim.problem.parts import Evidence
+from hetsim.problem.of_model import batch_of, float_evidence, link_weights
+from hetsim.problem.parts import PROFILED_SD, Evidence
 from onnx_builders import make_model, op, value
 
 SPEC = hetsim.load_device("nvidia-t4")

@@ -17,7 +17,7 @@ from hetsim.analysis.what_if import faster_device, missing_ops, wider_link, with
 from hetsim.errors import InvalidInput
 from hetsim.hardware.catalog import platform_names
 from hetsim.hardware.kernel_figures import weakest
-from hetsim.problem.of_model import DATASHEET_SD, LINK_SD, PRIOR_SD, device_evidence
+from hetsim.problem.evidence import DATASHEET_SD, LINK_SD, PRIOR_SD, device_evidence
 from hetsim.problem.parts import Z80, Evidence, scaled, uncertainty_of
 from hetsim.problem.problem import Problem
 from sweeps import examples

@@ -30,8 +30,8 @@ from hetsim.hardware.catalog import load_kin
 from hetsim.hardware.kernel_figures import HALF_WIDTH
 from hetsim.hardware.kin import KnownNetwork
 from hetsim.hardware.measurement import Measurement
+from hetsim.problem.evidence import basis_floors
 from hetsim.problem.measured import Alone, measured_on
-from hetsim.problem.of_model import basis_floors
 from hetsim.problem.parts import Evidence, Floor
 
 COUNTS = (0, 1, 3, 5)

@@ -26,7 +26,8 @@ from hetsim.hardware.kin import Kin
 from hetsim.hardware.price import Offer
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.hardware.variants import executed
-from hetsim.problem.of_model import basis_floors, float_evidence, link_evidence
+from hetsim.problem.evidence import basis_floors, link_evidence
+from hetsim.problem.of_model import float_evidence
 from hetsim.problem.parts import Z80, Evidence, Measured
 from hetsim.problem.record import evidence_record, figures_record
 from hetsim.reporting.tables.devices import (

@@ -29,7 +29,7 @@ from hetsim.hardware.kin import Likely
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.hardware.variants import EVERY
 from hetsim.placement.planning import plan
-from hetsim.problem.of_model import DATASHEET_SD, device_evidence
+from hetsim.problem.evidence import DATASHEET_SD, device_evidence
 from hetsim.problem.problem import Problem
 from hetsim.simulation.simulate import simulate
 
