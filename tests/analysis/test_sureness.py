@@ -249,13 +249,15 @@ def test_a_part_is_as_much_less_sure_as_its_share_is_small() -> None:
     asked = problem()
     gpu = asked.device_index("gpu")
     whole_s = asked.group_seconds(gpu, range(asked.n)) - asked.dispatch_s[gpu]
-    sd = asked.evidence[gpu].sd
+    evidence = asked.evidence[gpu]
+    of_kernels = evidence.by_kernel * evidence.sd**2
+    assert 0 < of_kernels < BY_KERNEL * evidence.sd**2, "the error of one source is of the whole"
     for cut in range(1, asked.n):
         plan = split_at(cut)
         share = (asked.group_seconds(gpu, range(cut)) - asked.dispatch_s[gpu]) / whole_s
         share = min(max(share, LEAST_SHARE), 1.0)
         found = part_sd(plan)[gpu]
-        assert found**2 == pytest.approx(BY_KERNEL * sd**2 * (1 / share - 1), rel=1e-6, abs=1e-12)
+        assert found**2 == pytest.approx(of_kernels * (1 / share - 1), rel=1e-6, abs=1e-12)
     assert part_sd(split_at(5))[gpu] > part_sd(split_at(20))[gpu] > part_sd(split_at(40))[gpu] > 0
 
 
