@@ -124,7 +124,7 @@ PLAYED = 3
 
 
 def compiles(work: int, *, played: bool) -> bool:
-    """Whether machine code places, or also plays, this number of nodes."""
+    """Whether machine code is for `work` nodes that are placed, or also played."""
     parts = (_insertion, dispatched.compiled) if played else (_insertion,)
     kept = all(part.loaded or part.kept for part in parts)
     if not kept or not deadline.may_load("numba"):

@@ -21,7 +21,7 @@ from hetsim.placement.objective import (
     measure,
     memory_binds,
 )
-from hetsim.placement.priced_start import priced_start
+from hetsim.placement.priced_start import LARGE, priced_start
 from hetsim.placement.search.annealing import JUDGED, Budget, Heat, rounds, walk
 from hetsim.placement.starts import Start, prepared, quick_start, starts_that_fit
 from hetsim.placement.throughput.search import search_stages, within_memory
@@ -41,8 +41,9 @@ KEPT_BACK: Mapping[Objective, float] = {"latency": 3.0, "throughput": 6.0}
 which for throughput may have a subgraph for each node."""
 PRICED_FROM, MOST_PRICED = 200, 10_000
 """Tasks from which on, and up to which, a priced start is looked for."""
-PRICED_PART = 2 / 3
-"""Of the time that is left, for a priced start."""
+PRICED_PART = 2 / 3, 0.8
+"""Of the time that is left, for a priced start: of up to LARGE tasks, and of more, of which moves
+gain little in seconds."""
 MOST_JUDGED = 1_000
 """Drafts that the clock judges at most, beside the start, where a budget is given."""
 
@@ -216,7 +217,8 @@ class LocalSearch(Constrained):
             return found
         for at in (uncoarsened(coarse.fine), coarse) if loses(coarse) else (coarse,):
             if PRICED_FROM <= at.problem.n <= MOST_PRICED:
-                with deadline.until(deadline.now_s() + deadline.left_s() * PRICED_PART):
+                share = PRICED_PART[at.problem.n > LARGE]
+                with deadline.until(deadline.now_s() + deadline.left_s() * share):
                     start = priced_start(at)
                 if start is not None:
                     found.append((at, start))
