@@ -67,7 +67,7 @@ QUESTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "recommend --catalog": (
         SMALL[:1], ("recommend", "--workload", "WORKLOAD", "--catalog", CATALOG,
-         "--max-devices", "4"),
+         "--max-devices", "4", "--price", "laptop=1600/3y"),
     ),
     "compare --strategy auto": (
         ("decoder-20000",),
