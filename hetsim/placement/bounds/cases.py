@@ -13,7 +13,7 @@ from hetsim.core.machine_code import machine_code
 from hetsim.placement.bounds.area import Prices
 from hetsim.placement.bounds.paths import INFINITY, Array, Floats, Setting, start_of
 
-LEAST, COMPILE_FROM = 0, 200_000
+LEAST, COMPILE_FROM = 0, 800_000
 """Pairs of node and device in all cases: those that justify machine code, and compiling it."""
 
 CLOSE = 1.0 / 1000
