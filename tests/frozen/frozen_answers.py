@@ -183,7 +183,7 @@ def answer_of(question: str) -> dict[str, Any]:
         done = CliRunner().invoke(main, words)
         if not done.stdout:
             raise AssertionError(f"{shown(question)} printed no record: {done.stderr}")
-        record = rounded(json.loads(done.stdout))
+        record = rounded(json.loads(done.stdout.replace(folder, "")))
     told = dict(figures(record)) if isinstance(record, dict) else {}
     return {"exit_code": done.exit_code, "digest": digest(record), "figures": told}
 
