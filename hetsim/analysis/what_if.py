@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import checks
+from hetsim.core.progress import part
 from hetsim.cost.model import WholeModelCost
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
@@ -70,7 +71,8 @@ class FromHere:
         if groups is None:
             return None
         found = cls(limits, coarse, groups, 1.0)
-        usual = found._searched(coarse, cost_s) / cost_s
+        with part(0.0, 0.0):
+            usual = found._searched(coarse, cost_s) / cost_s
         return replace(found, usual=usual) if usual > 0.0 else None
 
     def cost_s(self, problem: Problem, kept_s: float) -> float:
