@@ -274,16 +274,22 @@ def pays_to_coarsen(problem: Problem) -> bool:
     return bool(problem.fused) or any(problem.dispatch_s)
 
 
-def coarsen(problem: Problem, most_tasks: int = MOST_TASKS) -> Coarse:
+def coarsen(problem: Problem, most_tasks: int = MOST_TASKS, *, joins_apart: bool = False) -> Coarse:
     """Join nodes into tasks that no strategy would split.
 
     First members of kernels and composites, then chains where no split on any pair of devices
     would be quicker; above `most_tasks` neighbours all the same, the largest tensors first. A plan
     costs the same on tasks and nodes; memory inside a task is left out. O((V + E) P^2 + V log V).
 
+    With `joins_apart` a kernel that fuses the sum of two branches with the end of one is two tasks,
+    so that the branch can run on another device than the sum: a shortcut of a residual network.
+
     Source: multilevel partitioning, G. Karypis, V. Kumar, SIAM J. Sci. Comput. 20(1), 1998.
     """
-    labels = contract_chains(problem, _joined_kernels(problem), most_tasks)
+    kernels = _joined_kernels(problem)
+    if joins_apart:
+        kernels = _cut_at_joins(problem, kernels)
+    labels = contract_chains(problem, kernels, most_tasks)
     parts = order_groups(problem.dag, labels)
     if parts is None:
         raise AssertionError("coarsening closed a cycle")
@@ -343,6 +349,28 @@ def _joined_kernels(problem: Problem) -> list[int]:
             for v in nodes:
                 labels[v] = nodes[0]
     return labels
+
+
+def _cut_at_joins(problem: Problem, labels: Sequence[int]) -> list[int]:
+    """Cut labelled kernels before the first node that another branch feeds, too."""
+    members: dict[int, list[int]] = {}
+    for v, label in enumerate(labels):
+        members.setdefault(label, []).append(v)
+    found = list(labels)
+    for label, nodes in members.items():
+        late: set[int] = set()
+        for v in nodes:
+            fed = [labels[u] == label for u in problem.dag.preds[v]]
+            if (any(fed) and not all(fed)) or not late.isdisjoint(problem.dag.preds[v]):
+                late.add(v)
+        early = [v for v in nodes if v not in late]
+        behind = sorted(late)
+        if early and behind and _runs_whole(problem, early) and _runs_whole(problem, behind):
+            for v in behind:
+                found[v] = behind[0]
+            for v in early:
+                found[v] = early[0]
+    return found
 
 
 def _runs_whole(problem: Problem, nodes: Sequence[int]) -> bool:

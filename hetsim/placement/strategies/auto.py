@@ -11,7 +11,7 @@ from typing import Any
 from hetsim.core.progress import each, part
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.placement.bounds.lower_bound import SURE, path_bound_of
-from hetsim.placement.coarsening import Coarse, pays_to_coarsen
+from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping import merge_where_it_pays, refine
 from hetsim.placement.objective import (
@@ -27,6 +27,7 @@ from hetsim.placement.starts import (
     CONSTRUCTIVE,
     Start,
     affordable,
+    constructive,
     prepared,
     start_that_fits,
     starting_plans,
@@ -171,6 +172,7 @@ class Auto(Constrained):
             found = list(starts)
         if not proved:
             found += self._searched(coarse, starts, found)
+            found += self._joins_apart(coarse, found)
         if not found:
             if not any(isinstance(error, OutOfMemory) for error in refused):
                 raise refused[0]
@@ -263,6 +265,33 @@ class Auto(Constrained):
             with part(low, low + 0.3, "local-search"), suppress(Infeasible):
                 made.append(self._as_start(coarse, "local-search", run()))
         return made
+
+    def _joins_apart(self, coarse: Coarse, found: Sequence[Start]) -> list[Start]:
+        """Return what `heft` and a search find where branches may end before they join.
+
+        Nothing where `heft` is not better by that than the best of `found`.
+        """
+        problem = coarse.fine
+        best = min((start.cost for start in found), default=0.0)
+        asked = self.objective == "latency" and pays_to_coarsen(problem)
+        if not asked or not self._tries("local-search", coarse):
+            return []
+        finer = coarsen(problem, joins_apart=True)
+        if finer.problem.n <= coarse.problem.n:
+            return []
+        try:
+            groups, how = constructive("heft").groups(finer)
+            plan = Plan(problem, "heft", finer.spread(groups), f"{how}, shortcuts apart from joins")
+            start = Start("heft", plan, groups, measure(plan, self.objective))
+        except Infeasible:
+            return []
+        if start.cost >= best * (1.0 - TIE):
+            return []
+        made = [start]
+        with part(0.95, 1.0, "local-search"), suppress(Infeasible):
+            search = LocalSearch(seed=self.seed)
+            made.append(self._as_start(finer, "local-search", search.searched(finer, [start])))
+        return [replace(one, groups=coarse.gathered(one.plan.groups) or ()) for one in made]
 
     def _as_start(self, coarse: Coarse, name: str, made: Plan) -> Start:
         groups = None if made.sizes else coarse.gathered(made.groups)

@@ -11,6 +11,8 @@ import hetsim
 from hetsim.core.progress import Told, heard_by
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
+from hetsim.placement.coarsening import coarsen
+from hetsim.problem.parts import FusedKernel
 from hetsim.problem.problem import Problem
 from sweeps import sweep
 
@@ -50,6 +52,24 @@ def test_of_a_few_free_tasks_the_best_plan_is_proven_before_any_search() -> None
     assert searched.reason.startswith("proven optimal")
     latencies = [hetsim.simulate(plan, trace=False).latency_s for plan in (found, searched)]
     assert latencies[0] <= latencies[1] * (1 + 1e-4)
+
+
+def test_a_shortcut_runs_beside_its_branch_though_its_kernel_would_fuse_the_sum() -> None:
+    problem = Problem.from_arrays(
+        [[1.0, 0.5], [4.0, 2.0], [4.0, 2.0], [2.5, 2.0], [1.0, 0.5]],
+        [(0, 1, 1), (1, 2, 1), (0, 3, 1), (2, 4, 1), (3, 4, 1)],
+        devices=("cpu", "gpu"),
+        latency_s=0.01,
+        dispatch_s=0.01,
+    )
+    problem = replace(problem, fused=(FusedKernel(1, (3, 4), 2.2),))
+    assert coarsen(problem).members == ((0,), (1, 2), (3, 4))
+    assert coarsen(problem, joins_apart=True).members == ((0,), (1, 2), (3,), (4,))
+    found = hetsim.plan(problem, "auto")
+    timeline = hetsim.simulate(found)
+    hetsim.check_timeline(problem, found, timeline)
+    assert ("cpu", (3,)) in [(group.device, group.nodes) for group in found.groups]
+    assert timeline.latency_s < hetsim.simulate(hetsim.plan(problem, "heft")).latency_s
 
 
 def left_out(reason: str) -> set[str]:
