@@ -353,7 +353,7 @@ def _proved(problem: Problem, found: Sequence[Start]) -> bool:
     best = min(found, key=_worth, default=None)
     if best is None or len(best.plan.groups) != 1:
         return False
-    return best.cost * (1.0 - SURE) <= path_bound_of(problem)
+    return best.cost * (1.0 - SURE) <= path_bound_of(problem, best.cost)
 
 
 def _worth(start: Start) -> tuple[float, int]:
