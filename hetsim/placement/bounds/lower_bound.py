@@ -97,14 +97,11 @@ def area_bound(problem: Problem) -> float:
     return max(balanced(setting.shares, setting.streams), balanced_weights(problem, setting.shares))
 
 
-def path_bound_of(problem: Problem, met_s: float = float("inf")) -> float:
-    """Return a lower bound in seconds along the longest path over all plans of `problem`.
-
-    From `met_s`, the latency of a known plan, nothing more is tried.
-    """
+def path_bound_of(problem: Problem) -> float:
+    """Return a lower bound in seconds along the longest path over all plans of `problem`."""
     if problem.n == 0 or problem.unpriced or not problem.runnable.any(axis=1).all():
         return 0.0
-    _, _, _, found = _along(problem, met_s)
+    _, _, _, found = _along(problem, closely=False)
     return found * (1.0 - _rounding(problem))
 
 

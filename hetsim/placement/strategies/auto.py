@@ -282,16 +282,16 @@ class Auto(Constrained):
         try:
             groups, how = constructive("heft").groups(finer)
             plan = Plan(problem, "heft", finer.spread(groups), f"{how}, shortcuts apart from joins")
-            start = Start("heft", plan, groups, measure(plan, self.objective))
+            start = self._as_start(finer, "heft", plan)
         except Infeasible:
             return []
         if start.cost >= best * (1.0 - TIE):
             return []
-        made = [start]
+        made = [replace(start, groups=coarse.gathered(plan.groups) or ())]
         with part(0.95, 1.0, "local-search"), suppress(Infeasible):
-            search = LocalSearch(seed=self.seed)
-            made.append(self._as_start(finer, "local-search", search.searched(finer, [start])))
-        return [replace(one, groups=coarse.gathered(one.plan.groups) or ()) for one in made]
+            found_by = LocalSearch(seed=self.seed).searched(finer, [start])
+            made.append(self._as_start(coarse, "local-search", found_by))
+        return made
 
     def _as_start(self, coarse: Coarse, name: str, made: Plan) -> Start:
         groups = None if made.sizes else coarse.gathered(made.groups)
@@ -353,7 +353,7 @@ def _proved(problem: Problem, found: Sequence[Start]) -> bool:
     best = min(found, key=_worth, default=None)
     if best is None or len(best.plan.groups) != 1:
         return False
-    return best.cost * (1.0 - SURE) <= path_bound_of(problem, best.cost)
+    return best.cost * (1.0 - SURE) <= path_bound_of(problem)
 
 
 def _worth(start: Start) -> tuple[float, int]:
