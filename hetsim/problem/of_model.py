@@ -27,9 +27,7 @@ from hetsim.graph.model import Model
 from hetsim.graph.shapes.open_shapes import unbound
 from hetsim.graph.work import graph_work, op_key
 from hetsim.graph.work.rule import Work
-from hetsim.hardware.kernel_figures import (
-    KernelFigures,
-)
+from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.kin import Likely
 from hetsim.hardware.measurement import Measurement
 from hetsim.hardware.routes import REFERENCE_BYTES, build_routes

@@ -156,19 +156,20 @@ class Staging:
     ends: bool = True
 
 
-def shared_out(seconds: float, alone: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Distribute a fused kernel's `seconds` over its members, which take `alone` on their own.
+def shared_out(
+    seconds: float | NDArray[np.float64], alone: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Distribute `seconds` [...] of fused kernels over members that take `alone` [..., members].
 
     In proportion to those times and never above them, so that a sum over whole kernels is exact;
     members that are not supported alone (inf) get what the others leave, in equal parts.
     """
-    shares = alone.copy()
     finite = np.isfinite(alone)
-    total = float(alone[finite].sum())
-    if total > seconds:
-        shares[finite] = alone[finite] * (seconds / total)
-    shares[~finite] = max(0.0, seconds - total) / max(1, int((~finite).sum()))
-    return shares
+    shares = np.where(finite, alone, 0.0)
+    total = shares.sum(axis=-1)
+    part = np.divide(seconds, total, out=np.ones_like(total), where=total > seconds)
+    left = np.maximum(0.0, seconds - total) / np.maximum(1, (~finite).sum(axis=-1))
+    return np.where(finite, shares * part[..., None], np.asarray(left)[..., None])
 
 
 def check_contention(contention: str) -> Contention:

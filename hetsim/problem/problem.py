@@ -116,14 +116,8 @@ class Problem(Given):
             alike.setdefault((kernel.device, len(kernel.nodes)), []).append(kernel)
         for (device, _), kernels in alike.items():
             nodes = np.array([kernel.nodes for kernel in kernels])
-            whole_s, alone = np.array([k.seconds for k in kernels]), self.seconds[nodes, device]
-            total_s = alone.sum(axis=1)
-            above = (total_s > whole_s) & (total_s < np.inf)
-            shares = alone.copy()
-            shares[above] *= (whole_s[above] / total_s[above])[:, None]
-            for at in np.flatnonzero(total_s == np.inf).tolist():
-                shares[at] = shared_out(float(whole_s[at]), alone[at])
-            shared[nodes, device] = shares
+            whole_s = np.array([kernel.seconds for kernel in kernels])
+            shared[nodes, device] = shared_out(whole_s, self.seconds[nodes, device])
         return shared
 
     @cached_property
