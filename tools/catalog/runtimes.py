@@ -275,7 +275,7 @@ def _factor(pair: Pair, told: Pairs, own: Pairs, usual: float) -> RuntimeFactor:
     unit, precision, base, runtime = pair
     ran = own.get((base, runtime), ())
     on_gpu = unit == "gpu" and runtime in _FRAMEWORKS and base not in _FRAMEWORKS
-    launch_s = min(_LAUNCHES_S, key=lambda one: _rms(ran, one)) if on_gpu else 0.0
+    launch_s = min(_LAUNCHES_S, key=lambda one: _mean_square(ran, one)) if on_gpu else 0.0
     names = sorted({name for each in told for name in each})
     apart = {each: _Apart.of(of, launch_s) for each, of in told.items()}
     freedom = [len(one.middles) - 1 for one in apart.values()]
@@ -341,8 +341,8 @@ class _Apart:
         return float(np.std(middles, ddof=1)) if len(middles) > 1 else 0.0
 
 
-def _rms(each: Sequence[Both], launch_s: float) -> float:
-    """Root mean square of the logarithmic errors of the best factor with this launch."""
+def _mean_square(each: Sequence[Both], launch_s: float) -> float:
+    """Mean square of the logarithmic errors of the best factor with this launch."""
     if not each:
         return 0.0
     middles = [middle for middle, _, _ in _Apart.of(each, launch_s).middles]

@@ -246,25 +246,17 @@ def settle(
             for k in range(n):
                 v = k if turn == 0 else n - 1 - k
                 if turn == 0:
-                    if early[v] == 0:
-                        continue
-                    early[v] = 0
-                    if start_of(
-                        v, before_at, before, before_bytes, shares, enter, per_byte, streams,
-                        head, end, off, rank, inside,
-                    ):  # fmt: skip
-                        for i in range(after_at[v], after_at[v + 1]):
-                            early[after[i]] = 1
+                    seen = restart(
+                        v, early, after_at, after, before_at, before, before_bytes, shares,
+                        enter, per_byte, streams, head, end, off, rank, inside,
+                    )  # fmt: skip
                 else:
-                    if late[v] == 0:
-                        continue
-                    late[v] = 0
-                    if start_of(
-                        v, after_at, after, after_bytes, shares, leave, leave_per_byte, streams,
-                        tail, rest, off, rank, inside,
-                    ):  # fmt: skip
-                        for i in range(before_at[v], before_at[v + 1]):
-                            late[before[i]] = 1
+                    seen = restart(
+                        v, late, before_at, before, after_at, after, after_bytes, shares,
+                        leave, leave_per_byte, streams, tail, rest, off, rank, inside,
+                    )  # fmt: skip
+                if not seen:
+                    continue
                 able = False
                 for p in range(count):
                     pair = v * count + p
@@ -281,6 +273,26 @@ def settle(
                         )  # fmt: skip
                 if not able:
                     return False
+    return True
+
+
+def restart(
+    v: int, marked: Array, next_at: Array, following: Array,
+    near_at: Array, near: Array, nbytes: Array, shares: Array, enter: Array, per_byte: Array,
+    streams: Array, found: Array, ends: Array, off: Array, rank: Array, inside: Array,
+) -> bool:  # fmt: skip
+    """Recompute the start of a `marked` node, and mark those that follow where its end rose.
+
+    Say whether it was marked.
+    """
+    if marked[v] == 0:
+        return False
+    marked[v] = 0
+    if start_of(
+        v, near_at, near, nbytes, shares, enter, per_byte, streams, found, ends, off, rank, inside
+    ):
+        for i in range(next_at[v], next_at[v + 1]):
+            marked[following[i]] = 1
     return True
 
 
@@ -364,4 +376,4 @@ def fits(
     return True
 
 
-_compiled = machine_code(refute, start_of, rule_out, settle, hold_apart, fits)
+_compiled = machine_code(refute, start_of, rule_out, restart, settle, hold_apart, fits)
