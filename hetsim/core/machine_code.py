@@ -24,13 +24,10 @@ def folder_of(
 ) -> Path | None:
     """Return the cache folder of a function's machine code; None where it cannot be created.
 
-    It lies where ``NUMBA_CACHE_DIR`` says, or else in ``files.private_folder``. Its name is a
-    digest of all that the machine code depends on and numba does not look at: numba compares
-    types, its own version, the processor and the file of the outermost function, but neither
-    functions and constants of other files nor the fields of named tuples, which are found by place.
+    It lies where ``NUMBA_CACHE_DIR`` says, or else in ``files.private_folder``; its name is
+    ``digest_of`` the function.
     """
-    text = repr((inline, [(_contents(one.__code__), _globals(one)) for one in (function, *parts)]))
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    digest = digest_of(function, *parts, inline=inline)
     named = _named()
     if not named:
         return private_folder(NAME, digest)
@@ -40,6 +37,20 @@ def folder_of(
     except OSError:
         return None
     return folder if os.access(folder, os.W_OK | os.X_OK) else None
+
+
+def digest_of(
+    function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False
+) -> str:
+    """Return 16 hexadecimal digits of all that machine code depends on and numba does not look at.
+
+    numba compares types, its own version, the processor and the file of the outermost function,
+    but neither functions and constants of other files nor the fields of named tuples, which are
+    found by place, nor how ``records`` reads them.
+    """
+    text = repr((inline, [(_contents(one.__code__), _globals(one)) for one in (function, *parts)]))
+    extensions = Path(__file__).with_name("records.py").read_bytes() if inline else b""
+    return hashlib.sha256(text.encode() + extensions).hexdigest()[:16]
 
 
 def _named() -> str:
@@ -144,8 +155,7 @@ class Compiled:
         place = folder / f"{source.parent.name}_{digest}"
         with suppress(OSError):
             written = source.stat().st_mtime
-            made = place.glob(f"*{function.__name__}-*.nbi")
-            return any(index.stat().st_mtime >= written for index in made)
+            return any(index.stat().st_mtime >= written for index in place.glob("*.nbi"))
         return False
 
     def __call__(self, *arguments: Any) -> Any:
@@ -194,16 +204,23 @@ def _dispatcher(
     part_options = {
         **options, **part_options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True
     }  # fmt: skip
+    digest = digest_of(function, *parts, inline=inline)
     linked: dict[str, Any] = {}
     for part in parts:
-        linked[part.__name__] = numba.njit(**part_options)(_with(part, linked))
-    return numba.njit(**options)(_with(function, linked))
+        linked[part.__name__] = numba.njit(**part_options)(_with(part, linked, digest))
+    return numba.njit(**options)(_with(function, linked, digest))
 
 
-def _with(function: Callable[..., Any], parts: dict[str, Any]) -> FunctionType:
-    """Return a function that calls `parts` by their names."""
+def _with(function: Callable[..., Any], parts: dict[str, Any], digest: str) -> FunctionType:
+    """Return a function that calls `parts` by their names, with `digest` in its own.
+
+    numba tells the symbols of one function compiled twice apart by a count, which begins anew in
+    each process. Of two that come from the cache under one symbol, the second would run the first.
+    """
     scope = {**function.__globals__, **parts}
-    return FunctionType(function.__code__, scope, function.__name__)
+    made = FunctionType(function.__code__, scope, function.__name__)
+    made.__qualname__ = f"{function.__qualname__}_{digest}"
+    return made
 
 
 def _keep(made: Any, folder: Path) -> None:

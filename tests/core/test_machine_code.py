@@ -329,6 +329,47 @@ def test_where_an_array_is_and_of_what_is_what_numpy_says(kind: str) -> None:
         assert kind.fields[0][1].dtype == numba.from_dtype(array.dtype)
 
 
+KEPT_BY_OTHERS = """
+import sys
+from hetsim.core.machine_code import machine_code
+sys.path.insert(0, sys.argv[1])
+import with_other_parts as given
+
+for word in sys.argv[2:]:
+    made = machine_code(given.outer, vars(given)[word].inner, given.middle)
+    print(made(2.0), made.found)
+"""
+
+
+def test_what_two_processes_kept_of_one_function_with_unlike_parts_is_told_apart(
+    tmp_path: Path,
+) -> None:
+    """Each compiled alone, their symbols differ by nothing that numba counts."""
+    (tmp_path / "with_other_parts.py").write_text(
+        "def outer(x):\n    return middle(x) + middle(x + 1.0) + middle(x + 2.0)\n\n"
+        "def middle(x):\n    x = inner(x)\n"
+        # Long enough for LLVM to call it rather than put it inline.
+        + "".join(f"    if x == -{at}.0:\n        x = 1.0 / x\n" for at in range(60))
+        + "    return x\n\n"
+        "class twice:\n    def inner(x):\n        return 2.0 * x\n\n"
+        "class thrice:\n    def inner(x):\n        return 3.0 * x\n"
+    )
+    environment = {
+        **os.environ, "HETSIM_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": ""
+    }  # fmt: skip
+
+    def told(*words: str) -> list[str]:
+        command = [sys.executable, "-c", KEPT_BY_OTHERS, str(tmp_path), *words]
+        return subprocess.run(
+            command, env=environment, check=True, capture_output=True, text=True
+        ).stdout.splitlines()
+
+    assert told("twice") == ["18.0 0"]
+    assert told("thrice") == ["27.0 0"]
+    assert told("twice", "thrice") == ["18.0 1", "27.0 1"]
+    assert told("thrice", "twice") == ["27.0 1", "18.0 1"]
+
+
 MADE_IN_TWO = """
 import sys
 from pathlib import Path
