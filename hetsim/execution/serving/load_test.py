@@ -167,7 +167,7 @@ class Batch:
 class Kept:
     """Every batch as long as there is room, then every second of all, every fourth, ..."""
 
-    def __init__(self, room_bytes: int = ROOM_BYTES) -> None:
+    def __init__(self, room_bytes: float = ROOM_BYTES) -> None:
         self._room = room_bytes
         self._bytes = 0
         self._every = 1

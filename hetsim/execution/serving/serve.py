@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from hetsim.core import checks
 from hetsim.core.units import format_seconds, significant
 from hetsim.errors import ExecutionError, UsageError
-from hetsim.execution.dispatch.transport import load_all, unanswered
 from hetsim.execution.program import check_how
 from hetsim.execution.serving.load_test import LATE_SHARE, Host, LoadTest, compared, late, runs_of
 from hetsim.execution.serving.on_session import serve_on
@@ -23,12 +22,12 @@ from hetsim.execution.serving.player import (
     Alone,
     Loadable,
     Player,
-    WallClock,
-    alone,
     loadable,
+    outside,
+    ready,
     roomy,
 )
-from hetsim.execution.session import Session, crossing_bytes, transports
+from hetsim.execution.session import Session
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.service.layout import Setup, check_together, set_up
 from hetsim.simulation.service.resolution import Resolved, resolve
@@ -204,52 +203,27 @@ def load_test(
     simulated = played(workload, resolved, setup, keep=keep)
     templates = setup.plan_tasks.templates
     runs = runs_of(resolved, setup, inputs, seed)
-    room = 2 * sum(crossing_bytes(one.plan) for one in templates)
     widths = dict(zip(platform.devices, setup.plan_tasks.plan.problem.streams, strict=True))
-    clock = WallClock(scale)
-
-    def next_event(deadline: float, late: Sequence[str], doing: str) -> tuple[float, object]:
-        came = clock.await_event(deadline)
-        if came is None:
-            raise unanswered(late, doing, timeout_s)
-        return came
-
     began_s = time.monotonic()
     with loadable([one.plan for one in templates]) as plans:
-        with transports(executor, address, room, widths, timeout_s) as connect:
-            transport = connect(clock.post)
-            try:
-                for version, plan in enumerate(plans):
-                    load_all(
-                        transport, version, plan.program, lambda *of: next_event(*of)[1], timeout_s
-                    )
-                start_s = time.monotonic() - began_s
-                took = [
-                    alone(transport, next_event, timeout_s, version, plan, runs[version])
-                    for version, plan in enumerate(plans)
-                ]
-                if emulate:
-                    _check_pace(took, plans, setup, scale, late_share)
-                player = Player(
-                    _engine(workload, setup, emulate),
-                    setup,
-                    emulate,
-                    plans,
-                    runs,
-                    transport,
-                    clock,
-                    scale,
-                    timeout_s,
-                )
-                began_s = time.monotonic()
-                player.play()
-                wall_s = time.monotonic() - began_s
-            finally:
-                transport.close()
+        with ready(plans, runs, executor, address, widths, timeout_s) as devices:
+            start_s = devices.at_s - began_s
+            if emulate:
+                _check_pace(devices.took, plans, setup, scale, late_share)
+            player = Player(
+                _engine(workload, setup, emulate),
+                setup.plan_tasks,
+                setup.duration.tolist() if emulate else None,
+                devices,
+                scale,
+            )
+            began_s = time.monotonic()
+            player.play()
+            wall_s = time.monotonic() - began_s
         outcomes = player.engine.outcomes()
         real = player.really(outcomes)
         host = _host(player, outcomes, real, scale, wall_s)
-        measured = _measured(player, real, resolved, setup, workload, took, emulate)
+        measured = _measured(player, real, resolved, setup, workload, devices.took, emulate)
         measured = keeping(measured, real, keep)
         mean_s = float(np.nanmean(real.latency_s)) if (real.why == SERVED).any() else math.nan
         behind = host.behind(mean_s * scale, late_share)
@@ -267,16 +241,14 @@ def load_test(
 
 def _engine(workload: Workload, setup: Setup, emulate: bool) -> RealTime:
     """Transfers take their modelled time, or what they really take, within what devices do."""
-    lasts = setup.duration.copy() if emulate else np.zeros(len(setup.duration))
-    for first, template in zip(setup.layout.first, setup.plan_tasks.templates, strict=False):
-        lasts[first : first + template.groups] = math.inf
+    alone = setup.duration if emulate else np.zeros(len(setup.duration))
     return RealTime(
         setup.layout,
         setup.duration,
         setup.models,
         setup.sources,
         setup.clients,
-        lasts=lasts,
+        lasts=outside(setup.plan_tasks, alone),
         blocks=((one.arrival_s, one.stream, one.variant) for one in blocks_of(workload, setup)),
         requests=workload.requests,
         until_s=until_s(workload),
