@@ -22,7 +22,7 @@ from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.rules import SHIFT
 from hetsim.simulation.clock.templates import Layout, PlanTasks, laid_out
 from hetsim.simulation.clock.virtual_time import empty_log
-from hetsim.simulation.failures.clock import Changing, Running, go_on, running_of
+from hetsim.simulation.failures.clock import Changing, Running
 from hetsim.simulation.failures.remaining import (
     HAS_ENDED,
     IS_RUNNING,
@@ -426,6 +426,7 @@ class FailingServing(Serving, Changing):
         }
         self._loading: dict[int, int] = {}
         self._standing = Standing(plans, models, contention, replan)
+        self._stopped, self._down = self._standing.stopped, self._standing.down
         self._rests = Rests(problem.streams)
         self._spent = Spent(self._rests, len(problem.devices), len(plan_tasks.links))
         self._template_of: dict[int, int] = {}
@@ -450,7 +451,7 @@ class FailingServing(Serving, Changing):
         self._moments: Iterator[Moment] = moments(failures)
         self._next = next(self._moments, None)
         self._until_s = math.inf if self._next is None else self._next[0]
-        self.happened: list[Failure] = []
+        self.happened = []
         self.spells = Spells(len(models))
 
     @property
@@ -531,8 +532,7 @@ class FailingServing(Serving, Changing):
         plan for each way in which batches differ.
         """
         now = float(self._now[0])
-        flight = self.in_flight()
-        running = running_of(flight, self._rests)
+        flight, running = self._under_way()
         before = self._rests.used[flight.template]
         ways, way = self._ways_on(flight, device)
         self._spent.leave(before, flight.progress)
@@ -560,17 +560,7 @@ class FailingServing(Serving, Changing):
         )
         self._cut(flight, running.some(ends))
         self._spent.begin(self._flow.ran)
-        go_on(
-            self,
-            self._rests,
-            flight,
-            running,
-            ways,
-            way,
-            self._expected(),
-            stopped=self._standing.stopped,
-            shut=[down and at != self._host for at, down in enumerate(self._standing.down)],
-        )
+        self._continue(flight, running, ways, way, self._expected())
         self._enter(flight, ways, way)
         self._retable()
         requests: list[int] = []
@@ -624,12 +614,11 @@ class FailingServing(Serving, Changing):
             found[rows] = named.template[variant, instance, size - 1]
         return found
 
-    def _cut(self, flight: InFlight, running: Running) -> None:
-        """Count what is cut off of what runs."""
+    def _cut(self, flight: InFlight, gone: Running) -> None:
         now = float(self._now[0])
         end_of = {code: end for end, code in self.ends}
         numbers = self._rests.used[flight.template]
-        for row, at, code in zip(*(part.tolist() for part in running), strict=True):
+        for row, at, code in zip(*(part.tolist() for part in gone), strict=True):
             # What had no end any more was cut off before.
             if code in end_of:
                 task = self._rests.known[int(numbers[row])].tasks[at]
@@ -717,13 +706,12 @@ class FailingServing(Serving, Changing):
             _, _, what, failure = self._next
             device = self._names.index(failure.device)
             if what == "stop":
-                self._stop_device(device, failure)
-            elif what == "known":
-                self._lose(device, failure)
-            elif device in self._loads:
+                # What it was loading goes with it.
+                self._loading.pop(device, None)
+            if what == "back" and device in self._loads:
                 self._begin_load(device)
             else:
-                self._come_back(device)
+                self._change(device, what, failure)
             self._tell_spells()
             self._next = next(self._moments, None)
         self._until_s = math.inf if self._next is None else self._next[0]
@@ -736,22 +724,7 @@ class FailingServing(Serving, Changing):
                 self._flow.idle[model] += NOT_WHOLE if whole else -NOT_WHOLE
             spells.tell(model, now, whole=whole, serves=standing.serves(model))
 
-    def _stop_device(self, device: int, failure: Failure) -> None:
-        """A device runs nothing any more; what else it had is lost when that is known."""
-        self.happened.append(failure)
-        self._standing.stopped[device] = True
-        # What it was loading goes with it.
-        self._loading.pop(device, None)
-        self.stop(device)
-        flight = self.in_flight()
-        running = running_of(flight, self._rests)
-        there = self.devices_of(running.code) == device
-        self._cut(flight, running.some(there))
-        self.end_never(running.code[there])
-
     def _lose(self, device: int, failure: Failure) -> None:
-        """It is known that a device stopped."""
-        self._standing.down[device] = True
         if math.isinf(failure.back_s):
             for template in self._standing.lose(device):
                 self._fresh[template] = self._fresh_number(template)
@@ -760,9 +733,7 @@ class FailingServing(Serving, Changing):
         self._go_on(device)
 
     def _come_back(self, device: int) -> None:
-        """A device serves again."""
-        self._standing.stopped[device] = self._standing.down[device] = False
-        self.start(device)
+        super()._come_back(device)
         self._deal()
         self._unstick()
 
