@@ -42,7 +42,7 @@ from hetsim.simulation.clock.virtual_time import (
     longer,
     pays,
 )
-from hetsim.simulation.failures.remaining import (
+from hetsim.simulation.failures.recovery import (
     HAS_ENDED,
     IS_RUNNING,
     WAITS,

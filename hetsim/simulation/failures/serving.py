@@ -23,7 +23,7 @@ from hetsim.simulation.clock.rules import SHIFT
 from hetsim.simulation.clock.templates import Layout, PlanTasks, laid_out
 from hetsim.simulation.clock.virtual_time import empty_log
 from hetsim.simulation.failures.clock import Changing, Running
-from hetsim.simulation.failures.remaining import (
+from hetsim.simulation.failures.recovery import (
     HAS_ENDED,
     IS_RUNNING,
     InFlight,
@@ -37,7 +37,7 @@ from hetsim.simulation.failures.remaining import (
     runs_again,
     ways_on,
 )
-from hetsim.simulation.failures.remaining import Layout as PlanLayout
+from hetsim.simulation.failures.recovery import Layout as PlanLayout
 from hetsim.simulation.serving.batcher import account
 from hetsim.simulation.serving.driver import mark, restrict
 from hetsim.simulation.serving.engine import Serving
