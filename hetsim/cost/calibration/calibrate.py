@@ -17,7 +17,7 @@ import yaml
 from hetsim.core.files import whole_file
 from hetsim.core.room import memory_bytes, out_of_room
 from hetsim.core.units import significant
-from hetsim.cost.calibration.correcting import corrections, learnt_block, learnt_joins
+from hetsim.cost.calibration.corrections import corrections, learnt_block, learnt_joins
 from hetsim.cost.calibration.fitting import (
     Fit,
     Judged,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hetsim.cost.calibration.correcting import corrections, learnt_joins
+from hetsim.cost.calibration.corrections import corrections, learnt_joins
 from hetsim.cost.calibration.fitting import (
     Fit,
     Network,
