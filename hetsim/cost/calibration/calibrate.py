@@ -27,7 +27,7 @@ from hetsim.cost.calibration.fitting import (
     network_of,
     prior,
 )
-from hetsim.cost.calibration.measuring import (
+from hetsim.cost.calibration.measurements import (
     Journal,
     Progress,
     Setting,

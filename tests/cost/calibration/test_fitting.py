@@ -24,7 +24,7 @@ from hetsim.cost.calibration.fitting import (
     prior,
     undisturbed,
 )
-from hetsim.cost.calibration.measuring import Setting, Taken, generated, taken
+from hetsim.cost.calibration.measurements import Setting, Taken, generated, taken
 from hetsim.cost.kernels.form import COLUMN, FORMS, factors, streamed_share
 from hetsim.cost.kernels.fusion import joints
 from hetsim.cost.kernels.networks import kernels_seconds

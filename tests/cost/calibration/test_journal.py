@@ -11,7 +11,7 @@ import pytest
 
 from hetsim.cost.calibration.builder import KINDS, single
 from hetsim.cost.calibration.fitting import lowered
-from hetsim.cost.calibration.measuring import (
+from hetsim.cost.calibration.measurements import (
     BLOCK,
     Journal,
     Kernel,
