@@ -18,7 +18,7 @@ from hetsim.core.files import whole_file
 from hetsim.core.room import memory_bytes, out_of_room
 from hetsim.core.units import significant
 from hetsim.cost.calibration.corrections import corrections, learnt_block, learnt_joins
-from hetsim.cost.calibration.fitting import (
+from hetsim.cost.calibration.fit import (
     Fit,
     Judged,
     figure_errors,

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from hetsim.cost.calibration.builder import KINDS, single
-from hetsim.cost.calibration.fitting import lowered
+from hetsim.cost.calibration.fit import lowered
 from hetsim.cost.calibration.measurements import (
     BLOCK,
     Journal,

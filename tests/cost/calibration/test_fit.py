@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hetsim.cost.calibration.corrections import corrections, learnt_joins
-from hetsim.cost.calibration.fitting import (
+from hetsim.cost.calibration.fit import (
     Fit,
     Network,
     Overheads,
