@@ -18,7 +18,7 @@ from hetsim.graph.reading.extension import Extension
 from hetsim.hardware.spec import DeviceSpec, Platform
 
 if TYPE_CHECKING:
-    import onnx
+    pass
 
 
 def watched(device: Device, backend: str) -> Device:
@@ -69,19 +69,6 @@ def _of_query(given: Any, graph: Graph | None = None, *rest: Any) -> str | None:
     return None if len(members) == len(set(members)) else "a Support of disjoint composites"
 
 
-def _of_model(given: onnx.ModelProto, *rest: Any) -> str | None:
-    import onnx
-
-    return None if isinstance(given, onnx.ModelProto) else "an onnx.ModelProto"
-
-
-def _of_rounding(given: Any, *rest: Any) -> str | None:
-    fits = isinstance(given, Mapping) and all(
-        isinstance(word, str) for pair in given.items() for word in pair
-    )
-    return None if fits else "a mapping of element types"
-
-
 def _of_kernels(given: Any, *rest: Any) -> str | None:
     fits = all(callable(getattr(given, name, None)) for name in ("run", "cancel"))
     return None if fits else "a CompiledSubgraph"
@@ -89,10 +76,7 @@ def _of_kernels(given: Any, *rest: Any) -> str | None:
 
 _HOOKS: Mapping[str, Callable[..., str | None]] = {
     "query_model": _of_query,
-    "transform_graph": lambda given, *_: None if isinstance(given, Graph) else "a Graph",
-    "transform": _of_model,
-    "rounding": _of_rounding,
-    **dict.fromkeys(("open", "compile"), _of_kernels),
+    "open": _of_kernels,
     "add_extension": lambda *given: None,
 }
 """What each hook must give, in words where it does not."""
