@@ -20,8 +20,8 @@ from hetsim.execution.dispatch.requests import next_of
 from hetsim.execution.dispatch.transport import (
     Ended,
     Fetched,
+    Loaded,
     Transport,
-    load_all,
     outputs_of,
     sent_by,
     unanswered,
@@ -78,6 +78,22 @@ HEADROOM = 1.5
 
 Next = Callable[[float, Sequence[str], str], tuple[float, object]]
 """Waits for an event of devices until a time of the monotonic clock; gives it with its time."""
+
+
+def _load(
+    transport: Transport, next_event: Next, timeout_s: float, version: int, program: Program
+) -> None:
+    """Compile the subgraphs of every device of a program, within a real timeout."""
+    waiting = dict.fromkeys(program.code)
+    deadline = time.monotonic() + timeout_s
+    for device in waiting:
+        transport.load(device, 0, version, program)
+    while waiting:
+        _, event = next_event(deadline, tuple(waiting), "compiling subgraphs")
+        if isinstance(event, Loaded):
+            if event.error is not None:
+                raise event.error
+            del waiting[event.device]
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +251,7 @@ def ready(
         transport = connect(clock.post)
         try:
             for version, plan in enumerate(plans):
-                load_all(
-                    transport, version, plan.program, lambda *of: next_event(*of)[1], timeout_s
-                )
+                _load(transport, next_event, timeout_s, version, plan.program)
             at_s = time.monotonic()
             took = [
                 alone(transport, next_event, timeout_s, version, plan, runs[version])
