@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -46,31 +46,31 @@ from hetsim.simulation.failures.recovery import (
     HAS_ENDED,
     IS_RUNNING,
     WAITS,
+    Continuation,
     InFlight,
+    InstanceStates,
     Ints,
     Layout,
-    Onward,
+    Replan,
     Rest,
     Rests,
     Task,
-    Version,
-    ways_on,
+    continuations,
 )
 from hetsim.workload.failure import Failure, What, moments
 
 
-class Changing(ABC):
+class FailingDriver(ABC):
     """A driver of the clock's rules whose templates, and devices, may be others from a moment on.
 
     For classes that have what is named here: a driver's state, its events, and its log; rests that
-    are its templates; which devices are stopped, and of which that is known (`_down`). `happened`
-    are failures that came before the last request ended.
+    are its templates, and which instances stand. `happened` are failures that came before the last
+    request ended.
     """
 
     _rests: Rests
     _host: int | None
-    _stopped: list[bool]
-    _down: list[bool]
+    _states: InstanceStates
     happened: list[Failure]
     _arrays: bool
     _links: int
@@ -97,7 +97,7 @@ class Changing(ABC):
         """Let a device stop, its loss be known, or the device come back."""
         if what == "stop":
             self.happened.append(failure)
-            self._stopped[device] = True
+            self._states.stopped[device] = True
             self._state.free[device] = 0
             flight, running = self._under_way()
             gone = running.some(self.devices_of(running.code) == device)
@@ -106,14 +106,14 @@ class Changing(ABC):
             codes = set(gone.code.tolist())
             self.ends = [end for end in self.ends if end[1] not in codes]
         elif what == "known":
-            self._down[device] = True
+            self._states.down[device] = True
             self._lose(device, failure)
         else:
             self._come_back(device)
 
     def _come_back(self, device: int) -> None:
         """Let a device serve again, with nothing on it."""
-        self._stopped[device] = self._down[device] = False
+        self._states.stopped[device] = self._states.down[device] = False
         self.start(device)
 
     def _under_way(self) -> tuple[InFlight, Running]:
@@ -183,7 +183,12 @@ class Changing(ABC):
         self._again(none, none, none, kept[there])
 
     def _continue(
-        self, flight: InFlight, running: Running, ways: Sequence[Onward], way: Ints, expected: Ints
+        self,
+        flight: InFlight,
+        running: Running,
+        ways: Sequence[Continuation],
+        way: Ints,
+        expected: Ints,
     ) -> Moved:
         """Lay out what each request in flight still has to do, and go on with that.
 
@@ -243,7 +248,7 @@ class Changing(ABC):
         self._lay_out(structure, duration)
         state.counts[OLDEST] = int(requests[0]) if len(requests) else admitted
         state.counts[ADMITTED] = admitted
-        for device, down in enumerate(self._down):
+        for device, down in enumerate(self._states.down):
             state.shut[device] = int(down and device != self._host)
         template_of = dict(zip(requests.tolist(), templates.tolist(), strict=True))
         for code, _ in running:
@@ -265,7 +270,7 @@ class Changing(ABC):
             if device >= 0:
                 state.free[device] -= 1
                 state.occupied[device * most + stream] = 1
-        for device, halted in enumerate(self._stopped):
+        for device, halted in enumerate(self._states.stopped):
             if halted:
                 state.free[device] = 0
 
@@ -409,7 +414,7 @@ class Ledger:
         return Started(tasks, request, task_of, stream, start, end, lost, counts[task_of])
 
 
-class FailingClock(VirtualTime, Changing):
+class FailingClock(VirtualTime, FailingDriver):
     """Plays a plan while devices fail.
 
     Parameters
@@ -442,22 +447,18 @@ class FailingClock(VirtualTime, Changing):
         arrival: Sequence[float],
         failures: Sequence[Failure],
         contention: Contention,
-        replan: Callable[[Plan, tuple[str, ...]], Plan],
+        replan: Replan,
         *,
         machine_code: bool | None = None,
     ) -> None:
         self._plan = plan
-        self._contention: Contention = contention
-        self._replan = replan
         self._arrival = np.array(arrival, dtype=np.float64)
         self._host = plan.problem.host
-        devices = len(plan.problem.devices)
-        self._stopped = [False] * devices
-        self._down = [False] * devices
-        self._lost_devices: list[str] = []
+        # All replicas together: where a device of any is lost for good, the whole plan is another.
+        self._states = InstanceStates([plan], [[[0]]], contention, replan)
+        self.versions = [*self._states.versions]
         self._moments = moments(failures)
         self.happened = []
-        self.versions = [Version(plan, 0, contention)]
         self._over_s: dict[int, float] = {}
         self._rests = Rests(plan.problem.streams)
         self._ledger = Ledger(self._rests)
@@ -525,10 +526,7 @@ class FailingClock(VirtualTime, Changing):
 
     def _lose(self, device: int, failure: Failure) -> None:
         if math.isinf(failure.back_s):
-            self._lost_devices.append(failure.device)
-            if self.versions[-1].uses(device):
-                plan = self._replan(self._plan, tuple(self._lost_devices))
-                self.versions.append(Version(plan, len(self.versions), self._contention))
+            self.versions += [self._states.versions[at] for at in self._states.lose(device)]
         version, now = self.versions[-1], float(self._now[0])
 
         def layout_for(rest: Rest, replica: int) -> Layout:
@@ -536,7 +534,7 @@ class FailingClock(VirtualTime, Changing):
 
         flight, running = self._under_way()
         dealt = self._dealt(flight.request)
-        ways, way = ways_on(flight, self._rests, layout_for, dealt, device)
+        ways, way = continuations(flight, self._rests, layout_for, dealt, device)
         over = np.array([found.over for found in ways], dtype=np.bool_)[way]
         self._over_s.update(dict.fromkeys(flight.request[over].tolist(), now))
         fresh = self._fresh()
