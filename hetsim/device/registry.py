@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hetsim.core.plugins import answered, asked, is_amount, load_plugin, misfit, plugin_names
 from hetsim.device.device import GROUP as GROUP
@@ -16,9 +16,6 @@ from hetsim.graph.graph import Graph
 from hetsim.graph.patterns.matching import Match
 from hetsim.graph.reading.extension import Extension
 from hetsim.hardware.spec import DeviceSpec, Platform
-
-if TYPE_CHECKING:
-    pass
 
 
 def watched(device: Device, backend: str) -> Device:
