@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hetsim.cost.kernels.as_floats import executed_dtype, figures_for, model_figures
+from hetsim.cost.kernels.float_equivalent import executed_dtype, figures_for, model_figures
 from hetsim.cost.kernels.form import (
     COLUMN,
     FORMS,

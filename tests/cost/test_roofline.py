@@ -9,7 +9,7 @@ from itertools import combinations
 import pytest
 
 from figure_builders import kernel_figures
-from hetsim.cost.kernels.as_floats import figures_for, model_figures
+from hetsim.cost.kernels.float_equivalent import figures_for, model_figures
 from hetsim.cost.model import Kernel
 from hetsim.cost.registry import cost_model
 from hetsim.cost.roofline import Roofline, instead
