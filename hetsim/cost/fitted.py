@@ -19,7 +19,7 @@ from hetsim.cost.kernels.form import (
     kernel_parts,
     streamed_share,
 )
-from hetsim.cost.kernels.likeness import said_by_kin
+from hetsim.cost.kernels.similarity import said_by_kin
 from hetsim.cost.model import Estimate, Kernel
 from hetsim.cost.roofline import Roofline
 from hetsim.graph.graph import ITEM_BITS, Graph
