@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from hetsim.core.units import significant
 from hetsim.cost.calibration.fit import Fit, Network, matched_nodes, undisturbed
 from hetsim.cost.calibration.measurements import Taken
-from hetsim.cost.kernels.form import COLUMN, FORMS, bell, coordinates, streamed_share
+from hetsim.cost.kernels.formula import COLUMN, FORMS, bell, coordinates, streamed_share
 from hetsim.cost.kernels.fusion import joints
 from hetsim.cost.kernels.layouts import COPIES, copies_of
 from hetsim.cost.kernels.networks import kernels_seconds

@@ -25,7 +25,7 @@ from hetsim.cost.calibration.fit import (
     undisturbed,
 )
 from hetsim.cost.calibration.measurements import Setting, Taken, generated, taken
-from hetsim.cost.kernels.form import COLUMN, FORMS, factors, streamed_share
+from hetsim.cost.kernels.formula import COLUMN, FORMS, factors, streamed_share
 from hetsim.cost.kernels.fusion import joints
 from hetsim.cost.kernels.networks import kernels_seconds
 from hetsim.device.kernels.timing import time_network

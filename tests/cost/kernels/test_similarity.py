@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import hetsim
 from figure_builders import VALUES, kernel_figures, kin_block, kin_record
 from hetsim.cost.fitted import Fitted
-from hetsim.cost.kernels.form import COLUMN, FEATURES, FORMS, kernel_seconds, streamed_share
+from hetsim.cost.kernels.formula import COLUMN, FEATURES, FORMS, kernel_seconds, streamed_share
 from hetsim.cost.kernels.networks import network_table, of_batch
 from hetsim.cost.kernels.similarity import (
     BATCHES,
