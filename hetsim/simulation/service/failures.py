@@ -147,7 +147,7 @@ def left_s(outcomes: Outcomes, timeout_s: float) -> np.ndarray[Any, np.dtype[np.
     return left
 
 
-def honest(
+def under_failures(
     verdict: Verdict,
     workload: Workload,
     engine: FailingServing,
