@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hetsim.cost.calibration.calibrate import Calibration, calibrate
-from hetsim.cost.calibration.fitting import median_and_p90
+from hetsim.cost.calibration.fit import median_and_p90
 from hetsim.reporting.tables.devices import calibration_record
 
 BUDGET_S = 480.0

@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hetsim.device.device import Device
-from hetsim.device.properties import PRECISION
-from hetsim.errors import InvalidInput, NonconformingDevice, UsageError
+from hetsim.errors import NonconformingDevice
 from hetsim.graph.model import Model
 
 if TYPE_CHECKING:
+    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
     from hetsim.device.support.rules import Support
     from hetsim.hardware.spec import DeviceSpec
 
@@ -47,12 +47,12 @@ def check_device(
     spec : DeviceSpec, optional
         Description that a class is constructed with; absent: that of a CPU of the catalog.
     run : bool
-        Whether subgraphs are compiled and run too, and held against ONNX Runtime.
+        Whether subgraphs are opened and run too, and held against ONNX Runtime.
 
     Raises
     ------
     NonconformingDevice
-        With the rule that is broken, by which model or property.
+        With the rule that is broken, and by which model.
     """
     from hetsim.graph.loading import load_model
     from hetsim.hardware.catalog import load_device
@@ -62,50 +62,16 @@ def check_device(
         make = partial(device, "device", spec or load_device(DESCRIPTION))
     made = make()
     _require(isinstance(made, Device), f"{made!r} is not a hetsim.device.device.Device", "device")
-    _check_properties(made, make)
     for given in models:
         model = given if isinstance(given, Model) else load_model(given)
         support = _check_query(made, make, model)
         if run:
-            _check_compile(made, model, support)
+            _check_kernels(made, model, support)
 
 
 def _require(holds: bool, what: str, where: str) -> None:
     if not holds:
         raise NonconformingDevice(what, where=where)
-
-
-def _check_properties(device: Device, make: Callable[[], Device]) -> None:
-    where = f"device '{device.name}', properties"
-    names = device.get_property("SUPPORTED_PROPERTIES")
-    _require(isinstance(names, tuple) and len(names) > 0, "there are none", where)
-    assert isinstance(names, tuple)
-    _require("SUPPORTED_PROPERTIES" in names, "SUPPORTED_PROPERTIES does not list itself", where)
-    for name in names:
-        mutable = getattr(name, "mutable", None)
-        _require(isinstance(mutable, bool), f"{name} does not say whether it is mutable", where)
-        value = device.get_property(str(name))
-        if mutable:
-            fresh = make()
-            fresh.set_property(str(name), value)
-            _require(
-                fresh.get_property(str(name)) == value, f"{name} is not what it was set to", where
-            )
-            _refuses(
-                partial(fresh.set_property, str(name), object()), f"{name} takes anything", where
-            )
-        else:
-            _refuses(partial(device.set_property, str(name), value), f"{name} can be set", where)
-    _refuses(lambda: device.get_property("NO_SUCH_PROPERTY"), "an unknown one has a value", where)
-    _refuses(lambda: device.set_property("NO_SUCH_PROPERTY", 1), "an unknown one can be set", where)
-
-
-def _refuses(call: Callable[[], Any], what: str, where: str) -> None:
-    try:
-        call()
-    except UsageError:
-        return
-    raise NonconformingDevice(what, where=where, hint="raise hetsim.errors.UsageError")
 
 
 def _check_query(device: Device, make: Callable[[], Device], model: Model) -> Support:
@@ -132,8 +98,8 @@ def _check_query(device: Device, make: Callable[[], Device], model: Model) -> Su
     return support
 
 
-def _check_compile(device: Device, model: Model, support: Support) -> None:
-    """Compile what the device takes, run it, and hold it against the model node by node."""
+def _check_kernels(device: Device, model: Model, support: Support) -> None:
+    """Open what the device takes, run it, and hold it against the model node by node."""
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
     from hetsim.graph.inputs.samples import random_inputs
 
@@ -152,14 +118,9 @@ def _check_compile(device: Device, model: Model, support: Support) -> None:
             KernelSettings(libraries=model.libraries),
         ).run(values)
     )
-    _refuses(
-        lambda: device.compile(model, groups[0], {"NO_SUCH_PROPERTY": 1}),
-        "compile takes an unknown property",
-        where,
-    )
     for nodes in groups:
-        exact = device.compile(model, nodes, {PRECISION: "float32"}).run(values)
-        own = device.compile(model, nodes).run(values)
+        exact = _opened(device, model, nodes, {}).run(values)
+        own = _opened(device, model, nodes, device.spec.rounding).run(values)
         for name, found in exact.items():
             _require(
                 _deviation(found, values[name]) < max(1e-4, device.tolerance),
@@ -171,35 +132,21 @@ def _check_compile(device: Device, model: Model, support: Support) -> None:
                 f"'{name}' is wrong in the device's own precision",
                 where,
             )
-    _check_files(device, model, groups[0], values)
 
 
-def _check_files(
-    device: Device, model: Model, nodes: Sequence[int], values: Mapping[str, Any]
-) -> None:
-    """Export a subgraph, import it again, and see that damage is refused."""
-    import io
+def _opened(
+    device: Device, model: Model, nodes: Sequence[int], rounding: Mapping[str, str]
+) -> CompiledSubgraph:
+    """A subgraph on the device's kernels, its values rounded as `rounding` says."""
+    from hetsim.device.kernels.precision import rounded
+    from hetsim.graph.extract import runnable, runnable_dtypes
 
-    where = f"device '{device.name}', {model.name}, export and import"
-    if not device.get_property("IMPORT_EXPORT_SUPPORT"):
-        return
-    compiled = device.compile(model, nodes)
-    stream = io.BytesIO()
-    compiled.export(stream)
-    content = stream.getvalue()
-    again = device.import_compiled(io.BytesIO(content)).run(values)
-    for name, found in compiled.run(values).items():
-        _require(_deviation(again[name], found) == 0, f"'{name}' is another after both", where)
-    middle = len(content) // 2
-    for damaged in (
-        content[:-1],
-        content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
-    ):
-        try:
-            device.import_compiled(io.BytesIO(damaged))
-        except InvalidInput:
-            continue
-        raise NonconformingDevice("a damaged file is imported", where=where)
+    proto = runnable(model, nodes).proto
+    if rounding:
+        proto = rounded(proto, [rounding] * len(proto.graph.node), runnable_dtypes(model))
+    folder = str(model.weights_dir) if model.weights_dir is not None else None
+    outputs = [value.name for value in proto.graph.output]
+    return device.open(proto.SerializeToString(), folder, outputs)
 
 
 def _groups(model: Model, support: Support) -> list[tuple[int, ...]]:

@@ -23,7 +23,7 @@ from hetsim.core.progress import each, part
 from hetsim.core.result import Result, short
 from hetsim.core.units import format_seconds
 from hetsim.cost import DEFAULT_COST
-from hetsim.cost.kernels.as_floats import executed_dtype, mostly_integers
+from hetsim.cost.kernels.float_equivalent import executed_dtype, mostly_integers
 from hetsim.errors import UsageError, all_refused, nearest
 from hetsim.graph.model import Model
 from hetsim.graph.work import graph_work

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hetsim.cost.kernels.as_floats import executed_dtype, figures_for, model_figures
-from hetsim.cost.kernels.form import (
+from hetsim.cost.kernels.float_equivalent import executed_dtype, figures_for, model_figures
+from hetsim.cost.kernels.formula import (
     COLUMN,
     FORMS,
     PRODUCTS,
@@ -19,7 +19,7 @@ from hetsim.cost.kernels.form import (
     kernel_parts,
     streamed_share,
 )
-from hetsim.cost.kernels.likeness import said_by_kin
+from hetsim.cost.kernels.similarity import said_by_kin
 from hetsim.cost.model import Estimate, Kernel
 from hetsim.cost.roofline import Roofline
 from hetsim.graph.graph import ITEM_BITS, Graph
@@ -38,7 +38,7 @@ _ON_CHIP = INDEX["weights_on_chip_mib"]
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The formula of ``hetsim.cost.kernels.form`` at the device's figures for the precision.
+    """The formula of ``hetsim.cost.kernels.formula`` at the device's figures for the precision.
 
     A precision without figures takes the nearest one's, see ``figures_for``; a device without
     any is priced by the roofline. A kernel that neither computes nor moves anything, a view, is

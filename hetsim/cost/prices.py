@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from hetsim.cost.kernels.as_floats import AsFitted, FittedPart, model_figures
+from hetsim.cost.kernels.float_equivalent import AsFitted, FittedPart, model_figures
 from hetsim.cost.kernels.fusion import Uses, epilogues, joined_kernel
 from hetsim.cost.kernels.layouts import copies_of, copy_work
 from hetsim.cost.model import CostModel, Kernel

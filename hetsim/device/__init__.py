@@ -1,1 +1,1 @@
-"""Devices: node support, compilation of subgraphs, and properties."""
+"""Devices: node support, and kernels of subgraphs."""

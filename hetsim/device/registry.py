@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hetsim.core.plugins import answered, asked, is_amount, load_plugin, misfit, plugin_names
 from hetsim.device.device import GROUP as GROUP
@@ -16,9 +16,6 @@ from hetsim.graph.graph import Graph
 from hetsim.graph.patterns.matching import Match
 from hetsim.graph.reading.extension import Extension
 from hetsim.hardware.spec import DeviceSpec, Platform
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def watched(device: Device, backend: str) -> Device:
@@ -69,19 +66,6 @@ def _of_query(given: Any, graph: Graph | None = None, *rest: Any) -> str | None:
     return None if len(members) == len(set(members)) else "a Support of disjoint composites"
 
 
-def _of_model(given: onnx.ModelProto, *rest: Any) -> str | None:
-    import onnx
-
-    return None if isinstance(given, onnx.ModelProto) else "an onnx.ModelProto"
-
-
-def _of_rounding(given: Any, *rest: Any) -> str | None:
-    fits = isinstance(given, Mapping) and all(
-        isinstance(word, str) for pair in given.items() for word in pair
-    )
-    return None if fits else "a mapping of element types"
-
-
 def _of_kernels(given: Any, *rest: Any) -> str | None:
     fits = all(callable(getattr(given, name, None)) for name in ("run", "cancel"))
     return None if fits else "a CompiledSubgraph"
@@ -89,13 +73,8 @@ def _of_kernels(given: Any, *rest: Any) -> str | None:
 
 _HOOKS: Mapping[str, Callable[..., str | None]] = {
     "query_model": _of_query,
-    "transform_graph": lambda given, *_: None if isinstance(given, Graph) else "a Graph",
-    "transform": _of_model,
-    "rounding": _of_rounding,
-    **dict.fromkeys(("open", "compile", "import_compiled"), _of_kernels),
-    **dict.fromkeys(
-        ("add_extension", "identity", "get_property", "set_property"), lambda *given: None
-    ),
+    "open": _of_kernels,
+    "add_extension": lambda *given: None,
 }
 """What each hook must give, in words where it does not."""
 
@@ -133,18 +112,13 @@ def device_class(backend: str) -> type[Device]:
     return found
 
 
-def make_device(
-    name: str,
-    spec: DeviceSpec,
-    ids: Sequence[str] = ("0",),
-    extensions: Sequence[Extension] = (),
-) -> Device:
+def make_device(name: str, spec: DeviceSpec, extensions: Sequence[Extension] = ()) -> Device:
     """Return the device of `spec` called `name`, with those of `extensions` it supports."""
     kind = device_class(spec.backend)
     if kind is SimulatedDevice:
-        device: Device = kind(name, spec, ids)
+        device: Device = kind(name, spec)
     else:
-        made = asked(GROUP, spec.backend, "__init__", lambda: kind(name, spec, ids))
+        made = asked(GROUP, spec.backend, "__init__", lambda: kind(name, spec))
         device = watched(made, spec.backend)
     for extension in extensions:
         with suppress(UsageError):
@@ -159,14 +133,5 @@ def tolerance(spec: DeviceSpec) -> float:
 
 
 def platform_devices(platform: Platform, extensions: Sequence[Extension] = ()) -> dict[str, Device]:
-    """Return every device of a platform by name; ``gpu.0`` and ``gpu.1`` know each other's ids."""
-    ids: dict[str, list[str]] = {}
-    for name in platform.devices:
-        base, dot, number = name.rpartition(".")
-        ids.setdefault(base if dot else name, []).append(number if dot else "0")
-    made: dict[str, Device] = {}
-    for name, spec in platform.devices.items():
-        base, dot, _ = name.rpartition(".")
-        known = tuple(ids[base if dot else name])
-        made[name] = make_device(name, spec, known, extensions)
-    return made
+    """Return every device of a platform by name."""
+    return {name: make_device(name, spec, extensions) for name, spec in platform.devices.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
@@ -289,8 +288,6 @@ def _said(version: str | None) -> str:
     return version or "absent"
 
 
-_OF_START = re.compile(r"--(resources|labels)(?:=|$)(.*)", re.DOTALL)
-_SHELL = re.compile(r"[$`]")
 _EXTRA = re.compile(r"\('(.+?)'.* unexpected\)")
 
 
@@ -373,76 +370,27 @@ def _of_offers(source: Source) -> Iterator[Complaint]:
                 line = source.line((*at, "labels", label))
                 what = f"the label '{label}' is '{value}': it offers nothing"
                 yield Complaint(line, what, f'write {label}: "{LABEL_VALUE}"')
-    for key in ("head_start_ray_commands", "worker_start_ray_commands"):
-        for index, command in enumerate(data.get(key) or ()):
-            try:
-                _started(command)
-            except ValueError as error:
-                line = source.line((key, index))
-                yield Complaint(line, str(error), "write what `ray start` takes")
 
 
 def _node_types(source: Source, data: Mapping[str, Any]) -> Iterator[NodeType]:
-    """Node types, the head's first; of own machines, the head and the workers."""
-    started = {
-        key: _of_commands(data.get(f"{key}_start_ray_commands") or ()) for key in ("head", "worker")
-    }
+    """Node types, the head's first; of own machines, the head and the workers.
+
+    What own machines offer is stated where each is started, if anywhere.
+    """
     types = data.get("available_node_types")
     if types is None:
         workers = data.get("min_workers", len(data["provider"].get("worker_ips") or ()))
         for name, key, least in (("head", "head", 1), ("workers", "worker", workers)):
-            resources, labels, stated = started[key]
             line = source.line((f"{key}_start_ray_commands",))
-            yield NodeType(name, least, offers(resources, labels), stated, line)
+            yield NodeType(name, least, {}, False, line)
         return
     head = data["head_node_type"]
     for name in sorted(types, key=lambda name: name != head):
         node = types[name]
-        resources, labels, stated = started["head" if name == head else "worker"]
-        found = offers(
-            {**resources, **node.get("resources", {})},
-            {**labels, **{key: str(value) for key, value in node.get("labels", {}).items()}},
-        )
+        labels = {key: str(value) for key, value in node.get("labels", {}).items()}
+        found = offers(node.get("resources", {}), labels)
         least = max(node.get("min_workers", 0), int(name == head))
-        yield NodeType(name, least, found, stated, source.line(("available_node_types", name)))
-
-
-def _of_commands(commands: Sequence[str]) -> tuple[dict[str, float], dict[str, str], bool]:
-    """Resources and labels of the last ``ray start``, and whether all of them are stated."""
-    found: tuple[dict[str, float], dict[str, str], bool] = ({}, {}, True)
-    for command in commands:
-        found = _started(command) or found
-    return found
-
-
-def _started(command: str) -> tuple[dict[str, float], dict[str, str], bool] | None:
-    """The same of one shell command; None where it starts no Ray. Raises ValueError."""
-    if "ray start" not in command:
-        return None
-    words = shlex.split(command)
-    resources: dict[str, float] = {}
-    labels: dict[str, str] = {}
-    stated = not any(word.startswith("--labels-file") for word in words)
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        match = _OF_START.fullmatch(word)
-        if match is None:
-            continue
-        said = match[2] or following
-        if _SHELL.search(said):
-            stated = False
-        elif match[1] == "resources":
-            resources = _resources(said)
-        else:
-            pairs = (entry.partition("=") for entry in said.split(",") if entry)
-            labels = {name.strip(): value.strip() for name, _, value in pairs}
-    return resources, labels, stated
-
-
-def _resources(said: str) -> dict[str, float]:
-    try:
-        return {name: float(amount) for name, amount in json.loads(said).items()}
-    except (ValueError, TypeError, AttributeError):
-        raise ValueError(f"--resources={said} is no JSON of names and numbers") from None
+        yield NodeType(name, least, found, True, source.line(("available_node_types", name)))
 
 
 State = Literal["node", "on demand", "unstated", "anywhere", "full", "none"]

@@ -1,171 +1,32 @@
-"""Emulation: real plans and workloads on devices and links slowed to their modelled times."""
+"""Emulation: a plan for real on devices and links slowed to their modelled times."""
 
 from __future__ import annotations
 
-import heapq
 import math
-import queue
-import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.errors import UsageError
-from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.requests import next_of
-from hetsim.execution.dispatch.transport import (
-    Ended,
-    Fetched,
-    Transport,
-    load_all,
-    outputs_of,
-    sent_by,
-    unanswered,
-)
-from hetsim.execution.program import (
-    Program,
-    assemble,
-    check_how,
-    constants_among_outputs,
-    given_inputs,
-    model_of,
-    tolerance_of,
-)
+from hetsim.core.units import format_seconds
+from hetsim.errors import ExecutionError, UsageError
+from hetsim.execution.program import check_how, given_inputs, model_of, tolerance_of
 from hetsim.execution.run import all_judged, run_whole
-from hetsim.execution.session import transports
+from hetsim.execution.serving.load_test import Runs
+from hetsim.execution.serving.player import Player, Ready, loadable, outside, ready, roomy
 from hetsim.problem.timeline import Timeline
-from hetsim.simulation.clock.runs import Turns
+from hetsim.simulation.clock.templates import PlanTasks, laid_out, tasks_of_plan
+from hetsim.simulation.serving.real_time import RealTime
+from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.simulate import simulate
 
 if TYPE_CHECKING:
     from hetsim.graph.inputs.arrays import Inputs
-    from hetsim.problem.parts import Contention
     from hetsim.problem.plan import Plan
-    from hetsim.simulation.clock.templates import PlanTasks
-
-
-class RealTimePlayer:
-    """Player that delays subgraphs and values by the modelled times of devices and links.
-
-    `events` is what the transport posts into, `timeout_s` of loading, and again of playing.
-    ``wall_s`` has, by request of the last play, real seconds to its end; ``longest_s``, by subgraph
-    of all replicas, the longest that a call took; ``overrun_s`` the most beyond what was modelled.
-    """
-
-    def __init__(
-        self,
-        program: Program,
-        transport: Transport,
-        events: queue.SimpleQueue[object],
-        timeout_s: float,
-    ) -> None:
-        self._program = program
-        self._transport = transport
-        self._events = events
-        self._timeout_s = timeout_s
-        # Requests of an earlier play are others: it may be forgotten late.
-        self._played = 0
-        self.wall_s: list[float] = []
-        self.overrun_s = 0.0
-        self.longest_s: dict[int, float] = {}
-        load_all(transport, 0, program, self._next, timeout_s)
-
-    def play(
-        self, plan_tasks: PlanTasks, scale: float, inputs: Mapping[str, Any], requests: int
-    ) -> list[Mapping[str, Any]]:
-        """Run all requests from now on, a virtual second in `scale` real ones; return outputs.
-
-        Raises ExecutionError where a device fails.
-        """
-        transport, steps, turns = self._transport, self._program.steps, Turns(plan_tasks)
-        handles = {name: transport.hand(value) for name, value in inputs.items()}
-        values = [dict(handles) for _ in range(requests)]
-        self.wall_s, self.overrun_s = [0.0] * requests, 0.0
-        called: dict[tuple[int, int], float] = {}
-        # When a value has arrived, or a device is free that has made what it should.
-        waiting: list[tuple[float, int, int]] = []
-        began = time.monotonic()
-        deadline = began + self._timeout_s
-        left = requests
-
-        def lasts_s(request: int, task: int) -> float:
-            return float(turns.template_of(request).duration[task]) * scale
-
-        def start(now: float) -> None:
-            for request, task in turns.starts():
-                template = turns.template_of(request)
-                if task >= template.groups:
-                    heapq.heappush(waiting, (now + lasts_s(request, task), request, task))
-                    continue
-                index = template.first_group + task
-                step = steps[index]
-                received = [values[request][name] for name in step.receives]
-                called[request, task] = time.monotonic()
-                call = Call(self._played + request, index, step.device, 0)
-                transport.call(call, 0, step, received)
-
-        for request in range(requests):
-            turns.admit(request)
-            left -= not turns.template_of(request).tasks
-        start(began)
-        while left:
-            wake = waiting[0][0] if waiting else deadline
-            now = time.monotonic()
-            if wake <= now and waiting:
-                _, request, task = heapq.heappop(waiting)
-                if (since := called.pop((request, task), None)) is not None:
-                    late_s = now - since - lasts_s(request, task)
-                    self.overrun_s = max(self.overrun_s, late_s)
-                if turns.end(request, task):
-                    left -= 1
-                    self.wall_s[request] = now - began
-                start(time.monotonic())
-                continue
-            late = sorted({steps[turns.template_of(r).first_group + t].device for r, t in called})
-            event = self._next(min(wake, deadline), late, "running the plan", deadline)
-            if isinstance(event, Ended):
-                request, index = event.call.request - self._played, event.call.step
-                task = index - turns.template_of(request).first_group
-                now, since = time.monotonic(), called[request, task]
-                self.longest_s[index] = max(now - since, self.longest_s.get(index, 0.0))
-                values[request].update(sent_by(event))
-                until = max(now, since + lasts_s(request, task))
-                heapq.heappush(waiting, (until, request, task))
-        return self._fetched(values, deadline)
-
-    def _fetched(
-        self, values: Sequence[Mapping[str, Any]], deadline: float
-    ) -> list[Mapping[str, Any]]:
-        names, found = self._program.outputs, dict[int, Mapping[str, Any]]()
-        for request, made in enumerate(values):
-            outputs = {name: made[name] for name in names}
-            self._transport.fetch(self._played + request, outputs)
-        while len(found) < len(values) and names:
-            event = self._next(deadline, (), "fetching outputs")
-            if isinstance(event, Fetched):
-                found[event.request - self._played] = outputs_of(event)
-        for device in self._program.code:
-            for request in range(len(values)):
-                self._transport.forget(device, 0, self._played + request)
-        self._played += len(values)
-        return [found.get(request, {}) for request in range(len(values))]
-
-    def _next(
-        self, until: float, late: Sequence[str], doing: str, deadline: float | None = None
-    ) -> object | None:
-        """The next event, or None at `until` where that is before the deadline."""
-        try:
-            return next_of(self._events, until - time.monotonic())
-        except queue.Empty:
-            if deadline is not None and time.monotonic() < deadline:
-                return None
-            raise unanswered(late, doing, self._timeout_s) from None
 
 
 _SHORTEST_RUN_S = 2.0
-_ROOM = 4.0
-"""How much longer a subgraph is held than it takes by itself: devices share the processor."""
 _SMALL = 0.01
 _MESSAGE_S = 0.2
 """Real seconds a task of a request, of which the way to a device and back is a small part."""
@@ -205,7 +66,6 @@ def emulate(
     *,
     requests: int = 1,
     time_scale: float | None = None,
-    contention: Contention | None = None,
     executor: Literal["ray", "threads"] = "ray",
     address: str | None = None,
     timeout_s: float = 600.0,
@@ -214,84 +74,76 @@ def emulate(
 ) -> Emulation:
     """Run `plan` for real with every device and link as slow as it is modelled.
 
-    Subgraphs hold their devices to the end of their modelled time; values wait for as long as links
-    would carry them, one at a time where links are shared. `requests` come at once, with the same
-    inputs. Without `time_scale` a first run without waiting finds one that leaves room for the
-    kernels of this machine, and gives a run of two seconds at least. All else as in ``hetsim.run``.
+    `requests` come at once, with the same inputs, and are played as a workload is
+    (``hetsim.execution.serving.player``). Without `time_scale` one is chosen that leaves room for
+    the kernels of this machine, and gives a run of two seconds at least. All else as in
+    ``hetsim.run``.
     """
     check_how(executor, address, timeout_s)
     if time_scale is not None and not (time_scale > 0 and math.isfinite(time_scale)):
         raise UsageError(f"time_scale is {time_scale:g}", hint="use a positive number")
     model = model_of(plan)
-    from hetsim.execution.session import crossing_bytes
-    from hetsim.execution.weights import staged
-    from hetsim.problem.parts import check_contention
-    from hetsim.simulation.clock.templates import tasks_of_plan
-    from hetsim.simulation.simulate import simulate
-
-    rule = plan.problem.contention if contention is None else check_contention(contention)
-    predicted = simulate(plan, requests, contention=rule, trace=False)
+    rule = plan.problem.contention
+    predicted = simulate(plan, requests, trace=False)
     plan_tasks = tasks_of_plan(plan, rule)
-    held_s = [
-        float(seconds)
-        for template in plan_tasks.templates
-        for seconds in template.duration[: template.groups]
-    ]
     given = given_inputs(model, inputs, seed)
+    runs = [Runs(model.source, model, (given,))] * len(plan_tasks.templates)
     widths = dict(zip(plan.problem.devices, plan.problem.streams, strict=True))
-    with staged(model) as staged_model:
-        constants = constants_among_outputs(staged_model)
-        program = assemble(plan, staged_model, fused=False)
-        room = (1 + requests) * crossing_bytes(plan)
-        events: queue.SimpleQueue[object] = queue.SimpleQueue()
-        with transports(executor, address, room, widths, timeout_s) as connect:
-            transport = connect(events.put)
-            try:
-                player = RealTimePlayer(program, transport, events, timeout_s)
-                if time_scale is None:
-                    each = tasks_of_plan(plan.each_once, rule)
-                    player.play(each, 0.0, given, len(plan.replicas))
-                    time_scale = _roomy(plan_tasks.widest, held_s, predicted, player.longest_s)
-                found = player.play(plan_tasks, time_scale, given, requests)
-            finally:
-                transport.close()
-        reference = run_whole(staged_model, given) if verify else None
-    outputs = []
-    for made in found:
-        known = {**given, **constants, **made}
-        outputs.append({name: known[name] for name in model.graph.outputs})
-    judged = all_judged(outputs, reference, tolerance_of(plan), "request")
+    with loadable(plan.replicas) as plans:
+        with ready(plans, runs, executor, address, widths, timeout_s) as devices:
+            scale = _roomy(plan_tasks, predicted, devices) if time_scale is None else time_scale
+            if scale * predicted.makespan_s > timeout_s:
+                raise ExecutionError(
+                    f"the emulation takes {format_seconds(scale * predicted.makespan_s)}, longer "
+                    f"than its timeout of {timeout_s:g} s",
+                    hint="use a smaller --time-scale, fewer --requests or a longer --timeout",
+                )
+            player = _player(plan_tasks, requests, devices, scale)
+            player.play()
+        reference = run_whole(plans[0].model, given) if verify else None
+    real = player.really(player.engine.outcomes())
+    known = {**given, **plans[0].constants}
+    made = {batch.number: batch.outputs for batch in player.kept.batches}
+    outputs = [
+        {name: {**known, **made.get(request, {})}[name] for name in model.graph.outputs}
+        for request in range(requests)
+    ]
+    bitwise_equal, mismatches = all_judged(outputs, reference, tolerance_of(plan), "request")
     return Emulation(
         predicted=predicted,
-        time_scale=time_scale,
-        wall_s=tuple(player.wall_s),
-        overrun_s=player.overrun_s,
+        time_scale=scale,
+        wall_s=tuple((scale * real.finish_s).tolist()),
+        overrun_s=scale * player.longest_overrun_s,
         outputs=tuple(outputs),
-        bitwise_equal=judged[0],
-        mismatches=judged[1],
+        bitwise_equal=bitwise_equal,
+        mismatches=mismatches,
     )
 
 
-def _roomy(
-    tasks: int, held_s: Sequence[float], predicted: Timeline, longest_s: Mapping[int, float]
-) -> float:
-    """A time scale at which kernels and messages of this machine take a small part of a run.
+def _player(plan_tasks: PlanTasks, requests: int, devices: Ready, scale: float) -> Player:
+    """A player of requests that all come at once, and go to replicas as the plan deals them out."""
+    count, none = len(plan_tasks.templates), np.zeros(requests, dtype=np.int64)
+    duration = np.concatenate([one.duration for one in plan_tasks.templates])
+    model = Model(
+        np.arange(count).reshape(1, -1, 1),
+        (0,) * count,
+        routing="round_robin",
+        cycle=plan_tasks.plan.period,
+    )
+    engine = RealTime(
+        laid_out(plan_tasks),
+        duration,
+        [model],
+        [Source(0)],
+        lasts=outside(plan_tasks, duration),
+        blocks=[(np.zeros(requests), none, none)],
+    )
+    return Player(engine, plan_tasks, duration.tolist(), devices, scale, math.inf)
 
-    Overruns may add up to _SMALL of the time between one request's end and the next.
-    """
+
+def _roomy(plan_tasks: PlanTasks, predicted: Timeline, devices: Ready) -> float:
+    """A time scale at which kernels and messages of this machine take a small part of a run."""
     scale = _SHORTEST_RUN_S / predicted.makespan_s if predicted.makespan_s else 1.0
-    if not predicted.latency_s:
-        return scale
-    scale = max(scale, tasks * _MESSAGE_S / predicted.latency_s)
-    between_s = min(predicted.latency_s, predicted.makespan_s / len(predicted.latencies_s))
-    # No scale gives room to what is modelled to take no time.
-    held = [
-        (took_s, modelled_s) for group, took_s in longest_s.items() if (modelled_s := held_s[group])
-    ]
-
-    def overrun_s(scale: float) -> float:
-        return sum(max(0.0, _ROOM * took_s - modelled_s * scale) for took_s, modelled_s in held)
-
-    while overrun_s(scale) > _SMALL * between_s * scale:
-        scale *= 1.1
-    return scale
+    if predicted.latency_s:
+        scale = max(scale, plan_tasks.widest * _MESSAGE_S / predicted.latency_s)
+    return roomy(devices.took, plan_tasks.templates, scale, _SMALL)

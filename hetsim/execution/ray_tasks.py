@@ -73,8 +73,8 @@ def spread(
         try:
             reference = ray.put(shared)
             while True:
-                if connection.losing.error is not None:
-                    raise connection.losing.error
+                if connection.loss.error is not None:
+                    raise connection.loss.error
                 if time.monotonic() - counted_s >= _COUNT_EVERY_S:
                     # Nodes come and go.
                     cores = max(1, int(resources().get("CPU", own)))
@@ -105,7 +105,7 @@ def spread(
                 hint="run it again: finished work is kept",
             ) from error
         finally:
-            for each in flying if connection.losing.error is None else ():
+            for each in flying if connection.loss.error is None else ():
                 ray.cancel(each, force=False)
 
 

@@ -1,6 +1,6 @@
 """Kernel figures of one precision on a device: the parameters of one formula.
 
-``hetsim.cost.kernels.form`` is the formula; `PARAMETERS` is the one list of what it takes: keys of
+``hetsim.cost.kernels.formula`` has it; `PARAMETERS` is the one list of what it takes: keys of
 the YAML, order of vectors, and what ``hetsim devices show`` prints derive from it.
 """
 
@@ -37,7 +37,7 @@ COORDINATES = (
 )  # fmt: skip
 """What a kernel is placed by, in octaves: sizes of its product, padding to whole vectors, elements
 that pass a function like exp, bytes, and those of all weights of the model.
-``hetsim.cost.kernels.form`` derives them."""
+``hetsim.cost.kernels.formula`` derives them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ TRAITS = (
     # What is usual about its kernels, as logarithms and roots.
     "seconds", "kernels", "columns", "rows", "launch", "weights",
 )  # fmt: skip
-"""What tells networks apart, whatever they are called; ``hetsim.cost.kernels.likeness`` derives
+"""What tells networks apart, whatever they are called; ``hetsim.cost.kernels.similarity`` derives
 them from the kernels of a network, priced at the mean figures of the kin."""
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.cost.kernels.likeness import (
+from hetsim.cost.kernels.similarity import (
     BATCHES,
     LENGTH,
     Placed,

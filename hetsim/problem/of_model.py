@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.cost import DEFAULT_COST
-from hetsim.cost.kernels.as_floats import figures_for
+from hetsim.cost.kernels.float_equivalent import figures_for
 from hetsim.cost.model import CostModel, WholeModelCost
 from hetsim.cost.prices import Fused, Prices
 from hetsim.cost.profiles.formats import Profile, load_profile

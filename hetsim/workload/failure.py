@@ -18,7 +18,8 @@ from hetsim.hardware.spec import numbered, standing_for
 from hetsim.workload.arrivals import Numbers
 
 Kind = Literal["kill", "hang"]
-Moment = tuple[float, int, Literal["stop", "known", "back"], "Failure"]
+What = Literal["stop", "known", "back"]
+Moment = tuple[float, int, What, "Failure"]
 """Seconds, place among those of one instant, and what happens to the device of a failure."""
 
 TIME = "write a number and h, min, s, ms, us or ns: 3ms"

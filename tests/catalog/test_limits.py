@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from catalog.kin_data import prior_of
 from catalog.likeness import OF_ONE_SOURCE, agreed
 from catalog.mixed import fit_kin
-from hetsim.cost.kernels.likeness import family_of, groups_of
+from hetsim.cost.kernels.similarity import family_of, groups_of
 from hetsim.hardware.catalog import device_names, load_device
 from hetsim.hardware.files.catalog_files import find
 from hetsim.hardware.files.device_schema import DeviceModel

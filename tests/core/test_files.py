@@ -15,7 +15,7 @@ import hetsim
 from cli_calls import call
 from hetsim.core import files
 from hetsim.core.files import append, create, draft_folder, sha256_of, whole_file
-from hetsim.cost.calibration.measuring import Journal, Setting, Taken
+from hetsim.cost.calibration.measurements import Journal, Setting, Taken
 from hetsim.errors import InvalidInput, SweepError, UsageError
 from hetsim.partitioning.onnx_export import save as save_onnx
 from hetsim.reporting.output import write_file

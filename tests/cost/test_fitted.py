@@ -11,8 +11,8 @@ import hetsim
 from datasheets import by_datasheet
 from figure_builders import VALUES, kernel_figures
 from hetsim.cost.fitted import Fitted
-from hetsim.cost.kernels.as_floats import model_figures
-from hetsim.cost.kernels.form import features, kernel_parts, kernel_seconds, streamed_share
+from hetsim.cost.kernels.float_equivalent import model_figures
+from hetsim.cost.kernels.formula import features, kernel_parts, kernel_seconds, streamed_share
 from hetsim.cost.model import CostModel, Kernel, WholeModelCost
 from hetsim.cost.registry import cost_model, cost_models
 from hetsim.cost.roofline import Roofline

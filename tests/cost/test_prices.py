@@ -13,7 +13,7 @@ import pytest
 
 from datasheets import by_datasheet
 from figure_builders import kernel_figures
-from hetsim.cost.kernels.form import COLUMN, features
+from hetsim.cost.kernels.formula import COLUMN, features
 from hetsim.cost.kernels.fusion import Uses, epilogues, joined_kernel
 from hetsim.cost.kernels.layouts import copy_work
 from hetsim.cost.kernels.networks import Networks, log_total, network_table

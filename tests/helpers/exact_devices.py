@@ -18,11 +18,11 @@ from hetsim.execution.worker import DeviceWorker
 class ExactClock:
     """Time that stands still until somebody waits."""
 
-    def __init__(self, scale: float) -> None:
+    def __init__(self) -> None:
         self._now_s = 0.0
         self._events: collections.deque[tuple[float, object]] = collections.deque()
 
-    def begin(self) -> None:
+    def begin(self, scale: float) -> None:
         self._now_s = 0.0
 
     def now_s(self) -> float:
@@ -84,7 +84,7 @@ class ExactDevices:
 
 def exact(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Let workloads be served on exact devices; return device and batch of each call, as it is."""
-    from hetsim.execution.serving import serve
+    from hetsim.execution.serving import player
 
     log: list[tuple[str, int]] = []
 
@@ -92,6 +92,6 @@ def exact(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     def transports(*_: object) -> Iterator[Callable[[Post], Transport]]:
         yield lambda post: ExactDevices(post, log)
 
-    monkeypatch.setattr(serve, "transports", transports)
-    monkeypatch.setattr(serve, "WallClock", ExactClock)
+    monkeypatch.setattr(player, "transports", transports)
+    monkeypatch.setattr(player, "WallClock", ExactClock)
     return log

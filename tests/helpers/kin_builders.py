@@ -6,7 +6,7 @@ import numpy as np
 
 from catalog.kin_data import KinData, Prior
 from catalog.points import Point, Series
-from hetsim.cost.kernels.form import COLUMN, FEATURES, FORMS
+from hetsim.cost.kernels.formula import COLUMN, FEATURES, FORMS
 from hetsim.cost.kernels.networks import Networks, log_total
 from hetsim.hardware.datasheet import COVARIATES
 from hetsim.hardware.kin import Limits, together

@@ -11,8 +11,8 @@ import pytest
 import hetsim
 from datasheets import all_by_datasheet
 from hetsim.cost.calibration.calibrate import device_file
-from hetsim.cost.calibration.fitting import Fit, Overheads, prior
-from hetsim.cost.calibration.measuring import Setting
+from hetsim.cost.calibration.fit import Fit, Overheads, prior
+from hetsim.cost.calibration.measurements import Setting
 from hetsim.cost.kernels.layouts import copies_of
 from hetsim.errors import UnboundDimension, UsageError
 from hetsim.graph.loading import model_of

@@ -15,7 +15,7 @@ from catalog.kin_data import KinData, chip_groups
 from catalog.kin_fits import FittedKin
 from catalog.likeness import Unseen
 from catalog.points import Series
-from hetsim.cost.kernels.likeness import groups_of
+from hetsim.cost.kernels.similarity import groups_of
 from hetsim.hardware.kernel_figures import BATCHES, HALF_WIDTH, FigureError, batch_range
 
 KIN_NETWORKS = 8.0

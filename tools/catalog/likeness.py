@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from catalog.kin_data import KinData, Prior, chip_groups, dies
 from catalog.mixed import Floats, KinFit, refit, with_slopes
 from catalog.points import Point, Series, Tables, kin_bytes, runtime_of
-from hetsim.cost.kernels.likeness import (
+from hetsim.cost.kernels.networks import of_batch
+from hetsim.cost.kernels.similarity import (
     LENGTH,
     Likeness,
     Placed,
@@ -22,7 +23,6 @@ from hetsim.cost.kernels.likeness import (
     traits,
     traits_of,
 )
-from hetsim.cost.kernels.networks import of_batch
 from hetsim.hardware.files.kernels_schema import MOST_NETWORKS
 from hetsim.hardware.kin import Heard, Kin, KnownNetwork
 

@@ -28,7 +28,7 @@ from catalog.kin_fits import catalog_asks
 from catalog.measured import measured_folder, read_rows
 from catalog.points import Chips, Point, Series, Tables, points_of, read_chips, read_graphs
 from hetsim.core.files import sha256_of, whole_file
-from hetsim.cost.kernels.as_floats import figures_for
+from hetsim.cost.kernels.float_equivalent import figures_for
 from hetsim.hardware.catalog import device_names, load_device, load_kin
 from hetsim.hardware.datasheet import Datasheet
 from hetsim.hardware.files.catalog_files import catalog_folder, find

@@ -25,7 +25,7 @@ from catalog.fidelity.points import FidelityPoint, grouped, read_points
 from catalog.measured import read_rows
 from catalog.points import points_of, read_chips
 from catalog.widths import source_pairs, spread_of
-from hetsim.cost.kernels.likeness import Placed
+from hetsim.cost.kernels.similarity import Placed
 from hetsim.hardware.catalog import load_kin
 from hetsim.hardware.kernel_figures import HALF_WIDTH
 from hetsim.hardware.kin import KnownNetwork

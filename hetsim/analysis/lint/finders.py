@@ -12,7 +12,7 @@ from hetsim.analysis.lint.suspects import Change, Seen, Suspect, Target, targets
 from hetsim.analysis.nodes.nodes import Nodes
 from hetsim.core.text import tally
 from hetsim.core.units import format_bytes
-from hetsim.cost.kernels.as_floats import model_figures
+from hetsim.cost.kernels.float_equivalent import model_figures
 from hetsim.device.support.quantized import held_in, is_quantized
 from hetsim.device.support.rules import Kind, cause_of, without_values
 from hetsim.graph.graph import ITEM_BITS

@@ -229,7 +229,7 @@ def calibrate_device(
     and tests it on zoo models. Stop other programs meanwhile.
     """
     from hetsim.cost.calibration.calibrate import calibrate as measure_and_fit
-    from hetsim.cost.calibration.measuring import Progress
+    from hetsim.cost.calibration.measurements import Progress
     from hetsim.device.kernels.timing import PROVIDERS, available, check_provider
     from hetsim.reporting.tables.comparison import names_table
     from hetsim.reporting.tables.devices import calibration_record, calibration_report

@@ -17,8 +17,8 @@ import yaml
 from hetsim.core.files import whole_file
 from hetsim.core.room import memory_bytes, out_of_room
 from hetsim.core.units import significant
-from hetsim.cost.calibration.correcting import corrections, learnt_block, learnt_joins
-from hetsim.cost.calibration.fitting import (
+from hetsim.cost.calibration.corrections import corrections, learnt_block, learnt_joins
+from hetsim.cost.calibration.fit import (
     Fit,
     Judged,
     figure_errors,
@@ -27,7 +27,7 @@ from hetsim.cost.calibration.fitting import (
     network_of,
     prior,
 )
-from hetsim.cost.calibration.measuring import (
+from hetsim.cost.calibration.measurements import (
     Journal,
     Progress,
     Setting,

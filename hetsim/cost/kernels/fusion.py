@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hetsim.cost.kernels.form import PRODUCTS
+from hetsim.cost.kernels.formula import PRODUCTS
 from hetsim.cost.model import Kernel
 from hetsim.graph.graph import Graph, Node
 from hetsim.graph.work import Work, graph_work, op_key

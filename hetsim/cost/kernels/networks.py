@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core.machine_code import machine_code
-from hetsim.cost.kernels.form import (
+from hetsim.cost.kernels.formula import (
     COLUMN,
     FEATURES,
     FORMS,

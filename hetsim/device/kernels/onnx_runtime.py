@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core.files import scratch_folder
 from hetsim.core.room import out_of_room
-from hetsim.errors import ExecutionError, UsageError
+from hetsim.errors import ExecutionError
 from hetsim.graph.reading.onnx_types import plain
 from hetsim.graph.reading.session import SILENT, quiet_runtime
 
@@ -94,39 +90,6 @@ def from_bytes(
     return flat.view(dtype).reshape(shape)
 
 
-_SUFFIX = "_kernel_time"
-
-
-@dataclass(frozen=True, slots=True)
-class KernelTime:
-    """Time of one node: `seconds` by the wall clock, all runs together."""
-
-    node: str
-    op_type: str
-    runs: int
-    seconds: float
-
-
-class Profile:
-    """Profile of one session, in a folder of its own until it is read."""
-
-    def __init__(self, options: onnxruntime.SessionOptions) -> None:
-        self._lasting = ExitStack()
-        folder = self._lasting.enter_context(scratch_folder())
-        options.enable_profiling = True
-        options.profile_file_prefix = str(folder / "profile")
-
-    def events(self, session: onnxruntime.InferenceSession) -> list[tuple[str, dict[str, Any]]]:
-        """Stop profiling `session`; return its kernel events by node, in execution order."""
-        with self._lasting:
-            events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-        return [
-            (event["name"].removesuffix(_SUFFIX), event)
-            for event in events
-            if event.get("cat") == "Node" and event.get("name", "").endswith(_SUFFIX)
-        ]
-
-
 Value = Any
 """What crosses between subgraphs: a numpy array (strings as objects), a list of them for a
 sequence, None for an empty optional."""
@@ -138,13 +101,12 @@ _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 class KernelSettings:
     """Settings with which the kernels of a subgraph are opened.
 
-    One kernel is spread over `threads`; `profile` takes down the time of each; `libraries` are
-    paths of custom-op libraries. `plain` is ONNX Runtime's own default options, whose bits depend
-    on the whole graph and the processor: to see how far they are from ``SESSION_OPTIONS``.
+    One kernel is spread over `threads`; `libraries` are paths of custom-op libraries. `plain` is
+    ONNX Runtime's own default options, whose bits depend on the whole graph and the processor: to
+    see how far they are from ``SESSION_OPTIONS``.
     """
 
     threads: int = 1
-    profile: bool = False
     libraries: tuple[str, ...] = ()
     plain: bool = False
 
@@ -161,6 +123,12 @@ SESSION_OPTIONS: Mapping[str, str | int | bool] = {
 so. A device whose description says more threads has as many for a kernel."""
 
 DEFAULT = KernelSettings()
+
+
+def onnxruntime_version() -> str:
+    """Return the version of ONNX Runtime in this process."""
+    version: str = quiet_runtime().__version__
+    return version
 
 
 class CompiledSubgraph:
@@ -180,11 +148,6 @@ class CompiledSubgraph:
     output_names : sequence of str
         Which outputs to compute, in this order.
     settings : KernelSettings
-
-    Attributes
-    ----------
-    exporter : callable or None
-        Writes the subgraph to a stream, for ``export``; set by the device that compiled it.
 
     Raises
     ------
@@ -214,9 +177,6 @@ class CompiledSubgraph:
             options.add_session_config_entry(
                 "session.model_external_initializers_file_folder_path", weights_dir
             )
-        self._profile: Profile | None = None
-        if settings.profile:
-            self._profile = Profile(options)
         try:
             for library in settings.libraries:
                 options.register_custom_ops_library(library)
@@ -228,7 +188,6 @@ class CompiledSubgraph:
                 f"ONNX Runtime refuses the subgraph: {_gist(error)}"
             ) from error
         self._run = _runner(self._session)
-        self.exporter: Callable[[BinaryIO], object] | None = None
         self._run_options = onnxruntime.RunOptions()
         self._run_options.log_severity_level = SILENT
         self.output_names = tuple(output_names)
@@ -282,41 +241,6 @@ class CompiledSubgraph:
     def cancel(self) -> None:
         """Stop a run in another thread early, and every later one."""
         self._run_options.terminate = True
-
-    def profile(self) -> tuple[KernelTime, ...]:
-        """Return the time of every kernel in the runs so far, in execution order; end profiling.
-
-        Raises UsageError where it was not asked for, or was ended before.
-        """
-        if self._profile is None:
-            raise UsageError(
-                "this subgraph has no profile",
-                hint="compile it with {'PERF_COUNT': True}, and read the profile once",
-            )
-        profile, self._profile = self._profile, None
-        found: dict[str, KernelTime] = {}
-        for node, event in profile.events(self._session):
-            time = found.get(node) or KernelTime(node, event["args"]["op_name"], 0, 0.0)
-            seconds = time.seconds + event["dur"] / 1e6
-            found[node] = replace(time, runs=time.runs + 1, seconds=seconds)
-        return tuple(found.values())
-
-    def export(self, stream: BinaryIO) -> None:
-        """Write the subgraph to `stream`, for use in another process.
-
-        Raises
-        ------
-        UsageError
-            Where it was not compiled by a device, which alone knows what it is for.
-        InvalidInput
-            Where the file could not be opened again.
-        """
-        if self.exporter is None:
-            raise UsageError(
-                "this subgraph cannot be exported: it was not compiled by a device",
-                hint="compile it with Device.compile",
-            )
-        self.exporter(stream)
 
     def _run_foreign(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         import onnxruntime

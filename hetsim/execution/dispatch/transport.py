@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -132,26 +131,3 @@ def kernel_fault(error: ExecutionError) -> Fault:
         # Of runtimes of other packages' devices.
         ended = _MEMORY.search(error.what) is not None
     return Fault("out of memory" if ended else "kernel", error)
-
-
-Next = Callable[[float, Sequence[str], str], object]
-"""Waits for an event until a time of the monotonic clock, of these devices, which do this then.
-
-Raises TimedOut, naming them, where none comes.
-"""
-
-
-def load_all(
-    transport: Transport, version: int, program: Program, next_event: Next, timeout_s: float
-) -> None:
-    """Compile the subgraphs of every device of a program, within a real timeout."""
-    waiting = dict.fromkeys(program.code)
-    deadline = time.monotonic() + timeout_s
-    for device in waiting:
-        transport.load(device, 0, version, program)
-    while waiting:
-        event = next_event(deadline, tuple(waiting), "compiling subgraphs")
-        if isinstance(event, Loaded):
-            if event.error is not None:
-                raise event.error
-            del waiting[event.device]

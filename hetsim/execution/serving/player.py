@@ -6,7 +6,7 @@ import gc
 import math
 import queue
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -20,22 +20,26 @@ from hetsim.execution.dispatch.requests import next_of
 from hetsim.execution.dispatch.transport import (
     Ended,
     Fetched,
+    Loaded,
     Transport,
     outputs_of,
     sent_by,
     unanswered,
 )
 from hetsim.execution.program import Program, assemble, constants_among_outputs, model_of
-from hetsim.execution.serving.load_test import Batch, Kept, Runs
+from hetsim.execution.serving.load_test import ROOM_BYTES, Batch, Kept, Runs
+from hetsim.execution.session import crossing_bytes, transports
 from hetsim.execution.weights import staged
-from hetsim.simulation.clock.templates import Template
+from hetsim.simulation.clock.templates import PlanTasks, Template
 from hetsim.simulation.serving.real_time import RealTime, Started
 from hetsim.simulation.serving.setup import Outcomes
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.problem.plan import Plan
-    from hetsim.simulation.service.layout import Setup
+
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,22 @@ HEADROOM = 1.5
 
 Next = Callable[[float, Sequence[str], str], tuple[float, object]]
 """Waits for an event of devices until a time of the monotonic clock; gives it with its time."""
+
+
+def _load(
+    transport: Transport, next_event: Next, timeout_s: float, version: int, program: Program
+) -> None:
+    """Compile the subgraphs of every device of a program, within a real timeout."""
+    waiting = dict.fromkeys(program.code)
+    deadline = time.monotonic() + timeout_s
+    for device in waiting:
+        transport.load(device, 0, version, program)
+    while waiting:
+        _, event = next_event(deadline, tuple(waiting), "compiling subgraphs")
+        if isinstance(event, Loaded):
+            if event.error is not None:
+                raise event.error
+            del waiting[event.device]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +184,14 @@ def roomy(
 class WallClock:
     """Real time."""
 
-    def __init__(self, scale: float) -> None:
-        self._scale = scale
+    def __init__(self) -> None:
+        self._scale = 1.0
         self._zero = time.monotonic()
         self._events: queue.SimpleQueue[tuple[float, object]] = queue.SimpleQueue()
 
-    def begin(self) -> None:
-        """Let it be 0 now."""
+    def begin(self, scale: float) -> None:
+        """Let it be 0 now, and a second last `scale` real ones."""
+        self._scale = scale
         self._zero = time.monotonic()
 
     def now_s(self) -> float:
@@ -194,7 +215,62 @@ class WallClock:
             return None
 
 
-Floats = NDArray[np.float64]
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Devices with all plans loaded at `at_s` of the monotonic clock, and what each took alone."""
+
+    clock: WallClock
+    transport: Transport
+    plans: Sequence[Loadable]
+    runs: Sequence[Runs]
+    took: Sequence[Alone]
+    at_s: float
+    timeout_s: float
+
+
+@contextmanager
+def ready(
+    plans: Sequence[Loadable],
+    runs: Sequence[Runs],
+    executor: str,
+    address: str | None,
+    streams: Mapping[str, int],
+    timeout_s: float,
+) -> Iterator[Ready]:
+    """Give devices that have loaded and rehearsed each plan; they end with the context."""
+    clock = WallClock()
+
+    def next_event(deadline: float, late: Sequence[str], doing: str) -> tuple[float, object]:
+        came = clock.await_event(deadline)
+        if came is None:
+            raise unanswered(late, doing, timeout_s)
+        return came
+
+    room = 2 * sum(crossing_bytes(one.plan) for one in plans)
+    with transports(executor, address, room, streams, timeout_s) as connect:
+        transport = connect(clock.post)
+        try:
+            for version, plan in enumerate(plans):
+                _load(transport, next_event, timeout_s, version, plan.program)
+            at_s = time.monotonic()
+            took = [
+                alone(transport, next_event, timeout_s, version, plan, runs[version])
+                for version, plan in enumerate(plans)
+            ]
+            yield Ready(clock, transport, plans, runs, took, at_s, timeout_s)
+        finally:
+            transport.close()
+
+
+def outside(plan_tasks: PlanTasks, duration: Floats) -> Floats:
+    """Return how long each task lasts: infinite for subgraphs, whose ends devices tell."""
+    lasts = duration.copy()
+    first = 0
+    for template in plan_tasks.templates:
+        lasts[first : first + template.groups] = math.inf
+        first += template.tasks
+    return lasts
+
 
 HOPELESS_S = 10.0
 """Real seconds by which a dispatcher that is behind gives up."""
@@ -221,37 +297,33 @@ class _Flight:
 
 
 class Player:
-    """One run of a workload."""
+    """One run of a workload: `modelled_s` by task where devices and links are emulated."""
 
     def __init__(
         self,
         engine: RealTime,
-        setup: Setup,
-        emulate: bool,
-        plans: Sequence[Loadable],
-        runs: Sequence[Runs],
-        transport: Transport,
-        clock: WallClock,
+        plan_tasks: PlanTasks,
+        modelled_s: Sequence[float] | None,
+        devices: Ready,
         scale: float,
-        timeout_s: float,
+        room_bytes: float = ROOM_BYTES,
     ) -> None:
         self.engine = engine
-        self._templates = setup.plan_tasks.templates
-        self._first = setup.layout.first
-        self._template_of = np.repeat(
-            np.arange(len(self._templates)), np.diff(self._first)
-        ).tolist()
-        self._modelled_s = setup.duration.tolist() if emulate else None
-        self._plans, self._runs = plans, runs
-        self._made = [frozenset(one.program.outputs) for one in plans]
-        self._transport, self._clock = transport, clock
-        self._scale, self._timeout_s = scale, timeout_s
+        self._templates = plan_tasks.templates
+        tasks = [one.tasks for one in self._templates]
+        self._first = np.cumsum([0, *tasks]).tolist()
+        self._template_of = np.repeat(np.arange(len(tasks)), tasks).tolist()
+        self._modelled_s = modelled_s
+        self._plans, self._runs = devices.plans, devices.runs
+        self._made = [frozenset(one.program.outputs) for one in devices.plans]
+        self._transport, self._clock = devices.transport, devices.clock
+        self._scale, self._timeout_s = scale, devices.timeout_s
         self._flights: dict[int, _Flight] = {}
         self._calls: dict[tuple[int, int], _Call] = {}
         self._due: list[float] = []
         self._done: list[float] = []
-        self.kept = Kept()
-        self.busy_s = [0.0] * len(setup.layout.plan.problem.devices)
+        self.kept = Kept(room_bytes)
+        self.busy_s = [0.0] * len(plan_tasks.plan.problem.devices)
         self.calls = self.overran = 0
         self.overrun_s = self.longest_overrun_s = self.asked_s = 0.0
         self.working_s = 0.0
@@ -261,7 +333,7 @@ class Player:
         engine, clock = self.engine, self._clock
         with _no_pauses():
             began_s = time.thread_time()
-            clock.begin()
+            clock.begin(self._scale)
             while True:
                 while engine.next_s <= clock.now_s():
                     self._step()

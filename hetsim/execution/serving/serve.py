@@ -14,21 +14,18 @@ from numpy.typing import NDArray
 from hetsim.core import checks
 from hetsim.core.units import format_seconds, significant
 from hetsim.errors import ExecutionError, UsageError
-from hetsim.execution.dispatch.transport import load_all, unanswered
 from hetsim.execution.program import check_how
 from hetsim.execution.serving.load_test import LATE_SHARE, Host, LoadTest, compared, late, runs_of
-from hetsim.execution.serving.on_session import serve_on
 from hetsim.execution.serving.player import (
     HEADROOM,
     Alone,
     Loadable,
     Player,
-    WallClock,
-    alone,
     loadable,
+    outside,
+    ready,
     roomy,
 )
-from hetsim.execution.session import Session, crossing_bytes, transports
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.service.layout import Setup, check_together, set_up
 from hetsim.simulation.service.resolution import Resolved, resolve
@@ -48,9 +45,7 @@ if TYPE_CHECKING:
 
 
 @checks.takes(
-    deployment=checks.instance(
-        "hetsim.workload.deployment:Deployment", "hetsim.execution.session:Session"
-    ),
+    deployment=checks.instance("hetsim.workload.deployment:Deployment"),
     workload=checks.instance("hetsim.workload.workload:Workload"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
     emulate=checks.flag,
@@ -62,16 +57,16 @@ if TYPE_CHECKING:
     seed=checks.whole(0),
 )
 def serve(
-    deployment: Deployment | Session,
+    deployment: Deployment,
     workload: Workload,
-    platform: Platform | None = None,
+    platform: Platform,
     *,
-    emulate: bool | None = None,
+    emulate: bool = False,
     inputs: Mapping[str, NDArray[Any]] | None = None,
-    executor: Literal["ray", "threads"] | None = None,
+    executor: Literal["ray", "threads"] = "ray",
     address: str | None = None,
     time_scale: float | None = None,
-    timeout_s: float | None = None,
+    timeout_s: float = 600.0,
     verify: bool = True,
     seed: int = 0,
 ) -> LoadTest:
@@ -82,15 +77,10 @@ def serve(
 
     Parameters
     ----------
-    deployment : Deployment or Session
-        What serves: devices that are made ready for it and end with it, or a session that is
-        open, whose one plan serves as it stands, on devices that go on failing and recovering
-        as they do there. Of a session's requests the queue is in front of it, where
-        ``max_in_flight`` are under way.
+    deployment : Deployment
+        What serves: devices that are made ready for it and end with it.
     workload : Workload
     platform : Platform
-        Of a deployment; a session has one, and the rest of what follows but `inputs`, `verify`
-        and `seed`.
     emulate : bool
         Whether devices and links take their modelled time; without, devices are as fast as this
         machine's kernels.
@@ -117,36 +107,16 @@ def serve(
         Where a device fails or does not answer in time, or where this machine does not keep up,
         so that figures would mean nothing.
     """
-    if isinstance(deployment, Session):
-        given = {
-            "platform": platform,
-            "emulate": emulate,
-            "executor": executor,
-            "address": address,
-            "time_scale": time_scale,
-            "timeout_s": timeout_s,
-        }
-        for name, value in given.items():
-            if value is not None:
-                raise UsageError(
-                    f"{name} of a session", hint=f"leave {name} out: the session is open as it is"
-                )
-        return serve_on(deployment, workload, inputs=inputs, verify=verify, seed=seed)
-    if platform is None:
-        raise UsageError(
-            "serving a deployment needs a platform",
-            hint="call serve(deployment, workload, platform)",
-        )
     return load_test(
         deployment,
         workload,
         platform,
-        emulate=bool(emulate),
+        emulate=emulate,
         inputs=inputs,
-        executor="ray" if executor is None else executor,
+        executor=executor,
         address=address,
         time_scale=time_scale,
-        timeout_s=600.0 if timeout_s is None else timeout_s,
+        timeout_s=timeout_s,
         verify=verify,
         seed=seed,
     )
@@ -204,52 +174,27 @@ def load_test(
     simulated = played(workload, resolved, setup, keep=keep)
     templates = setup.plan_tasks.templates
     runs = runs_of(resolved, setup, inputs, seed)
-    room = 2 * sum(crossing_bytes(one.plan) for one in templates)
     widths = dict(zip(platform.devices, setup.plan_tasks.plan.problem.streams, strict=True))
-    clock = WallClock(scale)
-
-    def next_event(deadline: float, late: Sequence[str], doing: str) -> tuple[float, object]:
-        came = clock.await_event(deadline)
-        if came is None:
-            raise unanswered(late, doing, timeout_s)
-        return came
-
     began_s = time.monotonic()
     with loadable([one.plan for one in templates]) as plans:
-        with transports(executor, address, room, widths, timeout_s) as connect:
-            transport = connect(clock.post)
-            try:
-                for version, plan in enumerate(plans):
-                    load_all(
-                        transport, version, plan.program, lambda *of: next_event(*of)[1], timeout_s
-                    )
-                start_s = time.monotonic() - began_s
-                took = [
-                    alone(transport, next_event, timeout_s, version, plan, runs[version])
-                    for version, plan in enumerate(plans)
-                ]
-                if emulate:
-                    _check_pace(took, plans, setup, scale, late_share)
-                player = Player(
-                    _engine(workload, setup, emulate),
-                    setup,
-                    emulate,
-                    plans,
-                    runs,
-                    transport,
-                    clock,
-                    scale,
-                    timeout_s,
-                )
-                began_s = time.monotonic()
-                player.play()
-                wall_s = time.monotonic() - began_s
-            finally:
-                transport.close()
+        with ready(plans, runs, executor, address, widths, timeout_s) as devices:
+            start_s = devices.at_s - began_s
+            if emulate:
+                _check_pace(devices.took, plans, setup, scale, late_share)
+            player = Player(
+                _engine(workload, setup, emulate),
+                setup.plan_tasks,
+                setup.duration.tolist() if emulate else None,
+                devices,
+                scale,
+            )
+            began_s = time.monotonic()
+            player.play()
+            wall_s = time.monotonic() - began_s
         outcomes = player.engine.outcomes()
         real = player.really(outcomes)
         host = _host(player, outcomes, real, scale, wall_s)
-        measured = _measured(player, real, resolved, setup, workload, took, emulate)
+        measured = _measured(player, real, resolved, setup, workload, devices.took, emulate)
         measured = keeping(measured, real, keep)
         mean_s = float(np.nanmean(real.latency_s)) if (real.why == SERVED).any() else math.nan
         behind = host.behind(mean_s * scale, late_share)
@@ -267,16 +212,14 @@ def load_test(
 
 def _engine(workload: Workload, setup: Setup, emulate: bool) -> RealTime:
     """Transfers take their modelled time, or what they really take, within what devices do."""
-    lasts = setup.duration.copy() if emulate else np.zeros(len(setup.duration))
-    for first, template in zip(setup.layout.first, setup.plan_tasks.templates, strict=False):
-        lasts[first : first + template.groups] = math.inf
+    alone = setup.duration if emulate else np.zeros(len(setup.duration))
     return RealTime(
         setup.layout,
         setup.duration,
         setup.models,
         setup.sources,
         setup.clients,
-        lasts=lasts,
+        lasts=outside(setup.plan_tasks, alone),
         blocks=((one.arrival_s, one.stream, one.variant) for one in blocks_of(workload, setup)),
         requests=workload.requests,
         until_s=until_s(workload),

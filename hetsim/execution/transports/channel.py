@@ -264,7 +264,7 @@ class Channel:
 class Held:
     """Value in transit: pickled, its large arrays in shared memory."""
 
-    told: bytes
+    packed: bytes
     sizes: tuple[int, ...] = ()
     file: SharedFile | None = None
     elsewhere: Any = field(default=None, repr=False)
@@ -281,33 +281,33 @@ class Held:
             large.append(content)
             return False
 
-        told = pickle.dumps(value, pickle.HIGHEST_PROTOCOL, buffer_callback=here)
+        packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL, buffer_callback=here)
         if not large:
-            return Held(told)
-        return Held(told, tuple(len(piece) for piece in large), memory.written(large))
+            return Held(packed)
+        return Held(packed, tuple(len(piece) for piece in large), memory.written(large))
 
     def value(self) -> Any:
         """Return the value; its large arrays are read-only, and hold the memory they lie in."""
-        return pickle.loads(self.told, buffers=self.file.mapped(self.sizes) if self.file else ())
+        return pickle.loads(self.packed, buffers=self.file.mapped(self.sizes) if self.file else ())
 
 
-Told = tuple[tuple[bytes, tuple[int, ...]], ...]
+Packed = tuple[tuple[bytes, tuple[int, ...]], ...]
 """Values within a packet: of each, what it is and the sizes of its large arrays."""
 
 
-def told(values: Sequence[Held], memory: Memory) -> tuple[Told, list[SharedFile]]:
+def packed(values: Sequence[Held], memory: Memory) -> tuple[Packed, list[SharedFile]]:
     """Return values as a packet says them, and the files that go with it."""
     large = [held for held in values if held.file is not None]
     if len(large) > MOST_FILES:
         whole = {id(held): Held(pickle.dumps(held.value())) for held in large[MOST_FILES:]}
-        return told([whole.get(id(held), held) for held in values], memory)
+        return packed([whole.get(id(held), held) for held in values], memory)
     return (
-        tuple((held.told, held.sizes) for held in values),
+        tuple((held.packed, held.sizes) for held in values),
         [held.file for held in large if held.file is not None],
     )
 
 
-def heard(values: Told, files: Sequence[SharedFile]) -> list[Held]:
+def unpacked(values: Packed, files: Sequence[SharedFile]) -> list[Held]:
     """Return the values of a packet. Raises OutOfRoom where files are missing."""
     if len(files) != sum(bool(sizes) for _, sizes in values):
         raise OutOfRoom(
@@ -317,8 +317,8 @@ def heard(values: Told, files: Sequence[SharedFile]) -> list[Held]:
     return [Held(said, sizes, next(left) if sizes else None) for said, sizes in values]
 
 
-def meet(memory: Memory, ask: Callable[[str], bool]) -> Channel | None:
-    """Return the channel to one other process of this user, which is to ``come`` to a name.
+def accept(memory: Memory, ask: Callable[[str], bool]) -> Channel | None:
+    """Return the channel to one other process of this user, which is to ``connect`` to a name.
 
     `ask` tells it the name, and returns whether it came. None where nobody of this user does
     within 10 s.
@@ -343,7 +343,7 @@ def meet(memory: Memory, ask: Callable[[str], bool]) -> Channel | None:
     return None
 
 
-def come(name: str, memory: Memory) -> Channel | None:
+def connect(name: str, memory: Memory) -> Channel | None:
     """Return the channel to who waits at `name`; None where nobody of this user does."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
@@ -395,7 +395,7 @@ class CallerEnd:
             fault = self._fault
             if fault is None:
                 try:
-                    values, files = told(received, self._channel.memory)
+                    values, files = packed(received, self._channel.memory)
                     self._given[number] = (call, incarnation, step)
                     content = (_CALL, number, call.version, call.request, call.step, values)
                     self._channel.send(content, files)
@@ -457,7 +457,7 @@ class CallerEnd:
         elif kind == _ENDED:
             (arrived_s, parts), values = more
             try:
-                sent = heard(values, packet.files)
+                sent = unpacked(values, packet.files)
             except OutOfRoom as error:
                 answer = {"fault": kernel_fault(error)}
             else:
@@ -493,9 +493,9 @@ def serve(channel: Channel, worker: DeviceWorker, streams: int) -> None:
     def answer(packet: Packet) -> None:
         _, number, version, request, step, values = packet.content
         try:
-            received = [held.value() for held in heard(values, packet.files)]
+            received = [held.value() for held in unpacked(values, packet.files)]
             timing, *sent = worker.run(version, request, step, *received)
-            made, files = told([Held.of(value, memory) for value in sent], memory)
+            made, files = packed([Held.of(value, memory) for value in sent], memory)
         except Exception as error:
             own = _own_class(error_of_device(error, worker.device))
             channel.send((_FAILED, number, own))

@@ -37,7 +37,7 @@ from hetsim.execution.transports.processes import (
     naming,
     owned,
 )
-from hetsim.execution.transports.ray_health import Losing, vital_processes_watched
+from hetsim.execution.transports.ray_health import RayLoss, vital_processes_watched
 from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.version import package_folder
 
@@ -276,7 +276,7 @@ _ELSEWHERE = "free space there, or use --executor threads"
 
 
 @contextlib.contextmanager
-def private_ray(store_bytes: int, cpus: int, namespace: str) -> Iterator[tuple[Path, Losing]]:
+def private_ray(store_bytes: int, cpus: int, namespace: str) -> Iterator[tuple[Path, RayLoss]]:
     """Give the folder of all files of a new Ray, and what says whether it is lost meanwhile.
 
     Its object store has no less than Ray itself asks for. Raises ClusterError where Ray does not
@@ -287,18 +287,18 @@ def private_ray(store_bytes: int, cpus: int, namespace: str) -> Iterator[tuple[P
         end_abandoned(base)
         with held_interrupts():
             started = _started(base, max(store_bytes, _SMALLEST_STORE_BYTES), cpus, namespace)
-            temp, losing = ending.enter_context(started)
+            temp, loss = ending.enter_context(started)
         with hangup_ends():
-            yield temp, losing
+            yield temp, loss
 
 
 @contextlib.contextmanager
 def _started(
     base: Path, store_bytes: int, cpus: int, namespace: str
-) -> Iterator[tuple[Path, Losing]]:
+) -> Iterator[tuple[Path, RayLoss]]:
     import ray
 
-    losing = Losing()
+    loss = RayLoss()
     with _owned_folder(base) as temp, ExitStack() as ending:
         files = temp / INSIDE
         store = plasma_directory(store_bytes, files)
@@ -335,10 +335,10 @@ def _started(
                 raise ClusterError(
                     f"Ray does not start: {said}", hint="use --executor threads"
                 ) from error
-            with vital_processes_watched(_started_below(temp), losing):
-                yield temp, losing
+            with vital_processes_watched(_started_below(temp), loss):
+                yield temp, loss
         finally:
-            _end(temp, losing)
+            _end(temp, loss)
 
 
 @contextlib.contextmanager
@@ -359,14 +359,14 @@ def _owned_folder(base: Path) -> Iterator[Path]:
         yield temp
 
 
-def _end(temp: Path, losing: Losing) -> None:
+def _end(temp: Path, loss: RayLoss) -> None:
     """End the Ray whose files are in `temp`, with all of its processes."""
     import ray
 
     with held_interrupts():
         started = _started_below(temp)
         try:
-            if losing.error is not None:
+            if loss.error is not None:
                 # What is left of it would wait for the rest.
                 end_all(started, 0.0)
             with ending_waits():

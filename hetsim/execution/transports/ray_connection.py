@@ -25,7 +25,7 @@ from hetsim.execution.transports.private_ray import (
     restored,
 )
 from hetsim.execution.transports.processes import ending_waits, held_interrupts
-from hetsim.execution.transports.ray_health import Losing, check_address, same_address, watched
+from hetsim.execution.transports.ray_health import RayLoss, check_address, same_address, watched
 
 STORE_BYTES = 256 * 2**20
 """Size of a private object store where the caller does not say."""
@@ -37,7 +37,7 @@ class RayConnection:
 
     private: bool
     files: Path | None = None
-    losing: Losing = field(default_factory=Losing)
+    loss: RayLoss = field(default_factory=RayLoss)
 
 
 @dataclass(slots=True)
@@ -187,9 +187,9 @@ def _joined(address: str) -> Iterator[RayConnection]:
                 # All of them: those after the first name the versions that do not match.
                 said = " ".join(str(error).split()) or type(error).__name__
                 raise ClusterError(f"cannot connect: {said}", where=f"Ray at {address}") from error
-            losing = Losing()
-            with watched(_connected(), losing):
-                yield RayConnection(private=False, losing=losing)
+            loss = RayLoss()
+            with watched(_connected(), loss):
+                yield RayConnection(private=False, loss=loss)
         finally:
             with held_interrupts(), ending_waits():
                 ray.shutdown()
@@ -197,8 +197,8 @@ def _joined(address: str) -> Iterator[RayConnection]:
 
 @contextlib.contextmanager
 def _private(store_bytes: int, cpus: int) -> Iterator[RayConnection]:
-    with private_ray(store_bytes, cpus, _namespace()) as (files, losing):
-        yield RayConnection(private=True, files=files, losing=losing)
+    with private_ray(store_bytes, cpus, _namespace()) as (files, loss):
+        yield RayConnection(private=True, files=files, loss=loss)
 
 
 def _namespace() -> str:

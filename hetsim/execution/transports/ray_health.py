@@ -102,7 +102,7 @@ def split_address(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-class Losing:
+class RayLoss:
     """Whether a Ray is lost (`error`: what happened), and those who want to know."""
 
     def __init__(self) -> None:
@@ -137,8 +137,8 @@ class Losing:
 
 
 @contextlib.contextmanager
-def vital_processes_watched(processes: Iterable[Process], losing: Losing) -> Iterator[None]:
-    """Tell `losing` where a process ends without which their Ray does not go on."""
+def vital_processes_watched(processes: Iterable[Process], loss: RayLoss) -> Iterator[None]:
+    """Tell `loss` where a process ends without which their Ray does not go on."""
     names: dict[int, str] = {}
     for process in processes if sys.platform == "linux" else ():
         program = command_line(process).partition(" ")[0].rpartition("/")[2]
@@ -154,7 +154,7 @@ def vital_processes_watched(processes: Iterable[Process], losing: Losing) -> Ite
         ended = {descriptor for descriptor, _ in poll.poll()}
         if stopping not in ended:
             said = f"the Ray of this run is lost: its process '{names[min(ended)]}' ended"
-            losing.lose(ClusterError(said, hint=_LOST_HINT))
+            loss.lose(ClusterError(said, hint=_LOST_HINT))
 
     thread = threading.Thread(target=watch, name="hetsim ray watch", daemon=True)
     try:
@@ -171,8 +171,8 @@ def vital_processes_watched(processes: Iterable[Process], losing: Losing) -> Ite
 
 
 @contextlib.contextmanager
-def watched(address: str, losing: Losing) -> Iterator[None]:
-    """Tell `losing` where nothing has answered at ``host:port`` for ``PATIENCE_S``."""
+def watched(address: str, loss: RayLoss) -> Iterator[None]:
+    """Tell `loss` where nothing has answered at ``host:port`` for ``PATIENCE_S``."""
     ended = threading.Event()
 
     def look() -> None:
@@ -183,7 +183,7 @@ def watched(address: str, losing: Losing) -> Iterator[None]:
             except OSError as error:
                 if time.monotonic() - answered >= PATIENCE_S:
                     said = error.strerror or error
-                    losing.lose(
+                    loss.lose(
                         ClusterError(
                             f"the connection to Ray is lost: {said}",
                             where=f"Ray at {address}",

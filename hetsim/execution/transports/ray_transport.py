@@ -93,7 +93,7 @@ class RayTransport:
         self._shipments = Shipments()
         self._loading: list[threading.Thread] = []
         self._closed = False
-        self._unheard = connection.losing.tell(self._lose)
+        self._unheard = connection.loss.tell(self._lose)
 
     def _lose(self, error: ClusterError) -> None:
         # Nothing is asked of a Ray that is lost: its code may end this process, or wait for ever.
@@ -156,7 +156,7 @@ class RayTransport:
         """Ask Ray why the channel to an actor ended. What it sent is held here."""
         lost = DeviceLost("its channel ended", where=f"device '{device}'", device=device)
         fault = Fault("died", lost)
-        if self._connection.losing.error is None and not self._given_up(device, actor):
+        if self._connection.loss.error is None and not self._given_up(device, actor):
             try:
                 ray.get(actor.handle.hello.remote(), timeout=_WHY_S)
             except RayError as error:
@@ -222,7 +222,7 @@ class RayTransport:
         actor, end = self._actors.get(device), self._ends.get(device)
         if end is not None:
             end.forget(version, request)
-        elif actor is not None and self._connection.losing.error is None:
+        elif actor is not None and self._connection.loss.error is None:
             with suppress(RayError):
                 actor.handle.forget.remote(version, request)
 
@@ -234,7 +234,7 @@ class RayTransport:
             self._ended = [old for old in self._ended if old.listening]
             self._ended.append(end)
         self._methods = {key: found for key, found in self._methods.items() if key[0] != device}
-        if actor is not None and self._connection.losing.error is None:
+        if actor is not None and self._connection.loss.error is None:
             with suppress(RayError):
                 ray.kill(actor.handle, no_restart=True)
 
@@ -278,7 +278,7 @@ class RayTransport:
                 self._closed = True
             for device in tuple(self._actors):
                 self.discard(device)
-            if self._connection.losing.error is None:
+            if self._connection.loss.error is None:
                 for thread in self._loading:
                     thread.join(_GRACE_S)
                 self._shipments.close()

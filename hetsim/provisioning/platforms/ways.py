@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetsim.cost.kernels.as_floats import executed_dtype
+from hetsim.cost.kernels.float_equivalent import executed_dtype
 from hetsim.device.support.quantized import is_quantized
 from hetsim.errors import Infeasible, WorkloadError
 from hetsim.graph.work import graph_work

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hetsim.core.text import fields, records
 from hetsim.core.units import format_seconds
-from hetsim.cost.calibration.fitting import Judged, median_and_p90
+from hetsim.cost.calibration.fit import Judged, median_and_p90
 from hetsim.device.support.rules import without_values
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,29 +83,52 @@ def summarise(
             [p for one in templates for p in (*one.group_device, *(-1 for _ in one.transfers))]
         )[task]
         computing = computing_seconds(problem, device, recording.start, recording.end)
-    return Timeline(
-        latencies_s=tuple((recording.finish - recording.arrival).tolist()),
-        makespan_s=makespan,
+    return timeline(
+        plan_tasks,
+        (recording.finish - recording.arrival).tolist(),
+        makespan,
+        (device_busy, link_busy),
+        weights,
         events=events,
-        device_busy_s=dict(zip(problem.devices, device_busy, strict=True)),
         device_computing_s=computing,
-        link_busy_s=dict(zip(plan_tasks.links, link_busy, strict=True)),
-        device_utilization={
-            name: _share(busy, makespan * width)
-            for name, busy, width in zip(problem.devices, device_busy, problem.streams, strict=True)
-        },
-        link_utilization={
-            name: _share(busy, makespan)
-            for name, busy in zip(plan_tasks.links, link_busy, strict=True)
-        },
         transfers=sum(times for times, _ in moved),
         transferred_bytes=sum(times * problem.values[t.value].nbytes for times, t in moved),
         transfer_s=sum(times * transfer.seconds for times, transfer in moved),
         peak_memory_bytes=held_by_device(problem, peaks) if peaks else {},
-        weight_bytes=held_by_device(problem, weights),
-        energy_j=energy(problem, device_busy, makespan),
         critical_path=path,
+    )
+
+
+def timeline(
+    plan_tasks: PlanTasks,
+    latencies_s: Sequence[float],
+    makespan_s: float,
+    busy_s: tuple[Sequence[float], Sequence[float]],
+    weights: Sequence[int],
+    **others: Any,
+) -> Timeline:
+    """Return the Timeline of devices and links that were busy for so long.
+
+    `weights` in bytes by device; `others`: the rest of its fields.
+    """
+    problem, links = plan_tasks.plan.problem, plan_tasks.links
+    device_busy, link_busy = busy_s
+    return Timeline(
+        latencies_s=tuple(latencies_s),
+        makespan_s=makespan_s,
+        device_busy_s=dict(zip(problem.devices, device_busy, strict=True)),
+        link_busy_s=dict(zip(links, link_busy, strict=True)),
+        device_utilization={
+            name: _share(busy, makespan_s * width)
+            for name, busy, width in zip(problem.devices, device_busy, problem.streams, strict=True)
+        },
+        link_utilization={
+            name: _share(busy, makespan_s) for name, busy in zip(links, link_busy, strict=True)
+        },
+        weight_bytes=held_by_device(problem, weights),
+        energy_j=energy(problem, device_busy, makespan_s),
         plan=plan_tasks.plan,
+        **others,
     )
 
 

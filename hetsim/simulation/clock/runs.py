@@ -1,9 +1,9 @@
-"""Runs of a plan on the virtual clock, once or with other times, and turns on the wall clock."""
+"""Runs of a plan on the virtual clock, once or with other times."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from hetsim.problem.parts import Contention
 from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Timeline
-from hetsim.simulation.clock import rules
 from hetsim.simulation.clock.memory import check_capacity, curves, peaks_of_one, resident_weights
 from hetsim.simulation.clock.metrics import Recording, summarise
-from hetsim.simulation.clock.rules import MASK, SHIFT, new_state, widened
+from hetsim.simulation.clock.rules import MASK, SHIFT
 from hetsim.simulation.clock.templates import Layout, PlanTasks, Template, laid_out, tasks_of_plan
-from hetsim.simulation.clock.virtual_time import VirtualTime, in_slots, pays
+from hetsim.simulation.clock.virtual_time import VirtualTime, pays
 
 
 def timeline_of(
@@ -368,64 +367,3 @@ def bottlenecks(plan: Plan, devices: Array, routes: Array) -> Array:
                 link_s[:, link] += durations[:, at]
     device_s /= np.array(problem.streams, dtype=np.float64)
     return np.asarray(np.concatenate((device_s, link_s), axis=1).max(axis=1) / len(plan.period))
-
-
-Task = tuple[int, int]
-"""Request, and task of the template."""
-
-
-class Turns:
-    """Owners of streams and links, by ``clock.rules``.
-
-    Parameters
-    ----------
-    plan_tasks : PlanTasks
-        Requests run its templates as the plan deals them out.
-
-    Complexity: O(log A) a task for A requests in flight, and its followers and links.
-    """
-
-    def __init__(self, plan_tasks: PlanTasks) -> None:
-        layout = laid_out(plan_tasks)
-        self._plan_tasks = plan_tasks
-        self._first = layout.first
-        self._structure: Any = in_slots(layout.structure)
-        self._wide = new_state(layout.structure, layout.links)
-        self._state: Any = in_slots(self._wide)
-        self._starting: list[Task] = []
-
-    def admit(self, request: int) -> None:
-        """Take a request; later ones have higher numbers, one by one from 0."""
-        if request - self._state.counts[rules.OLDEST] == self._state.window:
-            self._wide = widened(self._wide)
-            self._state = in_slots(self._wide)
-        template = self._plan_tasks.plan.replica_of(request)
-        rules.admit(self._structure, self._state, request, template, 0)
-        self._take()
-
-    def template_of(self, request: int) -> Template:
-        """Return the template that a request runs."""
-        return self._plan_tasks.templates[self._plan_tasks.plan.replica_of(request)]
-
-    def end(self, request: int, task: int) -> bool:
-        """Note that a task has ended; return whether it was the last of its request."""
-        first = self._first[self._plan_tasks.plan.replica_of(request)]
-        over = rules.end(self._structure, self._state, request, first + task)
-        self._take()
-        return over
-
-    def starts(self) -> list[Task]:
-        """Return the tasks that start now: transfers, then subgraphs; each once."""
-        if self._state.counts[rules.ABLE]:
-            rules.starts(self._structure, self._state)
-        self._take()
-        found, self._starting = self._starting, []
-        return found
-
-    def _take(self) -> None:
-        counts = self._state.counts
-        for code in self._state.starting[: counts[rules.STARTING]]:
-            request = code >> rules.SHIFT
-            first = self._first[self._plan_tasks.plan.replica_of(request)]
-            self._starting.append((request, (code & rules.MASK) - first))
-        counts[rules.STARTING] = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Event, Timeline
 from hetsim.simulation.clock import rules, virtual_time
 from hetsim.simulation.clock.heaps import Events
-from hetsim.simulation.clock.metrics import computing_seconds, energy, held_by_device
+from hetsim.simulation.clock.metrics import computing_seconds, timeline
 from hetsim.simulation.clock.rules import (
     ADMITTED,
     ENDED,
@@ -42,29 +42,36 @@ from hetsim.simulation.clock.virtual_time import (
     longer,
     pays,
 )
-from hetsim.simulation.failures.remaining import (
+from hetsim.simulation.failures.recovery import (
     HAS_ENDED,
     IS_RUNNING,
     WAITS,
+    Continuation,
     InFlight,
+    InstanceStates,
     Ints,
     Layout,
-    Onward,
+    Replan,
     Rest,
     Rests,
     Task,
-    Version,
-    ways_on,
+    continuations,
 )
-from hetsim.workload.failure import Failure, Moment, moments
+from hetsim.workload.failure import Failure, What, moments
 
 
-class Changing(ABC):
+class FailingDriver(ABC):
     """A driver of the clock's rules whose templates, and devices, may be others from a moment on.
 
-    For classes that have what is named here: a driver's state, its events, and its log.
+    For classes that have what is named here: a driver's state, its events, and its log; rests that
+    are its templates, and which instances stand. `happened` are failures that came before the last
+    request ended.
     """
 
+    _rests: Rests
+    _host: int | None
+    _states: InstanceStates
+    happened: list[Failure]
     _arrays: bool
     _links: int
     _state: State
@@ -78,10 +85,41 @@ class Changing(ABC):
     def _lay_out(self, structure: Structure, duration: NDArray[np.float64]) -> None:
         """Take other templates; the state is to be made for them."""
 
-    @property
-    def admitted(self) -> int:
-        """Number of requests so far."""
-        return int(self._state.counts[ADMITTED])
+    @abstractmethod
+    def _cut(self, flight: InFlight, gone: Running) -> None:
+        """Note what is cut off, before it has no end any more."""
+
+    @abstractmethod
+    def _lose(self, device: int, failure: Failure) -> None:
+        """Take from requests what they had on a device of which it is known that it stopped."""
+
+    def _change(self, device: int, what: What, failure: Failure) -> None:
+        """Let a device stop, its loss be known, or the device come back."""
+        if what == "stop":
+            self.happened.append(failure)
+            self._states.stopped[device] = True
+            self._state.free[device] = 0
+            flight, running = self._under_way()
+            gone = running.some(self.devices_of(running.code) == device)
+            self._cut(flight, gone)
+            # It has no end any more; what else was held there is lost when the failure is known.
+            codes = set(gone.code.tolist())
+            self.ends = [end for end in self.ends if end[1] not in codes]
+        elif what == "known":
+            self._states.down[device] = True
+            self._lose(device, failure)
+        else:
+            self._come_back(device)
+
+    def _come_back(self, device: int) -> None:
+        """Let a device serve again, with nothing on it."""
+        self._states.stopped[device] = self._states.down[device] = False
+        self.start(device)
+
+    def _under_way(self) -> tuple[InFlight, Running]:
+        """Return requests that are not over, and what of them runs. O(their tasks)."""
+        flight = self.in_flight()
+        return flight, running_of(flight, self._rests)
 
     @property
     def ends(self) -> list[tuple[float, int]]:
@@ -125,15 +163,6 @@ class Changing(ABC):
         progress[pending <= RUNS] = IS_RUNNING
         return InFlight(request, template, progress, RUNS - pending)
 
-    def stop(self, device: int) -> None:
-        """Let a device start nothing any more."""
-        self._state.free[device] = 0
-
-    def end_never(self, codes: Ints) -> None:
-        """Let what runs on a device that has stopped have no end any more."""
-        gone = set(codes.tolist())
-        self.ends = [end for end in self.ends if end[1] not in gone]
-
     def start(self, device: int) -> None:
         """Let a device that has stopped start again, with nothing on it; what is kept back goes."""
         state: Any = self._state if self._arrays else in_slots(self._state)
@@ -153,7 +182,45 @@ class Changing(ABC):
         none = np.zeros(0, dtype=np.int64)
         self._again(none, none, none, kept[there])
 
-    def change(
+    def _continue(
+        self,
+        flight: InFlight,
+        running: Running,
+        ways: Sequence[Continuation],
+        way: Ints,
+        expected: Ints,
+    ) -> Moved:
+        """Lay out what each request in flight still has to do, and go on with that.
+
+        `expected`: rests that are laid out beside, for who comes later.
+        """
+        after = np.array([found.rest for found in ways], dtype=np.int64)[way]
+        left = after >= 0
+        structure, duration = self._rests.lay_out(
+            np.unique(np.concatenate((after[left], expected)))
+        )
+        template = np.searchsorted(self._rests.used, after)
+        moves: dict[int, tuple[int, int, int]] = {}
+        lost: list[int] = []
+        for row, place, code in zip(*(part.tolist() for part in running), strict=True):
+            there = ways[way[row]].places.get(place)
+            if there is None:
+                lost.append(code)
+                continue
+            task = int(self._rests.first[template[row]]) + there
+            moves[code] = (code >> SHIFT << SHIFT) + task, int(after[row]), there
+        stream = dict(zip(running.code.tolist(), flight.stream[running[:2]].tolist(), strict=True))
+        self._take(
+            structure,
+            duration,
+            flight.request[left],
+            template[left],
+            [(new, stream[code]) for code, (new, _, _) in moves.items()],
+            [(time, moves[code][0]) for time, code in self.ends if code in moves],
+        )
+        return Moved(moves, lost)
+
+    def _take(
         self,
         structure: Structure,
         duration: NDArray[np.float64],
@@ -161,15 +228,13 @@ class Changing(ABC):
         templates: Ints,
         running: Sequence[tuple[int, int]],
         ends: Iterable[tuple[float, int]],
-        *,
-        stopped: Sequence[bool],
-        shut: Sequence[bool],
     ) -> None:
         """Go on with other templates.
 
         Requests that are not over run them from their start but for what is `running`, as codes by
         the new templates with streams; `ends` are of what does not run on a stopped device. To
-        `shut` devices no transfer starts. Queues of links form anew in the order of requests.
+        devices that are down, but the caller's, no transfer starts. Queues of links form anew in
+        the order of requests.
         """
         old = self._state
         admitted = old.counts[ADMITTED]
@@ -183,8 +248,8 @@ class Changing(ABC):
         self._lay_out(structure, duration)
         state.counts[OLDEST] = int(requests[0]) if len(requests) else admitted
         state.counts[ADMITTED] = admitted
-        for device, closed in enumerate(shut):
-            state.shut[device] = int(closed)
+        for device, down in enumerate(self._states.down):
+            state.shut[device] = int(down and device != self._host)
         template_of = dict(zip(requests.tolist(), templates.tolist(), strict=True))
         for code, _ in running:
             # It stands first at its links, before anyone joins them.
@@ -205,7 +270,7 @@ class Changing(ABC):
             if device >= 0:
                 state.free[device] -= 1
                 state.occupied[device * most + stream] = 1
-        for device, halted in enumerate(stopped):
+        for device, halted in enumerate(self._states.stopped):
             if halted:
                 state.free[device] = 0
 
@@ -263,60 +328,6 @@ def running_of(flight: InFlight, rests: Rests) -> Running:
     row, place = np.nonzero(flight.progress == IS_RUNNING)
     task = rests.first[flight.template[row]] + place
     return Running(row, place, (flight.request[row] << SHIFT) + task)
-
-
-def go_on(
-    clock: Changing,
-    rests: Rests,
-    flight: InFlight,
-    running: Running,
-    ways: Sequence[Onward],
-    way: Ints,
-    expected: Ints,
-    *,
-    stopped: Sequence[bool],
-    shut: Sequence[bool],
-) -> Moved:
-    """Lay out what each request in flight still has to do, and let the clock go on with that."""
-    after = np.array([found.rest for found in ways], dtype=np.int64)[way]
-    left = after >= 0
-    structure, duration = rests.lay_out(np.unique(np.concatenate((after[left], expected))))
-    template = np.searchsorted(rests.used, after)
-    moves: dict[int, tuple[int, int, int]] = {}
-    lost: list[int] = []
-    for row, place, code in zip(*(part.tolist() for part in running), strict=True):
-        there = ways[way[row]].places.get(place)
-        if there is None:
-            lost.append(code)
-            continue
-        task = int(rests.first[template[row]]) + there
-        moves[code] = (code >> SHIFT << SHIFT) + task, int(after[row]), there
-    stream = dict(zip(running.code.tolist(), flight.stream[running[:2]].tolist(), strict=True))
-    clock.change(
-        structure,
-        duration,
-        flight.request[left],
-        template[left],
-        [(new, stream[code]) for code, (new, _, _) in moves.items()],
-        [(time, moves[code][0]) for time, code in clock.ends if code in moves],
-        stopped=stopped,
-        shut=shut,
-    )
-    return Moved(moves, lost)
-
-
-class ChangingTime(VirtualTime, Changing):
-    """Requests on the clock whose templates, and whose devices, may be others from a moment on."""
-
-    def take_log(self) -> Lines:
-        """Return the starts since the last call."""
-        codes, starts, streams = self.log()
-        self._log.size[0] = 0
-        return codes.copy(), starts.copy(), streams.copy()
-
-    def expect(self, template: Ints) -> None:
-        """Say which templates requests run that have not come yet."""
-        self._requests.template[self.admitted :] = template if self._arrays else template.tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,7 +414,7 @@ class Ledger:
         return Started(tasks, request, task_of, stream, start, end, lost, counts[task_of])
 
 
-class FailingClock:
+class FailingClock(VirtualTime, FailingDriver):
     """Plays a plan while devices fail.
 
     Parameters
@@ -428,8 +439,6 @@ class FailingClock:
         All that ran.
     versions : list of Version
         The plan, and those that took its place.
-    happened : list of Failure
-        Those that came before the last request ended.
     """
 
     def __init__(
@@ -438,33 +447,30 @@ class FailingClock:
         arrival: Sequence[float],
         failures: Sequence[Failure],
         contention: Contention,
-        replan: Callable[[Plan, tuple[str, ...]], Plan],
+        replan: Replan,
         *,
         machine_code: bool | None = None,
     ) -> None:
         self._plan = plan
-        self._contention: Contention = contention
-        self._replan = replan
         self._arrival = np.array(arrival, dtype=np.float64)
-        devices = len(plan.problem.devices)
-        self._stopped = [False] * devices
-        self._down = [False] * devices
-        self._lost_devices: list[str] = []
+        self._host = plan.problem.host
+        # All replicas together: where a device of any is lost for good, the whole plan is another.
+        self._states = InstanceStates([plan], [[[0]]], contention, replan)
+        self.versions = [*self._states.versions]
         self._moments = moments(failures)
-        self.happened: list[Failure] = []
-        self.versions = [Version(plan, 0, contention)]
-        self.finish: list[float] = []
+        self.happened = []
         self._over_s: dict[int, float] = {}
         self._rests = Rests(plan.problem.streams)
         self._ledger = Ledger(self._rests)
         fresh = self._fresh()
         structure, duration = self._rests.lay_out(np.unique(fresh))
-        expected = self.versions[0].plan_tasks.widest * len(arrival)
+        first = self.versions[0].plan_tasks
+        expected = first.widest * len(arrival)
         if machine_code is None:
             machine_code = pays(expected * (1 + len(failures)))
-        self._clock = ChangingTime(
+        super().__init__(
             structure,
-            len(self.versions[0].plan_tasks.links),
+            len(first.links),
             duration,
             self._arrival,
             self._expected(0, fresh),
@@ -483,14 +489,14 @@ class FailingClock:
             Where some subgraph never starts.
         """
         count = len(self._arrival)
-        for moment in self._moments:
-            self._clock.run(moment[0])
+        for at_s, _, what, failure in self._moments:
+            self.run(at_s)
             # Failures at the moment at which the last request ends happen still.
-            if self._clock.over == count and moment[0] > self._latest():
+            if self.over == count and at_s > self._latest():
                 break
-            self._happen(moment)
-        self._clock.run_out(self._plan.strategy)
-        self._ledger.write(self._clock.take_log(), np.zeros(0, dtype=np.int64))
+            self._change(self._plan.problem.devices.index(failure.device), what, failure)
+        self.run_out(self._plan.strategy)
+        self._ledger.write(self._take_log(), np.zeros(0, dtype=np.int64))
         self.started = started = self._ledger.closed()
         finish = self._arrival.copy()
         last = started.counts & ~started.lost
@@ -501,35 +507,43 @@ class FailingClock:
 
     def _latest(self) -> float:
         """When the last request ended, what it had no more use for included."""
-        ended = np.array([*self._clock.finish, *self._over_s.values()])
+        ended = np.array([*self.finish, *self._over_s.values()])
         return float(np.fmax.reduce(ended))
 
-    def _happen(self, moment: Moment) -> None:
-        now, _, what, failure = moment
-        device = self._plan.problem.devices.index(failure.device)
-        if what == "back":
-            self._stopped[device] = self._down[device] = False
-            self._clock.start(device)
-            return
-        flight = self._clock.in_flight()
-        running = running_of(flight, self._rests)
-        self._ledger.write(self._clock.take_log(), running.code)
-        if what == "stop":
-            # What it runs has no end any more; that it is lost shows when the failure is known.
-            self.happened.append(failure)
-            self._stopped[device] = True
-            self._clock.stop(device)
-            gone = running.code[self._clock.devices_of(running.code) == device]
-            self._ledger.lose(gone.tolist(), now)
-            self._clock.end_never(gone)
-            return
-        self._down[device] = True
+    def _under_way(self) -> tuple[InFlight, Running]:
+        flight, running = super()._under_way()
+        self._ledger.write(self._take_log(), running.code)
+        return flight, running
+
+    def _take_log(self) -> Lines:
+        """Return the starts since the last call."""
+        codes, starts, streams = self.log()
+        self._log.size[0] = 0
+        return codes.copy(), starts.copy(), streams.copy()
+
+    def _cut(self, flight: InFlight, gone: Running) -> None:
+        self._ledger.lose(gone.code.tolist(), float(self._now[0]))
+
+    def _lose(self, device: int, failure: Failure) -> None:
         if math.isinf(failure.back_s):
-            self._lost_devices.append(failure.device)
-            if self.versions[-1].uses(device):
-                plan = self._replan(self._plan, tuple(self._lost_devices))
-                self.versions.append(Version(plan, len(self.versions), self._contention))
-        self._go_on(flight, running, device, now)
+            self.versions += [self._states.versions[at] for at in self._states.lose(device)]
+        version, now = self.versions[-1], float(self._now[0])
+
+        def layout_for(rest: Rest, replica: int) -> Layout:
+            return version.layout_of(rest.groups, replica)
+
+        flight, running = self._under_way()
+        dealt = self._dealt(flight.request)
+        ways, way = continuations(flight, self._rests, layout_for, dealt, device)
+        over = np.array([found.over for found in ways], dtype=np.bool_)[way]
+        self._over_s.update(dict.fromkeys(flight.request[over].tolist(), now))
+        fresh = self._fresh()
+        moved = self._continue(flight, running, ways, way, fresh)
+        self._ledger.lose(moved.lost, now)
+        self._ledger.move(moved.moves)
+        admitted = int(self._state.counts[ADMITTED])
+        coming = self._expected(admitted, fresh)
+        self._requests.template[admitted:] = coming if self._arrays else coming.tolist()
 
     def _fresh(self) -> NDArray[np.int64]:
         """The rests of requests that have not come, by replica."""
@@ -550,35 +564,6 @@ class FailingClock:
         """The templates of requests that have not come."""
         dealt = self._dealt(np.arange(since, len(self._arrival)))
         return np.searchsorted(self._rests.used, fresh[dealt])
-
-    def _go_on(self, flight: InFlight, running: Running, device: int, now: float) -> None:
-        """Take from requests what they had on a device, and lay out what each still has to do."""
-        rests, clock = self._rests, self._clock
-        version = self.versions[-1]
-
-        def layout_for(rest: Rest, replica: int) -> Layout:
-            return version.layout_of(rest.groups, replica)
-
-        ways, way = ways_on(flight, rests, layout_for, self._dealt(flight.request), device)
-        over = np.array([found.over for found in ways], dtype=np.bool_)[way]
-        self._over_s.update(dict.fromkeys(flight.request[over].tolist(), now))
-        fresh = self._fresh()
-        moved = go_on(
-            clock,
-            rests,
-            flight,
-            running,
-            ways,
-            way,
-            fresh,
-            stopped=self._stopped,
-            shut=[
-                down and place != self._plan.problem.host for place, down in enumerate(self._down)
-            ],
-        )
-        self._ledger.lose(moved.lost, now)
-        self._ledger.move(moved.moves)
-        clock.expect(self._expected(clock.admitted, fresh))
 
 
 def failed_timeline(
@@ -608,31 +593,19 @@ def failed_timeline(
     moves = ~computes
     sizes = [problem.values[one.value].nbytes if one.device < 0 else 0 for one in started.tasks]
     times = np.bincount(task[moves], minlength=len(sizes)).tolist()
-    device_busy, link_busy = busy.tolist(), carried.tolist()
-    whole = [makespan * width for width in problem.streams]
-    return Timeline(
-        latencies_s=tuple(end - came for came, end in zip(arrival, played.finish, strict=True)),
-        makespan_s=makespan,
+    return timeline(
+        played.versions[0].plan_tasks,
+        [end - came for came, end in zip(arrival, played.finish, strict=True)],
+        makespan,
+        (busy.tolist(), carried.tolist()),
+        weights,
         events=_events(played, np.flatnonzero(counted).tolist(), makespan) if trace else (),
-        device_busy_s=dict(zip(problem.devices, device_busy, strict=True)),
         device_computing_s=computing_seconds(problem, device, start, np.minimum(end, makespan)),
-        link_busy_s=dict(zip(links, link_busy, strict=True)),
-        device_utilization={
-            name: min(busy / most, 1.0) if most > 0 else 0.0
-            for name, busy, most in zip(problem.devices, device_busy, whole, strict=True)
-        },
-        link_utilization={
-            name: min(busy / makespan, 1.0) if makespan > 0 else 0.0
-            for name, busy in zip(links, link_busy, strict=True)
-        },
         transfers=int(moves.sum()),
         transferred_bytes=sum(size * count for size, count in zip(sizes, times, strict=True)),
         transfer_s=math.fsum((end - start)[moves].tolist()),
         peak_memory_bytes={},
-        weight_bytes=held_by_device(problem, weights),
-        energy_j=energy(problem, device_busy, makespan),
         critical_path=(),
-        plan=played.versions[0].plan,
     )
 
 

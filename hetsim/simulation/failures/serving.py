@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -18,26 +18,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.problem.parts import Contention
-from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.rules import SHIFT
 from hetsim.simulation.clock.templates import Layout, PlanTasks, laid_out
 from hetsim.simulation.clock.virtual_time import empty_log
-from hetsim.simulation.failures.clock import Changing, Running, go_on, running_of
-from hetsim.simulation.failures.remaining import (
+from hetsim.simulation.failures.clock import FailingDriver, Running
+from hetsim.simulation.failures.recovery import (
     HAS_ENDED,
     IS_RUNNING,
+    Continuation,
     InFlight,
+    InstanceStates,
     Ints,
-    Onward,
+    Replan,
     Rest,
     Rests,
     Task,
-    Version,
     alike,
+    continuations,
     runs_again,
-    ways_on,
 )
-from hetsim.simulation.failures.remaining import Layout as PlanLayout
+from hetsim.simulation.failures.recovery import Layout as PlanLayout
 from hetsim.simulation.serving.batcher import account
 from hetsim.simulation.serving.driver import mark, restrict
 from hetsim.simulation.serving.engine import Serving
@@ -60,159 +60,41 @@ from hetsim.simulation.serving.tables import (
 )
 from hetsim.workload.failure import Failure, Moment, moments
 
-Replan = Callable[[Plan, tuple[str, ...]], Plan]
 
-
-class Standing:
-    """The instances of all models, and what their batches run.
-
-    An instance is *gone* where some of its plans run on a device that never comes back, *down*
-    where on one that is to come back, and *stands* otherwise. Batches go to those that stand; where
-    none of a model does, to those that are down, and wait there for their devices; where all are
-    gone, they are planned again on what is left.
-
-    Parameters
-    ----------
-    plans : sequence of Plan
-        By template of `models`.
-    models : sequence of Model
-    contention : "fifo" or "none"
-    replan : callable
-        Gives a plan without the devices that it is told.
-
-    Attributes
-    ----------
-    versions : list of Version
-        By template: what runs in its place from now on.
-    instances : list of list of int
-        By model, its instances, numbered over all models.
-    stopped, down : list of bool
-        By device: whether it runs nothing; whether that is known.
-    lost : list of str
-        Devices that never come back.
-    """
-
-    def __init__(
-        self,
-        plans: Sequence[Plan],
-        models: Sequence[Model],
-        contention: Contention,
-        replan: Replan,
-    ) -> None:
-        self._plans = plans
-        self._contention: Contention = contention
-        self._replan = replan
-        self._names = plans[0].problem.devices
-        self.versions = [Version(plan, 0, contention) for plan in plans]
-        self._replanned = 0
-        self._templates: list[list[int]] = []
-        self.instances: list[list[int]] = []
-        for model in models:
-            mine = [
-                np.unique(model.template[:, instance]).tolist()
-                for instance in range(model.template.shape[1])
-            ]
-            first = len(self._templates)
-            self.instances.append(list(range(first, first + len(mine))))
-            self._templates += mine
-        self._uses = [self._used(instance) for instance in range(len(self._templates))]
-        self.stopped = [False] * len(self._names)
-        self.down = [False] * len(self._names)
-        self.lost: list[str] = []
-
-    def gone(self, instance: int) -> bool:
-        """Whether an instance never works again as it is."""
-        return any(self._names[device] in self.lost for device in self._uses[instance])
-
-    def lose(self, device: int) -> list[int]:
-        """Take a device for lost; return templates that run by other plans from now on.
-
-        Raises
-        ------
-        Infeasible
-            Where no device is left that can do the work.
-        """
-        self.lost.append(self._names[device])
-        changed: list[int] = []
-        for instances in self.instances:
-            if not all(self.gone(instance) for instance in instances):
-                continue
-            for instance in instances:
-                for template in self._templates[instance]:
-                    if self._lacks(template):
-                        plan = self._replan(self._plans[template], tuple(self.lost))
-                        self._replanned += 1
-                        self.versions[template] = Version(plan, self._replanned, self._contention)
-                        changed.append(template)
-                self._uses[instance] = self._used(instance)
-        return changed
-
-    def taking(self, model: int) -> list[int]:
-        """Return the instances of a model that get batches."""
-        alive = [instance for instance in self.instances[model] if not self.gone(instance)]
-        up = [instance for instance in alive if not self._meets(instance, self.down)]
-        return up or alive
-
-    def serves(self, model: int) -> bool:
-        """Whether some instance of a model works."""
-        return any(
-            not self.gone(instance) and not self._meets(instance, self.stopped)
-            for instance in self.instances[model]
-        )
-
-    def whole(self, model: int) -> bool:
-        """Whether all instances of a model work that it still has."""
-        return all(
-            not self._meets(instance, self.stopped)
-            for instance in self.instances[model]
-            if not self.gone(instance)
-        )
-
-    def _lacks(self, template: int) -> bool:
-        used = self._devices_of(template)
-        return any(self._names[device] in self.lost for device in used)
-
-    def _meets(self, instance: int, which: Sequence[bool]) -> bool:
-        return any(which[device] for device in self._uses[instance])
-
-    def _used(self, instance: int) -> set[int]:
-        return {
-            device
-            for template in self._templates[instance]
-            for device in self._devices_of(template)
-        }
-
-    def _devices_of(self, template: int) -> set[int]:
-        tasks = self.versions[template].plan_tasks
-        return {device for one in tasks.templates for device in one.group_device}
+def templates_of(models: Sequence[Model]) -> list[list[list[int]]]:
+    """Return the templates that each instance of each model runs."""
+    return [
+        [np.unique(model.template[:, at]).tolist() for at in range(model.template.shape[1])]
+        for model in models
+    ]
 
 
 @dataclass(frozen=True, slots=True)
-class Spell:
+class Outage:
     """A time; infinite where it has not ended."""
 
     begin_s: float
     end_s: float = math.inf
 
 
-class Spells:
+class Outages:
     """Times in which something of a model did not work.
 
     Attributes
     ----------
     whole : list of bool
         By model: whether all that serves it works.
-    broken : list of list of Spell
+    broken : list of list of Outage
         By model: when something that serves it did not work, from when it stopped until it had
         loaded again, was planned for anew, or its work was left to others.
-    out : list of list of Spell
+    out : list of list of Outage
         When none of its instances worked.
     """
 
     def __init__(self, models: int) -> None:
         self.whole = [True] * models
-        self.broken: list[list[Spell]] = [[] for _ in range(models)]
-        self.out: list[list[Spell]] = [[] for _ in range(models)]
+        self.broken: list[list[Outage]] = [[] for _ in range(models)]
+        self.out: list[list[Outage]] = [[] for _ in range(models)]
 
     def tell(self, model: int, now: float, *, whole: bool, serves: bool) -> None:
         """Say how a model is from now on."""
@@ -221,18 +103,18 @@ class Spells:
         _tell(self.out[model], now, serves)
 
 
-def _tell(spells: list[Spell], now: float, works: bool) -> None:
-    under_way = bool(spells) and math.isinf(spells[-1].end_s)
+def _tell(outages: list[Outage], now: float, works: bool) -> None:
+    under_way = bool(outages) and math.isinf(outages[-1].end_s)
     if works and under_way:
-        spells[-1] = Spell(spells[-1].begin_s, now)
+        outages[-1] = Outage(outages[-1].begin_s, now)
     elif not works and not under_way:
-        spells.append(Spell(now))
+        outages.append(Outage(now))
 
 
 Floats = NDArray[np.float64]
 
 
-class Spent:
+class BusyTime:
     """Busy seconds: of whole templates as they begin, less what of them never ran."""
 
     def __init__(self, rests: Rests, devices: int, links: int) -> None:
@@ -368,7 +250,7 @@ class Load:
     resources: tuple[int, ...] = ()
 
 
-class FailingServing(Serving, Changing):
+class FailingServing(Serving, FailingDriver):
     """Models on one platform whose devices fail.
 
     Parameters
@@ -390,7 +272,7 @@ class FailingServing(Serving, Changing):
     ----------
     happened : list of Failure
         Those that came until the last request was over.
-    spells : Spells
+    outages : Outages
         When models did not work, wholly or at all.
     retried : Counter of int
         How often each request was taken back, by its number in the order of arrival.
@@ -425,9 +307,9 @@ class FailingServing(Serving, Changing):
             at: load for at, load in enumerate(loads) if load is not None and self._host is not None
         }
         self._loading: dict[int, int] = {}
-        self._standing = Standing(plans, models, contention, replan)
+        self._states = InstanceStates(plans, templates_of(models), contention, replan)
         self._rests = Rests(problem.streams)
-        self._spent = Spent(self._rests, len(problem.devices), len(plan_tasks.links))
+        self._busy = BusyTime(self._rests, len(problem.devices), len(plan_tasks.links))
         self._template_of: dict[int, int] = {}
         self._fresh = [self._fresh_number(template) for template in range(len(plans))]
         structure, duration = self._rests.lay_out(self._expected())
@@ -450,13 +332,13 @@ class FailingServing(Serving, Changing):
         self._moments: Iterator[Moment] = moments(failures)
         self._next = next(self._moments, None)
         self._until_s = math.inf if self._next is None else self._next[0]
-        self.happened: list[Failure] = []
-        self.spells = Spells(len(models))
+        self.happened = []
+        self.outages = Outages(len(models))
 
     @property
     def ran(self) -> Ints:
         """Batches that were sent, by template."""
-        began = self._spent.begun(self._flow.ran)
+        began = self._busy.begun(self._flow.ran)
         found = np.zeros(len(self._fresh), dtype=np.int64)
         for number, template in self._template_of.items():
             found[template] += began.get(number, 0)
@@ -464,7 +346,7 @@ class FailingServing(Serving, Changing):
 
     def busy_seconds(self) -> tuple[list[float], list[float]]:
         """Return busy seconds by device, summed over streams, and by link; of lost work, too."""
-        return self._spent.busy(self._flow.ran)
+        return self._busy.busy(self._flow.ran)
 
     def _expected(self) -> Ints:
         """Rests that may come, whatever does."""
@@ -473,7 +355,7 @@ class FailingServing(Serving, Changing):
 
     def _fresh_number(self, template: int) -> int:
         """The rest of a batch that is to be sent."""
-        layout = self._standing.versions[template].layouts[0]
+        layout = self._states.versions[template].layouts[0]
         number = self._rests.number(("fresh", template, layout), layout.fresh)
         self._template_of[number] = template
         return number
@@ -489,8 +371,8 @@ class FailingServing(Serving, Changing):
 
     def _deal(self) -> None:
         """Let batches go to the instances that get some."""
-        for model, instances in enumerate(self._standing.instances):
-            restrict(self._setup, self._flow, model, instances, self._standing.taking(model))
+        for model, instances in enumerate(self._states.instances):
+            restrict(self._setup, self._flow, model, instances, self._states.taking(model))
 
     def _left_out(self, batches: Ints) -> NDArray[np.bool_]:
         """Which batches are with an instance that is left out; what is no batch is not."""
@@ -508,14 +390,14 @@ class FailingServing(Serving, Changing):
         """
         rest = self._rests.known[number]
         return any(
-            task.device >= 0 and self._standing.down[task.device]
+            task.device >= 0 and self._states.down[task.device]
             for at, task in enumerate(rest.tasks)
             if (at not in rest.under_way if progress is None else progress[at] != HAS_ENDED)
         )
 
     def _unstick(self) -> None:
         """Take batches back that wait where they need not any more."""
-        if not any(self._standing.down):
+        if not any(self._states.down):
             return
         flight = self.in_flight()
         flight = flight.some(self._left_out(flight.request))
@@ -531,11 +413,10 @@ class FailingServing(Serving, Changing):
         plan for each way in which batches differ.
         """
         now = float(self._now[0])
-        flight = self.in_flight()
-        running = running_of(flight, self._rests)
+        flight, running = self._under_way()
         before = self._rests.used[flight.template]
-        ways, way = self._ways_on(flight, device)
-        self._spent.leave(before, flight.progress)
+        ways, way = self._continuations(flight, device)
+        self._busy.leave(before, flight.progress)
         left_out = self._left_out(flight.request)
         over, stuck, again = np.zeros((3, len(ways)), dtype=np.bool_)
         for at, row in zip(*np.unique(way, return_index=True), strict=True):
@@ -552,25 +433,15 @@ class FailingServing(Serving, Changing):
             self.lost.update(self._requests_of(batch))
         back = np.flatnonzero(is_back).tolist()
         way[back] = len(ways)
-        ways.append(Onward(-1, False, {}))
+        ways.append(Continuation(-1, False, {}))
         places = [ways[k].places for k in way[running.row].tolist()]
         ends = np.array(
             [at not in there for at, there in zip(running.place.tolist(), places, strict=True)],
             dtype=np.bool_,
         )
         self._cut(flight, running.some(ends))
-        self._spent.begin(self._flow.ran)
-        go_on(
-            self,
-            self._rests,
-            flight,
-            running,
-            ways,
-            way,
-            self._expected(),
-            stopped=self._standing.stopped,
-            shut=[down and at != self._host for at, down in enumerate(self._standing.down)],
-        )
+        self._busy.begin(self._flow.ran)
+        self._continue(flight, running, ways, way, self._expected())
         self._enter(flight, ways, way)
         self._retable()
         requests: list[int] = []
@@ -586,7 +457,7 @@ class FailingServing(Serving, Changing):
         self.retried.update(requests)
         self._deal()
 
-    def _ways_on(self, flight: InFlight, device: int) -> tuple[list[Onward], Ints]:
+    def _continuations(self, flight: InFlight, device: int) -> tuple[list[Continuation], Ints]:
         """How all that is in flight goes on."""
         is_batch = np.array(
             [bool(self._rests.known[number].groups) for number in self._rests.used.tolist()],
@@ -597,9 +468,9 @@ class FailingServing(Serving, Changing):
         batches = flight.some(mine)
 
         def layout_for(rest: Rest, template: int) -> PlanLayout:
-            return self._standing.versions[template].layout_of(rest.groups, 0)
+            return self._states.versions[template].layout_of(rest.groups, 0)
 
-        ways, theirs = ways_on(
+        ways, theirs = continuations(
             batches, self._rests, layout_for, self._template(batches.request), device
         )
         way = np.zeros(len(mine), dtype=np.int64)
@@ -624,21 +495,20 @@ class FailingServing(Serving, Changing):
             found[rows] = named.template[variant, instance, size - 1]
         return found
 
-    def _cut(self, flight: InFlight, running: Running) -> None:
-        """Count what is cut off of what runs."""
+    def _cut(self, flight: InFlight, gone: Running) -> None:
         now = float(self._now[0])
         end_of = {code: end for end, code in self.ends}
         numbers = self._rests.used[flight.template]
-        for row, at, code in zip(*(part.tolist() for part in running), strict=True):
+        for row, at, code in zip(*(part.tolist() for part in gone), strict=True):
             # What had no end any more was cut off before.
             if code in end_of:
                 task = self._rests.known[int(numbers[row])].tasks[at]
-                self._spent.add(task, now - end_of[code])
+                self._busy.add(task, now - end_of[code])
                 if task.device >= 0:
                     self.cut_s += task.seconds - (end_of[code] - now)
             self.lost.update(self._requests_of(code >> SHIFT))
 
-    def _enter(self, flight: InFlight, ways: Sequence[Onward], way: Ints) -> None:
+    def _enter(self, flight: InFlight, ways: Sequence[Continuation], way: Ints) -> None:
         """Count what begins, and say of which batches some is waited for by nobody."""
         rest = np.array([found.rest for found in ways], dtype=np.int64)
         counts = [self._rests.known[number].counts if number >= 0 else () for number in rest]
@@ -648,7 +518,7 @@ class FailingServing(Serving, Changing):
         loose = partly[way] & (taken(self._batches.model, slot) >= 0)
         put(self._batches.needed, slot, np.where(loose, needed[way], 0))
         numbers = rest[way]
-        self._spent.enter(numbers[numbers >= 0])
+        self._busy.enter(numbers[numbers >= 0])
         self._flow.counts[LOOSE] = int(loose.any())
 
     def _account(self, slot: int, now: float) -> None:
@@ -690,7 +560,7 @@ class FailingServing(Serving, Changing):
     def _price(self, template: int) -> None:
         """Say what a plan in the place of another takes, to those who route by that."""
         if LEAST_FINISH in self._setup.routing:
-            tasks = self._standing.versions[template].plan_tasks
+            tasks = self._states.versions[template].plan_tasks
             duration = tasks.templates[0].duration
             layout = laid_out(tasks)
             self._alone[template] = seconds_alone(layout, duration)[0]
@@ -712,57 +582,39 @@ class FailingServing(Serving, Changing):
             if self._is_over(batch):
                 del self._loading[device]
                 self._come_back(device)
-                self._tell_spells()
+                self._tell_outages()
         while self._next is not None and self._next[0] == now:
             _, _, what, failure = self._next
             device = self._names.index(failure.device)
             if what == "stop":
-                self._stop_device(device, failure)
-            elif what == "known":
-                self._lose(device, failure)
-            elif device in self._loads:
+                # What it was loading goes with it.
+                self._loading.pop(device, None)
+            if what == "back" and device in self._loads:
                 self._begin_load(device)
             else:
-                self._come_back(device)
-            self._tell_spells()
+                self._change(device, what, failure)
+            self._tell_outages()
             self._next = next(self._moments, None)
         self._until_s = math.inf if self._next is None else self._next[0]
 
-    def _tell_spells(self) -> None:
-        standing, spells, now = self._standing, self.spells, float(self._now[0])
-        for model in range(len(standing.instances)):
-            whole = standing.whole(model)
-            if whole != spells.whole[model]:
+    def _tell_outages(self) -> None:
+        states, outages, now = self._states, self.outages, float(self._now[0])
+        for model in range(len(states.instances)):
+            whole = states.whole(model)
+            if whole != outages.whole[model]:
                 self._flow.idle[model] += NOT_WHOLE if whole else -NOT_WHOLE
-            spells.tell(model, now, whole=whole, serves=standing.serves(model))
-
-    def _stop_device(self, device: int, failure: Failure) -> None:
-        """A device runs nothing any more; what else it had is lost when that is known."""
-        self.happened.append(failure)
-        self._standing.stopped[device] = True
-        # What it was loading goes with it.
-        self._loading.pop(device, None)
-        self.stop(device)
-        flight = self.in_flight()
-        running = running_of(flight, self._rests)
-        there = self.devices_of(running.code) == device
-        self._cut(flight, running.some(there))
-        self.end_never(running.code[there])
+            outages.tell(model, now, whole=whole, serves=states.serves(model))
 
     def _lose(self, device: int, failure: Failure) -> None:
-        """It is known that a device stopped."""
-        self._standing.down[device] = True
         if math.isinf(failure.back_s):
-            for template in self._standing.lose(device):
+            for template in self._states.lose(device):
                 self._fresh[template] = self._fresh_number(template)
                 self._price(template)
         self._deal()
         self._go_on(device)
 
     def _come_back(self, device: int) -> None:
-        """A device serves again."""
-        self._standing.stopped[device] = self._standing.down[device] = False
-        self.start(device)
+        super()._come_back(device)
         self._deal()
         self._unstick()
 
@@ -774,7 +626,7 @@ class FailingServing(Serving, Changing):
         self._batches.model[slot] = -1
         self._batches.needed[slot] = 0
         number = self._load_number(device)
-        self._spent.enter(np.array([number]))
+        self._busy.enter(np.array([number]))
         none, rank = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
         self._again(np.array([batch]), np.searchsorted(self._rests.used, [number]), rank, none)
 
@@ -790,11 +642,11 @@ class FailingServing(Serving, Changing):
 
         return self._rests.number(("load", device, runs), make)
 
-    def _onward(self, flight: InFlight, row: int) -> Onward:
+    def _onward(self, flight: InFlight, row: int) -> Continuation:
         rest = self._rests.known[int(self._rests.used[flight.template[row]])]
         batch = int(flight.request[row])
         if batch not in self._loading.values():
-            return Onward(-1, False, {})
+            return Continuation(-1, False, {})
         runs = bool(flight.progress[row, 0] == IS_RUNNING)
         number = self._load_number(rest.tasks[0].index, runs=runs)
-        return Onward(number, False, {0: 0} if runs else {})
+        return Continuation(number, False, {0: 0} if runs else {})

@@ -12,7 +12,7 @@ import numpy as np
 
 from hetsim.errors import UsageError
 from hetsim.placement.planning import replan
-from hetsim.simulation.failures.serving import FailingServing, Load, Spell
+from hetsim.simulation.failures.serving import FailingServing, Load, Outage
 from hetsim.simulation.service.figures import chosen, latencies, percentile_said
 from hetsim.simulation.service.layout import Setup, load_s
 from hetsim.simulation.service.service import (
@@ -32,36 +32,38 @@ from hetsim.workload.workload import Slo, Workload
 Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def windows_of(spells: Sequence[Spell], arrival_s: Seconds, left_s: Seconds) -> tuple[Window, ...]:
+def windows_of(
+    outages: Sequence[Outage], arrival_s: Seconds, left_s: Seconds
+) -> tuple[Window, ...]:
     """Return the windows of a model.
 
     Parameters
     ----------
-    spells : sequence of Spell
+    outages : sequence of Outage
         When something that serves it did not work.
     arrival_s, left_s : float64[requests]
         When each of its requests came, ascending, and when it was over; rejected ones, too.
 
     Complexity: O(n log n), and O(n) a window at most.
     """
-    if not spells:
+    if not outages:
         return ()
     gone_s = np.sort(left_s)
     inside = np.searchsorted(arrival_s, gone_s, side="right") - np.arange(1, len(gone_s) + 1)
-    first_s = spells[0].begin_s
+    first_s = outages[0].begin_s
     together = float((np.minimum(left_s, first_s) - np.minimum(arrival_s, first_s)).sum())
     usual = math.ceil(together / first_s) if first_s > 0 else 0
     found: list[Window] = []
     level = 0
-    for spell in spells:
-        begin_s = spell.begin_s
-        if found and spell.begin_s < found[-1].end_s:
+    for outage in outages:
+        begin_s = outage.begin_s
+        if found and outage.begin_s < found[-1].end_s:
             begin_s = found.pop().begin_s
         else:
             came = int(np.searchsorted(arrival_s, begin_s))
             level = max(came - int(np.searchsorted(gone_s, begin_s)), usual)
-        end_s = _recovered(spell.end_s, level, arrival_s, gone_s, inside)
-        found.append(Window(begin_s, spell.end_s, end_s))
+        end_s = _recovered(outage.end_s, level, arrival_s, gone_s, inside)
+        found.append(Window(begin_s, outage.end_s, end_s))
     return tuple(found)
 
 
@@ -145,7 +147,7 @@ def left_s(outcomes: Outcomes, timeout_s: float) -> np.ndarray[Any, np.dtype[np.
     return left
 
 
-def honest(
+def under_failures(
     verdict: Verdict,
     workload: Workload,
     engine: FailingServing,
@@ -163,12 +165,14 @@ def honest(
     if failing is None or not failing.random or verdict.answer == "undecided":
         return verdict
     model = setup.sources[int(outcomes.stream[0])].model
-    spells = engine.spells.broken[model]
-    if len(spells) >= ENOUGH_LATE:
+    outages = engine.outages.broken[model]
+    if len(outages) >= ENOUGH_LATE:
         return verdict
     if verdict.answer == "misses":
         left = left_s(outcomes, setup.models[model].timeout_s)
-        others = felt_by(windows_of(spells, outcomes.arrival_s, left), outcomes.arrival_s, left) < 0
+        others = (
+            felt_by(windows_of(outages, outcomes.arrival_s, left), outcomes.arrival_s, left) < 0
+        )
         if others.any():
             calm = verdict_of(
                 latencies(outcomes)[others],
@@ -204,15 +208,15 @@ def failed(
         mine = of_model == at
         arrival_s = outcomes.arrival_s[mine]
         left = left_s(chosen(outcomes, mine), one.timeout_s)
-        windows = windows_of(engine.spells.broken[at], arrival_s, left)
+        windows = windows_of(engine.outages.broken[at], arrival_s, left)
         felt[mine] = felt_by(windows, arrival_s, left)
         out_s = sum(
-            min(spell.end_s, duration_s) - min(spell.begin_s, duration_s)
-            for spell in engine.spells.out[at]
+            min(outage.end_s, duration_s) - min(outage.begin_s, duration_s)
+            for outage in engine.outages.out[at]
         )
         available = 1 - out_s / duration_s if duration_s > 0 else 1.0
         first_s.append(windows[0].begin_s if windows else math.inf)
-        models.append(ModelFailed(names[at], available, len(engine.spells.out[at]), windows))
+        models.append(ModelFailed(names[at], available, len(engine.outages.out[at]), windows))
     lost, retried = np.zeros((2, len(felt)), dtype=np.bool_)
     lost[[*engine.lost]] = True
     retried[[*engine.retried]] = True

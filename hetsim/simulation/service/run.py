@@ -14,7 +14,7 @@ from hetsim.errors import UsageError, WorkloadError
 from hetsim.simulation.autoscaling.serving import ScalingServing
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.orders import foreseeable
-from hetsim.simulation.service.failures import failing_engine, honest
+from hetsim.simulation.service.failures import failing_engine, under_failures
 from hetsim.simulation.service.figures import chosen, latencies, rate_of, stability
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.service import Stability
@@ -360,7 +360,7 @@ class Run:
                         located(latency_s, mine.fresh, slo.percentile, self.innovation(at, mine)),
                     )
                     if isinstance(self.engine, FailingServing):
-                        verdict = honest(
+                        verdict = under_failures(
                             verdict, self.workload, self.engine, self.setup, mine, slo, confidence
                         )
                     self.verdicts[at, place] = verdict

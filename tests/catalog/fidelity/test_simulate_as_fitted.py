@@ -11,10 +11,10 @@ import pytest
 from catalog.fidelity.judged import alone_s, device_of, figures_of
 from catalog.measured import ITEM_BYTES, measured_folder
 from catalog.points import Graphs, read_graphs
-from cost.kernels.test_as_floats import quantized_model
-from hetsim.cost.kernels.as_floats import floats_of
-from hetsim.cost.kernels.likeness import likeness_of
+from cost.kernels.test_float_equivalent import quantized_model
+from hetsim.cost.kernels.float_equivalent import floats_of
 from hetsim.cost.kernels.networks import KernelTable, Networks, log_total, network_table
+from hetsim.cost.kernels.similarity import likeness_of
 from hetsim.errors import HetsimError
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import device_names, load_platform

@@ -11,7 +11,7 @@ import hetsim
 from hetsim.cli.main import main
 from hetsim.cost.calibration import calibrate as module
 from hetsim.cost.calibration.calibrate import calibrate
-from hetsim.cost.calibration.measuring import Progress
+from hetsim.cost.calibration.measurements import Progress
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.hardware.catalog import load_device, load_platform
 from hetsim.hardware.kernel_figures import PARAMETERS

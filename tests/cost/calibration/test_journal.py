@@ -10,8 +10,8 @@ import onnx
 import pytest
 
 from hetsim.cost.calibration.builder import KINDS, single
-from hetsim.cost.calibration.fitting import lowered
-from hetsim.cost.calibration.measuring import (
+from hetsim.cost.calibration.fit import lowered
+from hetsim.cost.calibration.measurements import (
     BLOCK,
     Journal,
     Kernel,
@@ -25,7 +25,7 @@ from hetsim.cost.calibration.measuring import (
     taken,
 )
 from hetsim.cost.calibration.networks import networks
-from hetsim.cost.kernels.form import FORMS
+from hetsim.cost.kernels.formula import FORMS
 from hetsim.device.kernels.timing import TimedKernelRuns, TimedNetwork, time_network
 from hetsim.errors import InvalidInput
 from hetsim.graph.inputs.samples import random_inputs

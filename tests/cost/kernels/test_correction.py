@@ -10,7 +10,7 @@ import pytest
 
 from figure_builders import kernel_figures
 from hetsim.cost.fitted import Fitted
-from hetsim.cost.kernels.form import COLUMN, FEATURES, FORMS, coordinates, factors
+from hetsim.cost.kernels.formula import COLUMN, FEATURES, FORMS, coordinates, factors
 from hetsim.cost.model import Kernel
 from hetsim.graph.work import Work
 from hetsim.hardware.catalog import load_device

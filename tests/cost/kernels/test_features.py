@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hetsim.cost.kernels.form import FEATURES, FORMS, PRODUCTS, features
+from hetsim.cost.kernels.formula import FEATURES, FORMS, PRODUCTS, features
 from hetsim.cost.kernels.fusion import Uses, joined_kernel
 from hetsim.device.support.quantized import as_int8
 from hetsim.graph.work import _FORMS, _RULES, graph_work, node_work

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from hetsim.cost.calibration.calibrate import device_file
-from hetsim.cost.calibration.correcting import learnt_block
-from hetsim.cost.calibration.fitting import Fit, Overheads, network_of, predicted_s, prior
-from hetsim.cost.calibration.measuring import Kernel, Setting, Taken, generated, taken
+from hetsim.cost.calibration.corrections import learnt_block
+from hetsim.cost.calibration.fit import Fit, Overheads, network_of, predicted_s, prior
+from hetsim.cost.calibration.measurements import Kernel, Setting, Taken, generated, taken
 from hetsim.cost.kernels.layouts import COPIES, Copy, copies_of
 from hetsim.device.kernels.timing import time_network
 from hetsim.graph.graph import Graph

@@ -12,7 +12,7 @@ import onnx.parser
 import pytest
 
 from figure_builders import kernel_figures
-from hetsim.cost.kernels.form import COLUMN, FORMS, streamed_share
+from hetsim.cost.kernels.formula import COLUMN, FORMS, streamed_share
 from hetsim.cost.kernels.networks import kernels_seconds, network_table
 from hetsim.graph.loading import load_model, model_of
 from hetsim.graph.work import graph_work

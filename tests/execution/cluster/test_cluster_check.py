@@ -47,11 +47,7 @@ LOCAL = """\
 cluster_name: test
 provider: {type: local, head_ip: 10.0.0.1, worker_ips: [10.0.0.2]}
 head_start_ray_commands:
-  - ray stop
-  - >-
-    ulimit -n 65536; ray start --head --autoscaling-config=~/b.yaml --resources='{"hetsim_cpu": 1}'
-worker_start_ray_commands:
-  - ray stop && ray start --address=$RAY_HEAD_IP:6379 --labels=hetsim_gpu=1,rack=a
+  - ray stop; ray start --head
 """
 
 
@@ -122,18 +118,16 @@ def test_faults_of_node_types(tmp_path: Path, old: str, new: str, fault: str) ->
     assert any(one.startswith(fault) for one in found), found
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "fault"),
-    [
-        ('{"hetsim_cpu": 1}', "{hetsim_cpu: 1}", "5: --resources={hetsim_cpu: 1} is no JSON"),
-        ("'{\"hetsim_cpu\": 1}'", "'{\"hetsim_cpu\": 1}", "5: No closing quotation"),
-        ("type: local", "typ: local", "2: 'provider': 'type' is a required property"),
-    ],
-)  # fmt: skip
-def test_faults_of_own_machines(tmp_path: Path, old: str, new: str, fault: str) -> None:
-    assert LOCAL.count(old) >= 1
-    found = faults(tmp_path, LOCAL.replace(old, new, 1))
-    assert any(one.startswith(fault) for one in found), found
+def test_own_machines_say_themselves_what_they_offer(tmp_path: Path) -> None:
+    found = read(tmp_path, LOCAL)
+    assert [(kind.name, kind.least, kind.line) for kind in found.node_types] == [
+        ("head", 1, 3), ("workers", 1, 1),
+    ]  # fmt: skip
+    assert [(seat.state, seat.nodes) for seat in seats_of_file(found, ("cpu",))] == [
+        ("unstated", ("head", "workers"))
+    ]
+    wrong = faults(tmp_path, LOCAL.replace("type: local", "typ: local"))
+    assert any(one.startswith("2: 'provider': 'type' is a required") for one in wrong), wrong
 
 
 def test_a_file_that_is_none() -> None:

@@ -20,7 +20,7 @@ import onnx
 import pytest
 
 import hetsim
-from artifact_builders import MODELS, inputs_of, mixed_model, weighted_model
+from compiled_models import MODELS, inputs_of, mixed_model, weighted_model
 from hetsim.errors import ExecutionError, InvalidInput, OutOfRoom, UsageError
 from hetsim.execution.compiled import run as read
 from hetsim.execution.compiled.manifest import MANIFEST, WEIGHTS

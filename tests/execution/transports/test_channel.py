@@ -31,11 +31,11 @@ from hetsim.execution.transports.channel import (
     Held,
     Memory,
     _own_class,
-    come,
-    heard,
-    meet,
+    accept,
+    connect,
+    packed,
     serve,
-    told,
+    unpacked,
 )
 from hetsim.execution.worker import DeviceWorker
 from onnx_builders import bits
@@ -151,10 +151,10 @@ VALUES = {
 def test_values_arrive_as_they_were(ends: Ends) -> None:
     here, there = ends
     memory = Memory()
-    values, files = told([Held.of(value, memory) for value in VALUES.values()], memory)
+    values, files = packed([Held.of(value, memory) for value in VALUES.values()], memory)
     here.send((values,), files)
     packet = there.receive()
-    found = [held.value() for held in heard(packet.content[0], packet.files)]
+    found = [held.value() for held in unpacked(packet.content[0], packet.files)]
     assert bits(found) == bits(list(VALUES.values()))
     assert not found[list(VALUES).index("large")].flags.writeable
 
@@ -162,7 +162,7 @@ def test_values_arrive_as_they_were(ends: Ends) -> None:
 def test_a_process_that_may_open_no_more_files_says_so(ends: Ends) -> None:
     here, there = ends
     memory = Memory()
-    values, files = told([Held.of(np.ones(LARGE_BYTES), memory)], memory)
+    values, files = packed([Held.of(np.ones(LARGE_BYTES), memory)], memory)
     here.send((values,), files)
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
@@ -171,7 +171,7 @@ def test_a_process_that_may_open_no_more_files_says_so(ends: Ends) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     with pytest.raises(OutOfRoom, match="too many files are open"):
-        heard(packet.content[0], packet.files)
+        unpacked(packet.content[0], packet.files)
 
 
 def test_errors_arrive_as_of_a_class_that_every_process_has() -> None:
@@ -277,8 +277,8 @@ def test_calls_go_to_a_worker_and_come_back(ends: Ends, streams: int) -> None:
 
 OTHER_PROCESS = """
 import sys
-from hetsim.execution.transports.channel import Memory, come
-channel = come(sys.argv[1], Memory())
+from hetsim.execution.transports.channel import Memory, connect
+channel = connect(sys.argv[1], Memory())
 channel.send(("I am",))
 assert channel.receive().content == ("welcome",)
 """
@@ -293,13 +293,13 @@ def test_another_process_comes_and_the_place_goes() -> None:
         others.append(subprocess.Popen([sys.executable, "-c", OTHER_PROCESS, name]))
         return True
 
-    end = meet(Memory(), ask)
+    end = accept(Memory(), ask)
     assert end is not None
     assert end.receive().content == ("I am",)
     end.send(("welcome",))
     assert others[0].wait(60) == 0
     end.release()
-    assert come(names[0], Memory()) is None
+    assert connect(names[0], Memory()) is None
 
 
 def test_another_user_is_turned_away_on_either_side(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,12 +309,12 @@ def test_another_user_is_turned_away_on_either_side(monkeypatch: pytest.MonkeyPa
     def ask(name: str) -> bool:
         with monkeypatch.context() as patch:
             patch.setattr(os, "geteuid", lambda: 12345)
-            assert come(name, Memory()) is None
-        friends.append(come(name, Memory()))
+            assert connect(name, Memory()) is None
+        friends.append(connect(name, Memory()))
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
         return True
 
-    assert meet(Memory(), ask) is None
+    assert accept(Memory(), ask) is None
     monkeypatch.undo()
     (friend,) = friends
     assert friend is not None

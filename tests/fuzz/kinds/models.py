@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from artifact_builders import loop_model, mixed_model, weighted_model
+from compiled_models import loop_model, mixed_model, weighted_model
 from odd_graphs import ODD_GRAPHS
 from odd_values import ODD_VALUES
 from onnx_builders import make_model, op, value

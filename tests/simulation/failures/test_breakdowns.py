@@ -61,7 +61,7 @@ def test_what_is_lost_begins_again(rate: float) -> None:
     busy_s, _ = engine.busy_seconds()
     assert busy_s[1] == pytest.approx(COUNT * 1.0 + engine.cut_s)
     assert many / COUNT == pytest.approx(math.expm1(rate), rel=0.1)
-    assert sum(spell.end_s - spell.begin_s for spell in engine.spells.out[0]) == pytest.approx(
+    assert sum(outage.end_s - outage.begin_s for outage in engine.outages.out[0]) == pytest.approx(
         sum(failure.back_s - failure.at_s for failure in engine.happened)
     )
 
@@ -73,7 +73,7 @@ def test_what_is_loaded_again_is_waited_for() -> None:
     found = engine.close()
     first = list(islice(failing.failures(("host", "stage0"), 3), len(engine.happened)))
     assert engine.happened == first
-    out_s = [spell.end_s - spell.begin_s for spell in engine.spells.out[0][:-1]]
+    out_s = [outage.end_s - outage.begin_s for outage in engine.outages.out[0][:-1]]
     assert out_s == pytest.approx([3.5] * len(out_s))
     ended = np.sort(found.finish_s)
     for failure in first[:50]:

@@ -19,7 +19,7 @@ from hetsim.placement.planning import replan
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.simulation.failures.clock import FailingClock
-from hetsim.simulation.failures.remaining import Task
+from hetsim.simulation.failures.recovery import Task
 from hetsim.simulation.simulate import simulate
 from hetsim.workload.failure import Failure, check_failures
 from oracles.clock_plans import arrivals, dealt_plans, failures_of_a_spare, with_a_spare

@@ -20,7 +20,14 @@ from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.rules import MASK
 from hetsim.simulation.clock.templates import PlanTasks, laid_out, tasks_of_plan, template_of
 from hetsim.simulation.failures.clock import FailingClock, running_of
-from hetsim.simulation.failures.serving import FailingServing, Load, Spell, Spells, Standing
+from hetsim.simulation.failures.recovery import InstanceStates
+from hetsim.simulation.failures.serving import (
+    FailingServing,
+    Load,
+    Outage,
+    Outages,
+    templates_of,
+)
 from hetsim.simulation.serving import driver
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Outcomes, Source
@@ -305,8 +312,8 @@ def test_models_work_wherever_an_instance_stands(given: Deployed) -> None:
     played(given, engine)
     plans = [one.plan for one in given.tasks.templates]
     names = plans[0].problem.devices
-    standing = Standing(plans, given.models, plans[0].problem.contention, replan)
-    spells = Spells(len(given.models))
+    states = InstanceStates(plans, templates_of(given.models), plans[0].problem.contention, replan)
+    outages = Outages(len(given.models))
     stopped = []
     for now, what, failure in moments_of(given, loads):
         # Those at the moment at which the last request ends happen still.
@@ -315,20 +322,20 @@ def test_models_work_wherever_an_instance_stands(given: Deployed) -> None:
         device = names.index(failure.device)
         if what == "stop":
             stopped.append(failure)
-            standing.stopped[device] = True
+            states.stopped[device] = True
         elif what == "known":
-            standing.down[device] = True
+            states.down[device] = True
             if math.isinf(failure.back_s):
-                standing.lose(device)
+                states.lose(device)
         else:
-            standing.stopped[device] = standing.down[device] = False
+            states.stopped[device] = states.down[device] = False
         for model in range(len(given.models)):
-            whole, serves = standing.whole(model), standing.serves(model)
-            spells.tell(model, now, whole=whole, serves=serves)
+            whole, serves = states.whole(model), states.serves(model)
+            outages.tell(model, now, whole=whole, serves=serves)
     assert engine.happened == stopped
-    assert engine.spells.broken == spells.broken
-    assert engine.spells.out == spells.out
-    assert engine.spells.whole == spells.whole
+    assert engine.outages.broken == outages.broken
+    assert engine.outages.out == outages.out
+    assert engine.outages.whole == outages.whole
 
 
 def test_weights_are_loaded_on_while_another_device_fails() -> None:
@@ -352,8 +359,8 @@ def test_weights_are_loaded_on_while_another_device_fails() -> None:
     arrival = np.array([0.0, 2.5, 4.5, 5.5, 10.0])
     engine.serve(arrival, np.zeros(5, dtype=np.int64))
     engine.close()
-    assert engine.spells.broken == [[Spell(1.0, 6.0)]]
-    assert engine.spells.out == [[Spell(3.0, 4.0)]]
+    assert engine.outages.broken == [[Outage(1.0, 6.0)]]
+    assert engine.outages.out == [[Outage(3.0, 4.0)]]
 
 
 class Watched(FailingServing):
@@ -372,7 +379,7 @@ class Watched(FailingServing):
     def of(self, code: int, change: int) -> None:
         device = int(self._structure.device[code & MASK])
         if device >= 0:
-            assert not self._standing.stopped[device]
+            assert not self._states.stopped[device]
             self.running[device] += change
 
     def _happen(self) -> None:
@@ -380,7 +387,7 @@ class Watched(FailingServing):
         super()._happen()
         codes = running_of(self.in_flight(), self._rests).code
         devices = self.devices_of(codes)
-        stopped = np.array(self._standing.stopped)
+        stopped = np.array(self._states.stopped)
         devices = devices[devices >= 0]
         self.running = np.bincount(devices[~stopped[devices]], minlength=len(self._names)).tolist()
 

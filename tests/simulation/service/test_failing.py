@@ -13,7 +13,7 @@ from deployments import alone_s, deployed, poisson
 from hetsim.core.text import to_json
 from hetsim.errors import UsageError
 from hetsim.reporting.tables.service_record import service_record
-from hetsim.simulation.failures.serving import Spell
+from hetsim.simulation.failures.serving import Outage
 from hetsim.simulation.service.failures import felt_by, windows_of
 from hetsim.simulation.service.serving import serve
 from hetsim.simulation.serving.setup import Outcomes
@@ -35,27 +35,27 @@ def test_windows_by_their_definition() -> None:
         arrival_s = np.sort(rng.integers(0, 60, 40)).astype(float)
         left_s = arrival_s + rng.integers(0, 12, 40)
         edges = np.sort(rng.choice(np.arange(1, 70), 6, replace=False)) + 0.5
-        spells = [Spell(*pair) for pair in edges.reshape(3, 2)]
+        outages = [Outage(*pair) for pair in edges.reshape(3, 2)]
         if rng.random() < 0.2:
-            spells[-1] = Spell(spells[-1].begin_s)
-        found = windows_of(spells, arrival_s, left_s)
+            outages[-1] = Outage(outages[-1].begin_s)
+        found = windows_of(outages, arrival_s, left_s)
 
         def inside(now: float, came: np.ndarray = arrival_s, left: np.ndarray = left_s) -> int:
             return int(((came <= now) & (left > now)).sum())
 
-        first_s = spells[0].begin_s
+        first_s = outages[0].begin_s
         halves = [inside(half / 2) / 2 for half in range(int(2 * first_s))]
         usual = math.ceil(sum(halves) / first_s)
         expected: list[tuple[float, float]] = []
         level = 0
-        for spell in spells:
-            begin_s = spell.begin_s
+        for outage in outages:
+            begin_s = outage.begin_s
             if expected and begin_s < expected[-1][1]:
                 begin_s = expected.pop()[0]
             else:
                 level = max(inside(begin_s), usual)
-            ends = [spell.end_s, *(t for t in sorted(left_s) if t > spell.end_s)]
-            ends = [t for t in ends if math.isfinite(spell.end_s) and inside(t) <= level]
+            ends = [outage.end_s, *(t for t in sorted(left_s) if t > outage.end_s)]
+            ends = [t for t in ends if math.isfinite(outage.end_s) and inside(t) <= level]
             expected.append((begin_s, ends[0] if ends else math.inf))
         assert [(one.begin_s, one.end_s) for one in found] == expected
         felt = felt_by(found, arrival_s, left_s)

@@ -15,7 +15,7 @@ import pytest
 from hetsim.errors import UsageError
 from hetsim.placement.planning import replan
 from hetsim.problem.plan import Plan
-from hetsim.simulation.clock.runs import Turns, play, run
+from hetsim.simulation.clock.runs import play, run
 from hetsim.simulation.clock.templates import laid_out, tasks_of_plan
 from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.serving import FailingServing
@@ -23,7 +23,6 @@ from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.real_time import RealTime
 from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from oracles.random_served_plans import (
-    Floats,
     Ints,
     Served,
     random_arrivals,
@@ -151,29 +150,6 @@ def test_the_same_bits_by_every_driver(chunk: int, machine_code: bool) -> None:
     assert sum(every_driver(seed, machine_code=machine_code) for seed in cases) > 0.9 * CASES
 
 
-def by_turns(plan: Plan, arrival: Floats) -> tuple[list[float], dict[tuple[int, int], float]]:
-    """When requests end and tasks start, by a clock on the wall that is exact."""
-    turns = Turns(tasks_of_plan(plan, plan.problem.contention))
-    ends: list[tuple[float, int, int]] = []
-    finish = arrival.tolist()
-    start: dict[tuple[int, int], float] = {}
-    coming = 0
-    while ends or coming < len(arrival):
-        now = min([*arrival[coming : coming + 1].tolist(), *(end for end, _, _ in ends[:1])])
-        while ends and ends[0][0] == now:
-            _, request, task = heapq.heappop(ends)
-            if turns.end(request, task):
-                finish[request] = now
-        while coming < len(arrival) and arrival[coming] == now:
-            turns.admit(coming)
-            coming += 1
-        for request, task in turns.starts():
-            start[request, task] = now
-            lasts = float(turns.template_of(request).duration[task])
-            heapq.heappush(ends, (now + lasts, request, task))
-    return finish, start
-
-
 def every_clock(seed: int, *, machine_code: bool) -> None:
     """A dealt plan without gates, played by clocks and by what serves."""
     rng = np.random.default_rng([seed, 44])
@@ -215,15 +191,6 @@ def every_clock(seed: int, *, machine_code: bool) -> None:
     none: Ints = np.zeros(len(arrival), dtype=np.int64)
     served = Outcomes.joined([driver.serve(arrival, none), driver.close()])
     assert served.finish_s.tobytes() == expected.finish.tobytes()
-    moves = np.concatenate([one.duration[one.groups :] for one in tasks.templates])
-    if (moves > 0).all():
-        # A transfer of no duration ends before devices start: the wall has no such moment.
-        finish, start = by_turns(plan, arrival)
-        assert finish == expected.finish.tolist()
-        entries = expected.entry_at[[request for request, _ in start]]
-        places = entries + np.array([task for _, task in start], dtype=np.int64)
-        assert sorted(places.tolist()) == list(range(len(expected.start)))
-        assert [*start.values()] == expected.start[places].tolist()
 
 
 @sweep(

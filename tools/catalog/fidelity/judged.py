@@ -18,8 +18,8 @@ from catalog.kin_fits import FittedKin, Measurements
 from catalog.likeness import Unseen
 from catalog.measured import ITEM_BYTES
 from catalog.points import Graphs, Series
-from hetsim.cost.kernels.likeness import likeness_of
 from hetsim.cost.kernels.networks import KernelTable, Networks, log_total
+from hetsim.cost.kernels.similarity import likeness_of
 from hetsim.errors import HetsimError
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import device_names, load_device, load_platform

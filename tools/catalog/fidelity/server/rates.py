@@ -16,8 +16,8 @@ from catalog.fidelity.points import FidelityPoint, Key, Predicted
 from catalog.fidelity.server.points import GOAL, Alone, ServerPoint, ServerSystem
 from catalog.measured import BULK_BATCH, ITEM_BYTES
 from hetsim.core.machine_code import machine_code
-from hetsim.cost.kernels.likeness import likeness_of
 from hetsim.cost.kernels.networks import KernelTable, Networks, log_total
+from hetsim.cost.kernels.similarity import likeness_of
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hetsim.cost.kernels.form import PRODUCTS
+from hetsim.cost.kernels.formula import PRODUCTS
 from hetsim.cost.kernels.fusion import Uses, epilogues, joined_kernel
 from hetsim.cost.model import Kernel
 from hetsim.cost.roofline import instead

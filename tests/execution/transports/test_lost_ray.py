@@ -13,7 +13,7 @@ import pytest
 from execution.transports.test_ray_connection import Child, folder, left_of
 from hetsim.execution.transports import ray_health as losses
 from hetsim.execution.transports.processes import Process, command_line
-from hetsim.execution.transports.ray_health import Losing, watched
+from hetsim.execution.transports.ray_health import RayLoss, watched
 
 __all__ = ["folder"]
 
@@ -76,15 +76,15 @@ def test_a_ray_that_was_joined_and_answers_no_more_is_lost(
 ) -> None:
     monkeypatch.setattr(losses, "PATIENCE_S", 0.05)
     monkeypatch.setattr(losses, "_LOOK_S", 0.01)
-    losing, heard = Losing(), []
+    loss, heard = RayLoss(), []
     listening = socket.create_server(("127.0.0.1", 0))
     address = f"127.0.0.1:{listening.getsockname()[1]}"
     told = threading.Event()
-    losing.tell(lambda error: (heard.append(str(error)), told.set()))
-    with watched(address, losing):
+    loss.tell(lambda error: (heard.append(str(error)), told.set()))
+    with watched(address, loss):
         taken, _ = listening.accept()
         taken.close()
-        assert losing.error is None
+        assert loss.error is None
         listening.close()
         assert told.wait(60)
     assert heard == [

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hetsim.cost.calibration.correcting import corrections, learnt_joins
-from hetsim.cost.calibration.fitting import (
+from hetsim.cost.calibration.corrections import corrections, learnt_joins
+from hetsim.cost.calibration.fit import (
     Fit,
     Network,
     Overheads,
@@ -24,8 +24,8 @@ from hetsim.cost.calibration.fitting import (
     prior,
     undisturbed,
 )
-from hetsim.cost.calibration.measuring import Setting, Taken, generated, taken
-from hetsim.cost.kernels.form import COLUMN, FORMS, factors, streamed_share
+from hetsim.cost.calibration.measurements import Setting, Taken, generated, taken
+from hetsim.cost.kernels.formula import COLUMN, FORMS, factors, streamed_share
 from hetsim.cost.kernels.fusion import joints
 from hetsim.cost.kernels.networks import kernels_seconds
 from hetsim.device.kernels.timing import time_network

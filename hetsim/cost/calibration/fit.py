@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from hetsim.cost.calibration.measuring import Taken
-from hetsim.cost.kernels.form import COLUMN, factors, row_of, streamed_share
+from hetsim.cost.calibration.measurements import Taken
+from hetsim.cost.kernels.formula import COLUMN, factors, row_of, streamed_share
 from hetsim.cost.kernels.fusion import Uses, epilogues, joined_kernel
 from hetsim.cost.kernels.layouts import COPIES, copies_of, copy_work
 from hetsim.cost.kernels.networks import Networks, kernels_seconds, log_total_and_gradient

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from figure_builders import kernel_figures
-from hetsim.cost.kernels.form import (
+from hetsim.cost.kernels.formula import (
     COLUMN,
     FEATURES,
     FORMS,

@@ -11,9 +11,9 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from hetsim.core.units import significant
-from hetsim.cost.calibration.fitting import Fit, Network, matched_nodes, undisturbed
-from hetsim.cost.calibration.measuring import Taken
-from hetsim.cost.kernels.form import COLUMN, FORMS, bell, coordinates, streamed_share
+from hetsim.cost.calibration.fit import Fit, Network, matched_nodes, undisturbed
+from hetsim.cost.calibration.measurements import Taken
+from hetsim.cost.kernels.formula import COLUMN, FORMS, bell, coordinates, streamed_share
 from hetsim.cost.kernels.fusion import joints
 from hetsim.cost.kernels.layouts import COPIES, copies_of
 from hetsim.cost.kernels.networks import kernels_seconds

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.cost.kernels.as_floats import as_floats
-from hetsim.cost.kernels.form import COLUMN, FORMS, kernel_seconds, streamed_share
+from hetsim.cost.kernels.float_equivalent import as_floats
+from hetsim.cost.kernels.formula import COLUMN, FORMS, kernel_seconds, streamed_share
 from hetsim.cost.kernels.networks import KernelTable, network_table
 from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph

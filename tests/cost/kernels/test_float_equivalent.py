@@ -13,9 +13,9 @@ import pytest
 from onnxruntime import quantization as q
 
 from figure_builders import kin_record
-from hetsim.cost.kernels.as_floats import as_floats
-from hetsim.cost.kernels.likeness import SAME, Likeness, traits_of
+from hetsim.cost.kernels.float_equivalent import as_floats
 from hetsim.cost.kernels.networks import KernelTable, network_table
+from hetsim.cost.kernels.similarity import SAME, Likeness, traits_of
 from hetsim.graph.graph import Graph
 from hetsim.graph.loading import load_model, model_of
 from hetsim.graph.model import Model

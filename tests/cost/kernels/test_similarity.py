@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 import hetsim
 from figure_builders import VALUES, kernel_figures, kin_block, kin_record
 from hetsim.cost.fitted import Fitted
-from hetsim.cost.kernels.form import COLUMN, FEATURES, FORMS, kernel_seconds, streamed_share
-from hetsim.cost.kernels.likeness import (
+from hetsim.cost.kernels.formula import COLUMN, FEATURES, FORMS, kernel_seconds, streamed_share
+from hetsim.cost.kernels.networks import network_table, of_batch
+from hetsim.cost.kernels.similarity import (
     BATCHES,
     SAME,
     Likeness,
@@ -28,7 +29,6 @@ from hetsim.cost.kernels.likeness import (
     traits,
     traits_of,
 )
-from hetsim.cost.kernels.networks import network_table, of_batch
 from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import load_device

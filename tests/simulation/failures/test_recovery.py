@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.templates import template_of
-from hetsim.simulation.failures.remaining import Layout, Rest, Rests, Task
+from hetsim.simulation.failures.recovery import Layout, Rest, Rests, Task
 from oracles.clock_plans import plans
 from sweeps import examples
 

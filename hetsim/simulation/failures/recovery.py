@@ -241,9 +241,10 @@ class Version:
                 return layout
         return self.layouts[replica]
 
-    def uses(self, device: int) -> bool:
-        """Whether some replica runs anything on a device."""
-        return any(device in template.group_device for template in self.plan_tasks.templates)
+    @property
+    def devices(self) -> set[int]:
+        """Devices that some replica runs anything on."""
+        return {device for one in self.plan_tasks.templates for device in one.group_device}
 
 
 class Layout:
@@ -471,10 +472,124 @@ class Layout:
         )
 
 
+Replan = Callable[[Plan, tuple[str, ...]], Plan]
+"""Gives a plan without the devices that it is told."""
+
+
+class InstanceStates:
+    """The instances of all models, and what their batches run.
+
+    An instance is *gone* where some of its plans run on a device that never comes back, *down*
+    where on one that is to come back, and *stands* otherwise. Batches go to those that stand; where
+    none of a model does, to those that are down, and wait there for their devices; where all are
+    gone, they are planned again on what is left.
+
+    Parameters
+    ----------
+    plans : sequence of Plan
+        By template.
+    templates : sequence of sequence of sequence of int
+        By model and instance: what it runs.
+    contention : "fifo" or "none"
+    replan : callable
+        Gives a plan without the devices that it is told.
+
+    Attributes
+    ----------
+    versions : list of Version
+        By template: what runs in its place from now on.
+    instances : list of list of int
+        By model, its instances, numbered over all models.
+    stopped, down : list of bool
+        By device: whether it runs nothing; whether that is known.
+    lost : list of str
+        Devices that never come back.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        templates: Sequence[Sequence[Sequence[int]]],
+        contention: Contention,
+        replan: Replan,
+    ) -> None:
+        self._plans = plans
+        self._contention: Contention = contention
+        self._replan = replan
+        self._names = plans[0].problem.devices
+        self.versions = [Version(plan, 0, contention) for plan in plans]
+        self._replanned = 0
+        self._templates = [mine for instances in templates for mine in instances]
+        numbers = iter(range(len(self._templates)))
+        self.instances = [[next(numbers) for _ in instances] for instances in templates]
+        self._uses = [self._used(instance) for instance in range(len(self._templates))]
+        self.stopped = [False] * len(self._names)
+        self.down = [False] * len(self._names)
+        self.lost: list[str] = []
+
+    def gone(self, instance: int) -> bool:
+        """Whether an instance never works again as it is."""
+        return any(self._names[device] in self.lost for device in self._uses[instance])
+
+    def lose(self, device: int) -> list[int]:
+        """Take a device for lost; return templates that run by other plans from now on.
+
+        Raises
+        ------
+        Infeasible
+            Where no device is left that can do the work.
+        """
+        self.lost.append(self._names[device])
+        changed: list[int] = []
+        for instances in self.instances:
+            if not all(self.gone(instance) for instance in instances):
+                continue
+            for instance in instances:
+                for template in self._templates[instance]:
+                    if self._lacks(template):
+                        plan = self._replan(self._plans[template], tuple(self.lost))
+                        self._replanned += 1
+                        self.versions[template] = Version(plan, self._replanned, self._contention)
+                        changed.append(template)
+                self._uses[instance] = self._used(instance)
+        return changed
+
+    def taking(self, model: int) -> list[int]:
+        """Return the instances of a model that get batches."""
+        alive = [instance for instance in self.instances[model] if not self.gone(instance)]
+        up = [instance for instance in alive if not self._meets(instance, self.down)]
+        return up or alive
+
+    def serves(self, model: int) -> bool:
+        """Whether some instance of a model works."""
+        return any(
+            not self.gone(instance) and not self._meets(instance, self.stopped)
+            for instance in self.instances[model]
+        )
+
+    def whole(self, model: int) -> bool:
+        """Whether all instances of a model work that it still has."""
+        return all(
+            not self._meets(instance, self.stopped)
+            for instance in self.instances[model]
+            if not self.gone(instance)
+        )
+
+    def _lacks(self, template: int) -> bool:
+        used = self.versions[template].devices
+        return any(self._names[device] in self.lost for device in used)
+
+    def _meets(self, instance: int, which: Sequence[bool]) -> bool:
+        return any(which[device] for device in self._uses[instance])
+
+    def _used(self, instance: int) -> set[int]:
+        return set().union(*(self.versions[one].devices for one in self._templates[instance]))
+
+
 LayoutFor = Callable[[Rest, int], Layout]
 
 
-class Onward(NamedTuple):
+class Continuation(NamedTuple):
     """Continuation of a request.
 
     Attributes
@@ -492,53 +607,50 @@ class Onward(NamedTuple):
     places: dict[int, int]
 
 
-def ways_on(
+def continuations(
     flight: InFlight,
     rests: Rests,
     layout_for: LayoutFor,
     dealt: NDArray[np.int64],
     device: int,
-) -> tuple[list[Onward], NDArray[np.int64]]:
+) -> tuple[list[Continuation], NDArray[np.int64]]:
     """Return in which ways requests go on without what they had on a device, and each one's.
 
     A device beyond all that there are: nothing is lost. `layout_for` gives the plan by which a
     request goes on, of its rest and its number in `dealt`.
     Complexity: O(tasks in flight), and V + E of the plan a way.
     """
-    ways: list[Onward] = []
+    ways: list[Continuation] = []
     way = np.zeros(len(flight.request), dtype=np.int64)
     rest = rests.used[flight.template]
+
+    def found(row: int) -> Continuation:
+        number, progress = int(rest[row]), flight.progress[row]
+        return _continuation(rests, layout_for, number, int(dealt[row]), progress, device)
+
     begun = flight.progress.any(axis=1)
     # Those that nothing has happened to are alike by rest and replica.
     waiting = np.flatnonzero(~begun)
     kinds = rest[waiting] * (dealt.max(initial=0) + 1) + dealt[waiting]
     for kind in np.unique(kinds):
         same = waiting[kinds == kind]
-        row = same[0]
         way[same] = len(ways)
-        ways.append(
-            _way_on(
-                rests, layout_for, int(rest[row]), int(dealt[row]), flight.progress[row], device
-            )
-        )
+        ways.append(found(same[0]))
     rows = np.flatnonzero(begun)
     first, kind = alike((rest[rows], dealt[rows]), flight.progress[rows])
     way[rows] = len(ways) + kind
-    ways += [
-        _way_on(rests, layout_for, int(rest[row]), int(dealt[row]), flight.progress[row], device)
-        for row in rows[first].tolist()
-    ]
+    ways += [found(row) for row in rows[first].tolist()]
     return ways, way
 
 
-def _way_on(
+def _continuation(
     rests: Rests,
     layout_for: LayoutFor,
     number: int,
     dealt: int,
     progress: NDArray[np.int8],
     device: int,
-) -> Onward:
+) -> Continuation:
     """How a request goes on without what it had on a device."""
     rest = rests.known[number]
     state = progress[: len(rest.tasks)].tolist()
@@ -559,10 +671,10 @@ def _way_on(
         over = not any(found.counts)
     if found is None or over:
         if not tasks:
-            return Onward(-1, over, {})
+            return Continuation(-1, over, {})
         number = rests.number(("left", tasks), lambda: leftovers(rest, tasks))
         found = rests.known[number]
-    return Onward(number, over, dict(zip(running, found.under_way, strict=True)))
+    return Continuation(number, over, dict(zip(running, found.under_way, strict=True)))
 
 
 def _progress(

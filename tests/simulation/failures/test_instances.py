@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.failures.serving import Spell, Spells, Standing
+from hetsim.simulation.failures.recovery import InstanceStates
+from hetsim.simulation.failures.serving import Outage, Outages, templates_of
 from hetsim.simulation.serving.setup import Model
 from sweeps import examples
 
@@ -54,21 +55,21 @@ def test_who_gets_batches_is_as_defined(data: st.DataObject) -> None:
         left = next(name for name in DEVICES if name not in lost)
         return plan_on(left, left)
 
-    standing = Standing(plans, models, "fifo", replan)
+    states = InstanceStates(plans, templates_of(models), "fifo", replan)
     now_run = list(plans)
     lost: list[str] = []
     numbers = iter(range(100))
     # Instances are numbered over all models; each runs what its row of the table names.
     runs = [[(next(numbers), table[0, k]) for k in range(table.shape[1])] for table in tables]
-    assert standing.instances == [[number for number, _ in each] for each in runs]
+    assert states.instances == [[number for number, _ in each] for each in runs]
     for _ in range(data.draw(st.integers(0, 6))):
         at = data.draw(st.integers(0, 3))
         what = data.draw(st.sampled_from(["stop", "down", "back", "lose"]))
         if what == "lose" and len(lost) < 3 and DEVICES[at] not in lost:
             lost.append(DEVICES[at])
-            standing.stopped[at] = standing.down[at] = True
+            states.stopped[at] = states.down[at] = True
             before = len(asked)
-            changed = standing.lose(at)
+            changed = states.lose(at)
             expected = []
             for each in runs:
                 rows = [row for _, row in each]
@@ -84,18 +85,18 @@ def test_who_gets_batches_is_as_defined(data: st.DataObject) -> None:
             # It is planned again from what was asked for, without all that is lost so far.
             assert asked[before:] == [(plans[k], tuple(lost)) for k in expected]
         elif DEVICES[at] not in lost:
-            standing.stopped[at] = what != "back"
-            standing.down[at] = what == "down"
-        assert [used(one.plan) for one in standing.versions] == [used(one) for one in now_run]
+            states.stopped[at] = what != "back"
+            states.down[at] = what == "down"
+        assert [used(one.plan) for one in states.versions] == [used(one) for one in now_run]
         for model, each in enumerate(runs):
             uses = {n: set().union(*(used(now_run[k]) for k in row)) for n, row in each}
-            stopped = {name for p, name in enumerate(DEVICES) if standing.stopped[p]}
-            down = {name for p, name in enumerate(DEVICES) if standing.down[p]}
+            stopped = {name for p, name in enumerate(DEVICES) if states.stopped[p]}
+            down = {name for p, name in enumerate(DEVICES) if states.down[p]}
             alive = [n for n, on in uses.items() if not on & set(lost)]
-            assert [n for n in uses if not standing.gone(n)] == alive
-            assert standing.taking(model) == ([n for n in alive if not uses[n] & down] or alive)
-            assert standing.serves(model) == any(not uses[n] & stopped for n in alive)
-            assert standing.whole(model) == all(not uses[n] & stopped for n in alive)
+            assert [n for n in uses if not states.gone(n)] == alive
+            assert states.taking(model) == ([n for n in alive if not uses[n] & down] or alive)
+            assert states.serves(model) == any(not uses[n] & stopped for n in alive)
+            assert states.whole(model) == all(not uses[n] & stopped for n in alive)
 
 
 @examples(quick=30, full=200)
@@ -103,22 +104,22 @@ def test_who_gets_batches_is_as_defined(data: st.DataObject) -> None:
 def test_spells_are_when_it_did_not_work(
     told: list[tuple[int, int, bool, bool]],
 ) -> None:
-    spells = Spells(2)
+    outages = Outages(2)
     now = 0.0
     said: dict[int, list[tuple[float, bool, bool]]] = {0: [], 1: []}
     for model, gap, whole, serves in told:
         now += gap
-        spells.tell(model, now, whole=whole, serves=serves)
+        outages.tell(model, now, whole=whole, serves=serves)
         said[model].append((now, whole, serves))
     for model, lines in said.items():
-        assert spells.whole[model] == (lines[-1][1] if lines else True)
-        for found, of in ((spells.broken[model], 1), (spells.out[model], 2)):
+        assert outages.whole[model] == (lines[-1][1] if lines else True)
+        for found, of in ((outages.broken[model], 1), (outages.out[model], 2)):
             works = [(float(-1), True), *((line[0], line[of]) for line in lines)]
-            expected: list[Spell] = []
+            expected: list[Outage] = []
             for (_, before), (moment, after) in pairwise(works):
                 if before and not after:
-                    expected.append(Spell(moment))
+                    expected.append(Outage(moment))
                 if after and not before:
-                    expected[-1] = Spell(expected[-1].begin_s, moment)
+                    expected[-1] = Outage(expected[-1].begin_s, moment)
             assert found == expected
             assert all(math.isfinite(one.end_s) for one in found[:-1])
