@@ -174,7 +174,6 @@ def report_of_recommendation(
     *,
     speedup: float | None,
     out: Path | None,
-    budget: int,
 ) -> None:
     """Write the page of the cheapest platform; `comes` is the workload of the file."""
     from hetsim.reporting.pages.alternatives import vectors_picture
@@ -183,8 +182,7 @@ def report_of_recommendation(
     best = found.best
 
     def pictures() -> Record:
-        with current().progress("simulating platforms for other prices") as tell:
-            vectors = vectors_picture(found, budget=budget, tell=tell)
+        vectors = vectors_picture(found)
         if best is None:
             return {"vectors": vectors}
         folder = out or Path(CHOSEN)

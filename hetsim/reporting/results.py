@@ -151,7 +151,7 @@ def _nodes_pictures(found: Nodes) -> Record:
 def _recommendation_pictures(found: Any) -> Record:
     from hetsim.reporting.pages.alternatives import vectors_picture
 
-    return {"vectors": vectors_picture(found, budget=0)}
+    return {"vectors": vectors_picture(found)}
 
 
 def _outage_record(key: str, of: str) -> Callable[[Any], Record]:

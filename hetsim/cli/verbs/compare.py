@@ -29,7 +29,6 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison, Row
-    from hetsim.core.text import Record
     from hetsim.problem.plan import Plan
 
 
@@ -122,6 +121,7 @@ def compare(
     )
     from hetsim.cli.running import Executor, execute, require_equal
     from hetsim.core.units import format_seconds
+    from hetsim.reporting.results import pictures
     from hetsim.reporting.tables.comparison import comparison_report
     from hetsim.reporting.tables.plan import outputs_line, precision_lines
     from hetsim.reporting.tables.records import checked_record, comparison_record
@@ -200,7 +200,7 @@ def compare(
         arrivals_s=[0.0] if weighed == "latency" else None,
     )
     leave_report(
-        record, lambda: _pictures(comparison), lambda: comparison_report(comparison, wide=wide)
+        record, lambda: pictures(comparison), lambda: comparison_report(comparison, wide=wide)
     )
     if invocation.as_json:
         invocation.show_json(record)
@@ -313,17 +313,6 @@ def _compare_platforms(
     invocation.answer(lambda: record, lambda: platforms_report(found, wide=wide))
     leave_report(record, dict, lambda: platforms_report(found, wide=True))
     found.require(target_s)
-
-
-def _pictures(comparison: Comparison) -> Record:
-    """What the page draws: every plan's timeline, the best first, as far as there is room."""
-    from hetsim.reporting.pages.alternatives import speeds_picture
-    from hetsim.reporting.results import pictures
-
-    found, best = pictures(comparison), comparison.rows[0].plan
-    if best is not None and comparison.objective == "latency" and not comparison.sustained:
-        found["speeds"] = speeds_picture(best, current().command, "compare")
-    return found
 
 
 def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any]) -> None:

@@ -300,7 +300,7 @@ def _search(
         text = certificate(found.found, comes, digests)
         write_file(certificate_file, text, force=force, option="--certificate")
         invocation.note(f"wrote {certificate_file}")
-    _answer(found, as_said, speedup=speedup, out=out, budget=most_requests or BUDGET, wide=wide)
+    _answer(found, as_said, speedup=speedup, out=out, wide=wide)
 
 
 def _answer(
@@ -309,7 +309,6 @@ def _answer(
     *,
     speedup: float | None = None,
     out: Path | None,
-    budget: int,
     wide: bool,
 ) -> None:
     """Print a recommendation, and write its folder and page."""
@@ -319,7 +318,7 @@ def _answer(
     record = recommendation_record(found)
     if out is not None:
         _leave(record, out, force=current().force)
-    report_of_recommendation(found, comes, record, speedup=speedup, out=out, budget=budget)
+    report_of_recommendation(found, comes, record, speedup=speedup, out=out)
     current().answer(lambda: record, lambda: recommendation_report(found, wide=wide))
     found.require()
 
@@ -452,4 +451,4 @@ def _buy(
             budget=most_requests or REQUESTS,
             samples=draws,
         )
-    _answer(found, found.workload, out=out, budget=most_requests or REQUESTS, wide=wide)
+    _answer(found, found.workload, out=out, wide=wide)

@@ -33,9 +33,6 @@ from hetsim.cli.options.question import (
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
-    from hetsim.core.text import Record
-    from hetsim.problem.plan import Plan
-    from hetsim.problem.timeline import Timeline
     from hetsim.workload.deployment import DynamicBatching
     from hetsim.workload.failure import Failure
 
@@ -168,6 +165,7 @@ def simulate(
     from hetsim.cli.under_load import find_rates
     from hetsim.cli.under_load import play as under_load
     from hetsim.placement.objective import kept_s
+    from hetsim.reporting.results import pictures
     from hetsim.reporting.tables.plan import simulation_report
     from hetsim.reporting.tables.records import simulation_record, slower_record
     from hetsim.simulation.simulate import simulate as play
@@ -233,10 +231,9 @@ def simulate(
     if sensitivities:
         show_sensitivities(asked, objective or "latency", record)
     leave(asked, drawn, record, seed=seed, arrivals_s=arrivals_s)
-    one = requests == 1 and not (failures or sustained)
     leave_report(
         record,
-        lambda: _pictures(plan, drawn, alone=one),
+        lambda: pictures(drawn),
         lambda: simulation_report(plan, timeline, drawn_over, sustained=sustained),
     )
     if invocation.as_json:
@@ -246,15 +243,3 @@ def simulate(
         # Every request is to meet it.
         reached_s = max(timeline.latencies_s) if weighed == "latency" else kept_s(plan)
         check_target(weighed, reached_s, target_s, f"plan '{plan.strategy}'")
-
-
-def _pictures(plan: Plan, timeline: Timeline, *, alone: bool) -> Record:
-    """Pictures of the page; of one request `alone` with other speeds of devices."""
-    from hetsim.reporting.pages.alternatives import speeds_picture
-    from hetsim.reporting.results import pictures
-
-    command, contention = current().command, current().contention
-    found = pictures(timeline)
-    if alone:
-        found["speeds"] = speeds_picture(plan, command, "simulate", contention=contention)
-    return found

@@ -1,4 +1,4 @@
-"""Answers beside a page's own: at other rates, device speeds, and prices."""
+"""Answers beside a page's own: latency at other rates, and the other platforms of a search."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ from shlex import join
 from hetsim.core.text import Record, plain
 from hetsim.errors import HetsimError
 from hetsim.hardware.spec import Platform
-from hetsim.hardware.what_if import what_if
-from hetsim.problem.parts import Contention
-from hetsim.problem.plan import Plan
-from hetsim.problem.repriced import repriced
 from hetsim.provisioning.platforms.answer import Recommendation
-from hetsim.provisioning.platforms.question import UNIT, Counts
 from hetsim.provisioning.platforms.question import Question as PlatformQuestion
-from hetsim.provisioning.platforms.search import BUDGET, Search, Tried
+from hetsim.provisioning.platforms.search import Tried
 from hetsim.provisioning.rates.carried import Question
 from hetsim.provisioning.rates.ceiling import rates_of
 from hetsim.reporting.tables.service import busiest
@@ -26,7 +21,6 @@ from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.run import expected
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played
-from hetsim.simulation.simulate import simulate
 from hetsim.workload.workload import Workload
 
 FLAGS = ("--force", "--json", "--quiet", "-q", "--debug", "--sensitivities", "--wide", "--run",
@@ -240,88 +234,14 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-STOPS = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)
-"""Factors on a device's speed."""
-
-KEPT = "kept"
-"""Folder in which the command saves the plan."""
-
-
-def speeds_picture(
-    plan: Plan, command: Sequence[str], verb: str, *, contention: Contention | None = None
-) -> Record | None:
-    """Latency of one request by device and factor of STOPS on its speed, and the commands for it.
-
-    None for plans of several replicas and of problems from arrays, whose devices have no figures.
-    """
-    problem = plan.problem
-    platform = problem.platform
-    if platform is None or problem.model is None or plan.sizes:
-        return None
-    devices = [
-        {
-            "name": name,
-            "latency_s": [
-                _speed_latency_s(plan, f"device {name}.speed x{factor:g}", contention)
-                for factor in STOPS
-            ],
-        }
-        for name in plan.devices_used
-    ]
-    return {"stops": list(STOPS), "devices": devices, **_speed_commands(command, verb)}
-
-
-def _speed_latency_s(plan: Plan, change: str, contention: Contention | None) -> float | None:
-    platform = plan.problem.platform
-    assert platform is not None
-    try:
-        problem = repriced(plan.problem, what_if(platform, change))
-    except HetsimError:
-        return None
-    again = replace(plan, problem=problem)
-    return simulate(again, contention=contention, trace=False).latency_s
-
-
-def _speed_commands(command: Sequence[str], verb: str) -> Record:
-    """Commands that save the plan, and that simulate it."""
-    words = without(command, verb, ("--samples",))
-    if any(word.endswith(".json") for word in words[2:3]):
-        return {"leave": None, "play": words}
-    return {
-        "leave": [*words, "--samples", "0", "--out", KEPT],
-        "play": ["hetsim", "simulate", f"{KEPT}/plan.json"],
-    }
-
-
-FACTORS = (0.25, 0.5, 2.0, 4.0)
-"""Factors on the price of each kind."""
-
-MOST_PLAYED = 12
-"""Most platforms that are simulated for that."""
-
-
-def vectors_picture(
-    found: Recommendation,
-    *,
-    budget: int = BUDGET,
-    tell: Callable[[str], None] | None = None,
-) -> Record:
-    """Platforms that were tried, as ``tried``, and the cheapest at other prices, as ``prices``.
-
-    Whether a platform meets does not depend on prices: the order in which they are tried does. Up
-    to MOST_PLAYED more platforms are played, none where `budget` is 0.
-    """
+def vectors_picture(found: Recommendation) -> Record:
+    """Return the platforms that were simulated, as ``tried``, cheapest first."""
     question = found.found.question
-    known = {one.counts: one for one in found.found.tried}
-    for one in (found.found.answer, found.found.runner_up):
-        if one is not None:
-            known[one.counts] = one
-    prices: list[Record] = []
-    if question.aim == "cost" and question.given and budget:
-        prices = _at_other_prices(found, known, budget, tell)
     answer = found.found.answer
+    known = {one.counts: one for one in found.found.tried}
+    known |= {one.counts: one for one in (answer, found.found.runner_up) if one is not None}
     rows = sorted(known.values(), key=lambda one: question.key(one.counts))
-    return {"tried": [_row(question, one, answer) for one in rows], "prices": prices}
+    return {"tried": [_row(question, one, answer) for one in rows]}
 
 
 def _row(question: PlatformQuestion, one: Tried, answer: Tried | None) -> Record:
@@ -341,46 +261,3 @@ def _row(question: PlatformQuestion, one: Tried, answer: Tried | None) -> Record
         "answer": one.answer,
         "chosen": answer is not None and one.counts == answer.counts,
     }
-
-
-def _at_other_prices(
-    found: Recommendation,
-    known: dict[Counts, Tried],
-    budget: int,
-    tell: Callable[[str], None] | None,
-) -> list[Record]:
-    """Cheapest platform with another price of one kind; None where it was not simulated.
-
-    What is played for it is added to `known`.
-    """
-    question = found.found.question
-    search = Search(question, found.workload, budget=budget)
-    left = MOST_PLAYED
-    rows = []
-    for at, kind in enumerate(question.kinds):
-        for factor in FACTORS if kind.cost else ():
-            kinds = list(question.kinds)
-            kinds[at] = replace(kind, cost=round(kind.cost * factor))
-            other = replace(question, kinds=tuple(kinds))
-            best = None
-            for counts in search.left(other):
-                if counts not in known and left:
-                    left -= 1
-                    if tell is not None:
-                        named = question.named(counts)
-                        tell(" + ".join(f"{n} {name}" for name, n in named.items()))
-                    known[counts] = search.play(counts)
-                if counts not in known or known[counts].answer == "undecided":
-                    break
-                if known[counts].answer == "meets":
-                    best = counts
-                    break
-            rows.append(
-                {
-                    "kind": kind.name,
-                    "price": float(kinds[at].cost * UNIT[question.aim]),
-                    "counts": None if best is None else question.named(best),
-                    "cost": None if best is None else other.amount(best),
-                }
-            )
-    return rows

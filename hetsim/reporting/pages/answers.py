@@ -22,9 +22,7 @@ from hetsim.reporting.pages.views import (
     front_picture,
     load_picture,
     load_sections,
-    prices_sections,
     rows_picture,
-    speeds_sections,
 )
 from hetsim.reporting.tables.question import STATUSES
 from hetsim.reporting.tables.verdicts import Found, binds, title, verdict_of
@@ -89,8 +87,6 @@ def answer_island(
     sections = [
         _answer_section(record, pictures, (say, sure)),
         *load_sections(pictures),
-        *speeds_sections(pictures),
-        *prices_sections(pictures),
         *subgraphs_section(pictures),
         *timeline_section(pictures, REQUESTS if schema in UNDER_LOAD else TASKS),
         *(

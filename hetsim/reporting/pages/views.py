@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from shlex import join
 from typing import Any
 
 import numpy as np
@@ -279,55 +278,6 @@ def front_picture(tried: Sequence[Found], unit: str) -> Record:
 
 def _by_cost(tried: Sequence[Found]) -> tuple[list[float], list[float]]:
     return [one["cost"] for one in tried], [one["latency_s"] for one in tried]
-
-
-def speeds_sections(pictures: Found) -> list[Section]:
-    """Return the plan's latency on devices of other speeds; nothing where it is not known."""
-    speeds = pictures.get("speeds")
-    if not speeds:
-        return []
-    stops = [f"#x{stop:g}" for stop in speeds["stops"]]
-    rows = [(one["name"], *map(time_text, one["latency_s"])) for one in speeds["devices"]]
-    leave = "" if speeds["leave"] is None else f"`{join(speeds['leave'])}` saves the plan; "
-    return [
-        Section(
-            "speeds",
-            "Other speeds",
-            "Latency of this plan with one device faster or slower by a factor. A new plan may be "
-            f"faster. {leave}`{join(speeds['play'])} --what-if 'device NAME.speed xF'` prints it.",
-            (table("Latency by device and speed", ("device", *stops), rows),),
-            open=True,
-            order=15,
-        )
-    ]
-
-
-def prices_sections(pictures: Found) -> list[Section]:
-    """Return the cheapest platform at other prices; nothing where none were tried."""
-    rows = [
-        (
-            str(one["kind"]),
-            f"{one['price']:.4g}",
-            "unknown: run recommend at this price"
-            if one["counts"] is None
-            else counts_text(one["counts"]),
-            ABSENT if one["cost"] is None else f"{one['cost']:.4g}",
-        )
-        for one in pictures.get("vectors", {}).get("prices", [])
-    ]
-    if not rows:
-        return []
-    return [
-        Section(
-            "prices",
-            "Other prices",
-            "Cheapest platform with the price of one kind changed by a factor. "
-            "`hetsim recommend --price KIND=PRICE/h` prints it.",
-            (table("Other prices", ("kind", "#USD/h", "cheapest", "#USD/h of all"), rows),),
-            open=True,
-            order=12,
-        )
-    ]
 
 
 def load_sections(pictures: Found) -> list[Section]:
