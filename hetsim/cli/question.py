@@ -301,10 +301,7 @@ def show_beside(found: Beside | None, record: dict[str, Any]) -> None:
         return
     from hetsim.reporting.tables.beside import beside_record, beside_report
 
-    record["what_if"] = beside_record(found)
-    if not current().as_json:
-        current().say("")
-        current().show(beside_report(found))
+    current().add(record, "what_if", beside_record(found), beside_report(found))
 
 
 def show_sensitivities(plan: Plan, objective: Objective, record: dict[str, Any]) -> None:
@@ -314,7 +311,5 @@ def show_sensitivities(plan: Plan, objective: Objective, record: dict[str, Any])
 
     with current().progress("computing sensitivities"):
         found = sensitivities(plan, objective=objective)
-    record["sensitivities"] = [sensitivities_record(found)]
-    if not current().as_json:
-        current().say("")
-        current().show(sensitivities_report(found))
+    report = sensitivities_report(found)
+    current().add(record, "sensitivities", [sensitivities_record(found)], report)

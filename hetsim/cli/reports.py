@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hetsim.provisioning.instances.answer import Placement
     from hetsim.provisioning.platforms.answer import Recommendation
     from hetsim.provisioning.rates.answer import Capacity, Carried
+    from hetsim.simulation.service.resolution import Resolved
     from hetsim.simulation.service.service import Service
     from hetsim.sweeping.verb import Swept
     from hetsim.workload.deployment import Deployment
@@ -56,27 +57,16 @@ def report_of_service(
     printed: RenderableType,
 ) -> None:
     """Write the page of a simulated workload."""
-    from hetsim.reporting.pages.alternatives import rates_picture
-
-    invocation = current()
     from_file = load.workload is not None
     # A command has a factor on the file's rates, or the rate itself.
     workload = workload_of(replace(load, speedup=None if from_file else load.speedup))
+    own = (load.speedup or 1.0) if from_file else 1.0
 
     def pictures() -> Record:
-        with invocation.progress("simulating other rates") as tell:
-            row = rates_picture(
-                invocation.command,
-                "simulate",
-                workload,
-                service.resolved,
-                platform,
-                from_file=from_file,
-                gone=OUTAGES,
-                own=(load.speedup or 1.0) if from_file else 1.0,
-                answer=service,
-                tell=tell,
-            )
+        row = _rates(
+            workload, service.resolved, platform,
+            from_file=from_file, gone=OUTAGES, own=own, answer=service,
+        )  # fmt: skip
         return {"rates": [row], "timeline": _requests(service)}
 
     leave_report(record, pictures, lambda: printed)
@@ -119,31 +109,26 @@ def report_of_capacity(
     record: Mapping[str, Any],
 ) -> None:
     """Write the page of the highest rates."""
-    from hetsim.reporting.pages.alternatives import MOST, rates_picture
+    from hetsim.reporting.pages.alternatives import MOST
     from hetsim.reporting.tables.capacity import capacity_report
 
-    invocation = current()
     from_file = load.workload is not None
     workload = found.workload if from_file else replace(found.workload, requests=MOST // 2)
 
     def pictures() -> Record:
-        with invocation.progress("simulating other rates") as tell:
-            rows = [
-                rates_picture(
-                    invocation.command,
-                    "simulate",
-                    workload,
-                    row.resolved,
-                    platform,
-                    from_file=from_file,
-                    options=_options(load, named, row),
-                    gone=("--strategy", "--batching", *OUTAGES),
-                    own=float(f"{_start(row):.4g}") / found.rate_per_s,
-                    name=row.name,
-                    tell=tell,
-                )
-                for row in [one for one in found.rows if one.resolved][:MOST_ROWS]
-            ]
+        rows = [
+            _rates(
+                workload,
+                row.resolved,
+                platform,
+                from_file=from_file,
+                options=_options(load, named, row),
+                gone=("--strategy", "--batching", *OUTAGES),
+                own=float(f"{_start(row):.4g}") / found.rate_per_s,
+                name=row.name,
+            )
+            for row in [one for one in found.rows if one.resolved][:MOST_ROWS]
+        ]
         return {"rates": rows}
 
     leave_report(record, pictures, lambda: _with_service(capacity_report(found), found.best.at))
@@ -233,25 +218,25 @@ def _at_other_rates(
 ) -> Record:
     """An answer at other rates, with the command that writes its files."""
     from hetsim.core.text import plain
-    from hetsim.reporting.pages.alternatives import rates_picture, without
+    from hetsim.reporting.pages.alternatives import without
 
-    invocation = current()
-    with invocation.progress("simulating other rates") as tell:
-        row = rates_picture(
-            invocation.command,
-            "simulate",
-            comes,
-            service.resolved,
-            platform,
-            from_file=from_file,
-            options=files,
-            gone=gone,
-            own=start,
-            answer=service,
-            tell=tell,
-        )
-    row["leave"] = plain(join([*without(invocation.command, "recommend"), "--out", str(out)]))
+    row = _rates(
+        comes, service.resolved, platform,
+        from_file=from_file, options=files, gone=gone, own=start, answer=service,
+    )  # fmt: skip
+    row["leave"] = plain(join([*without(current().command, "recommend"), "--out", str(out)]))
     return row
+
+
+def _rates(
+    workload: Workload, resolved: Sequence[Resolved], platform: Platform, **about: Any
+) -> Record:
+    """One deployment at other rates, each with its command."""
+    from hetsim.reporting.pages.alternatives import rates_picture
+
+    command = current().command
+    with current().progress("simulating other rates") as tell:
+        return rates_picture(command, "simulate", workload, resolved, platform, tell=tell, **about)
 
 
 def report_of_sweep(found: Swept) -> None:

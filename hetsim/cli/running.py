@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+import click
+
 from hetsim.cli.invocation import current
-from hetsim.core.text import fields
-from hetsim.errors import OutputsDiffer
+from hetsim.core.text import records
+from hetsim.errors import OutputsDiffer, UsageError
 
 if TYPE_CHECKING:
     from hetsim.execution.dispatch.device_states import Recovery
@@ -30,6 +32,16 @@ class Executor:
     precision: Literal["graph", "device"]
     failures: tuple[Failure, ...] = ()
     plain: bool = False
+
+
+def executor_said() -> Executor:
+    """Options of the verb about real runs."""
+    params = click.get_current_context().params
+    known = {one.name: params[one.name] for one in fields(Executor) if one.name in params}
+    found = Executor(**known)
+    if found.address is not None and found.executor != "ray":
+        raise UsageError("--address needs --executor ray")
+    return found
 
 
 def execute(plan: Plan, how: Executor, inputs: Inputs | None = None) -> Run:
@@ -65,11 +77,10 @@ def cost_record(timeline: Timeline, calm: Timeline) -> dict[str, Any]:
     """Record of the cost of failures in a simulation, against the same without failures."""
     lost = [event for event in timeline.events if event.lost]
     return {
-        "injected": [
-            fields(event, "kind=name device at_s=start_s until_s=end_s")
-            for event in timeline.events
-            if event.kind == "failure"
-        ],
+        "injected": records(
+            (event for event in timeline.events if event.kind == "failure"),
+            "kind=name device at_s=start_s until_s=end_s",
+        ),
         "lost_events": len(lost),
         "lost_compute_s": sum(e.end_s - e.start_s for e in lost if e.kind == "compute"),
         "latency_without_s": calm.latency_s,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -90,12 +90,9 @@ def compare(
     target_s: float | None,
     explains: bool,
     sensitivities: bool,
-    executor: Literal["ray", "threads"],
-    address: str | None,
     seed: int,
-    timeout_s: float,
-    precision: Literal["graph", "device"],
     wide: bool,
+    **of_run: object,
 ) -> None:
     """Compare boards and machines for MODEL, or strategies on one --platform.
 
@@ -103,9 +100,13 @@ def compare(
     its best plan, an 80 % interval, price and power. With one platform: strategies, the best first;
     --trace and --out keep the plan of the first row.
     """
+    from hetsim.cli.load import given
+
     several = _several_platforms()
     if several is not None:
-        _check_one_platform_options()
+        for option in given(*ONE_PLATFORM):
+            hint = "add --platform NAME, e.g. --platform rock-5b"
+            raise UsageError(f"{option} needs one platform", hint=hint)
         _compare_platforms(model, several, strategies, draws, seed, target_s=target_s, wide=wide)
         return
     from hetsim.analysis.comparison import DEFAULT_STRATEGIES
@@ -119,7 +120,7 @@ def compare(
         show_sensitivities,
         with_affinity,
     )
-    from hetsim.cli.running import Executor, execute, require_equal
+    from hetsim.cli.running import execute, executor_said, require_equal
     from hetsim.core.units import format_seconds
     from hetsim.reporting.results import pictures
     from hetsim.reporting.tables.comparison import comparison_report
@@ -127,7 +128,9 @@ def compare(
     from hetsim.reporting.tables.records import checked_record, comparison_record
 
     invocation = current()
-    _check_run_options(runs)
+    for option in () if runs else given("executor", "address", "timeout_s"):
+        raise UsageError(f"{option} has no effect without --run", hint="add --run")
+    how = executor_said()
     if explains and sustained:
         raise UsageError(
             "--explain tells of devices as fast as alone", hint="leave --sustained out"
@@ -135,9 +138,9 @@ def compare(
     check_targets()
     weighed = invocation.objective or "latency"
     names = tuple(dict.fromkeys(strategies)) or DEFAULT_STRATEGIES[weighed]
-    given = read_strategy_options(names)
+    settings = read_strategy_options(names)
     problem = read_problem(model)
-    options = with_affinity(given, problem)
+    options = with_affinity(settings, problem)
     with invocation.progress(f"comparing {', '.join(names)}"):
         comparison = weigh(
             problem,
@@ -159,14 +162,13 @@ def compare(
     best = comparison.require()
     assert best.plan is not None
     assert best.timeline is not None
-    show_beside(comparison_beside(comparison, names, given), record)
+    show_beside(comparison_beside(comparison, names, settings), record)
     if sensitivities:
         show_sensitivities(best.plan, comparison.objective, record)
     if explains:
         _explain(comparison, best.plan, record)
     if explains or problem.measured:
         _next_measurement(comparison, record)
-    how = Executor(executor, address, seed, timeout_s, precision)
     done = []
     measured = {}
     for row in chosen_to_run(comparison, strategies) if runs else ():
@@ -175,8 +177,8 @@ def compare(
         done.append((row.plan, run))
         measured[f"wall_s {row.strategy}"] = run.wall_s
         wall = (
-            f"{row.strategy} on {executor}: {format_seconds(run.wall_s)} by the wall clock of this "
-            "machine"
+            f"{row.strategy} on {how.executor}: {format_seconds(run.wall_s)} by the wall clock of "
+            "this machine"
         )
         if invocation.as_json:
             invocation.note(wall)
@@ -217,12 +219,9 @@ def _next_measurement(comparison: Comparison, record: dict[str, Any]) -> None:
     from hetsim.reporting.tables.comparison import next_measurement_text
 
     found = next_measurement(comparison)
-    if found is None:
-        return
-    record["next_measurement"] = asdict(found)
-    if not current().as_json:
-        current().say("")
-        current().show(next_measurement_text(found))
+    if found is not None:
+        told = next_measurement_text(found)
+        current().add(record, "next_measurement", asdict(found), told)
 
 
 def _several_platforms() -> tuple[str, ...] | None:
@@ -234,34 +233,12 @@ def _several_platforms() -> tuple[str, ...] | None:
     return None if len(names) < 2 or Path(given).exists() else names
 
 
-ONE_PLATFORM = {
-    "sustained": "--sustained",
-    "runs": "--run",
-    "explains": "--explain",
-    "sensitivities": "--sensitivities",
-    "executor": "--executor",
-    "address": "--address",
-    "timeout_s": "--timeout",
-    "precision": "--precision",
-    "trace": "--trace",
-    "out": "--out",
-    "changes": "--what-if",
-    "without": "--without",
-    "profiles": "--profile",
-    "measured": "--measured",
-    "settings": "--set",
-    "affinity": "--affinity",
-}
+ONE_PLATFORM = (
+    "sustained", "runs", "explains", "sensitivities", "executor", "address", "timeout_s",
+    "precision", "trace", "out", "changes", "without", "profiles", "measured", "settings",
+    "affinity",
+)  # fmt: skip
 """Options that are about the plans or devices of one platform, by their parameters."""
-
-
-def _check_one_platform_options() -> None:
-    ctx = click.get_current_context()
-    for name, flag in ONE_PLATFORM.items():
-        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise UsageError(
-                f"{flag} needs one platform", hint="add --platform NAME, e.g. --platform rock-5b"
-            )
 
 
 def _compare_platforms(
@@ -322,10 +299,8 @@ def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any]) -> None
     invocation = current()
     with invocation.progress(f"explaining {plan.strategy}"):
         explanation = explain(plan, objective=comparison.objective)
-    record["explanation"] = explanation_record(explanation)
-    if not invocation.as_json:
-        invocation.say("")
-        invocation.show(explanation_report(explanation))
+    report = explanation_report(explanation)
+    invocation.add(record, "explanation", explanation_record(explanation), report)
 
 
 def chosen_to_run(comparison: Comparison, named: tuple[str, ...]) -> list[Row]:
@@ -337,19 +312,3 @@ def chosen_to_run(comparison: Comparison, named: tuple[str, ...]) -> list[Row]:
     split = [row for row in feasible if row.plan is not None and len(row.plan.devices_used) > 1]
     wanted = {row.strategy for row in split[:1]} | set(named)
     return [row for row in feasible if row.strategy in wanted] or feasible[:1]
-
-
-def _check_run_options(runs: bool) -> None:
-    ctx = click.get_current_context()
-    if runs:
-        if ctx.params["address"] is not None and ctx.params["executor"] != "ray":
-            raise UsageError("--address needs --executor ray")
-        return
-    for name, flag in (
-        ("executor", "--executor"),
-        ("address", "--address"),
-        ("timeout_s", "--timeout"),
-    ):
-        source = ctx.get_parameter_source(name)
-        if source is click.core.ParameterSource.COMMANDLINE:
-            raise UsageError(f"{flag} has no effect without --run", hint="add --run")

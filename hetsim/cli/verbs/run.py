@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,7 +21,7 @@ from hetsim.cli.options.question import (
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
-    from hetsim.workload.failure import Failure
+    from hetsim.cli.running import Executor
 
 ONE = "hetsim run MODEL"
 EMULATE = "hetsim run MODEL --emulate"
@@ -89,17 +89,10 @@ FORMS = {
 def run(
     source: str | None,
     draws: int,
-    executor: Literal["ray", "threads"],
-    address: str | None,
-    seed: int,
-    timeout_s: float,
-    precision: Literal["graph", "device"],
-    plain: bool,
-    failures: tuple[Failure, ...],
     emulate: bool,
     time_scale: float | None,
     requests: int | None,
-    **of_load: object,
+    **others: object,
 ) -> None:
     """Run a plan for real, and check that its outputs equal those of the whole model.
 
@@ -112,7 +105,7 @@ def run(
     from hetsim.cli.files import check_targets, leave, leave_report
     from hetsim.cli.load import OF_LOAD, check_form, given, said
     from hetsim.cli.question import read_plan
-    from hetsim.cli.running import Executor, execute, recovery_lines, require_equal
+    from hetsim.cli.running import execute, executor_said, recovery_lines, require_equal
     from hetsim.cli.under_load import serve
     from hetsim.cli.verbs.emulate import run_emulated
     from hetsim.core.units import format_seconds
@@ -122,15 +115,13 @@ def run(
     from hetsim.reporting.tables.records import run_record
 
     invocation = current()
-    if address is not None and executor != "ray":
-        raise UsageError("--address needs --executor ray")
+    how = executor_said()
     folder = source is not None and is_compiled(Path(source))
     loaded = bool(given(*OF_LOAD))
     form = (EMULATE_LOAD if emulate else LOAD) if loaded else EMULATE if emulate else ONE
     if folder and not loaded:
         form = FOLDER
     check_form(form, FORMS)
-    how = Executor(executor, address, seed, timeout_s, precision, failures, plain)
     if loaded:
         serve(said(), how, emulate=emulate, time_scale=time_scale)
         return
@@ -140,7 +131,7 @@ def run(
         )
     check_targets()
     if folder:
-        _run_folder(Path(source), executor, address, timeout_s, seed)
+        _run_folder(Path(source), how)
         return
     plan = read_plan(source, runs=True)
     if emulate:
@@ -149,13 +140,13 @@ def run(
     done = execute(plan, how, invocation.inputs)
     for line in recovery_lines(done.recoveries):
         invocation.note(line)
-    drawn_over = spread(plan, samples=draws, draw_seed=seed)
+    drawn_over = spread(plan, samples=draws, draw_seed=how.seed)
     record = run_record(plan, done, drawn_over)
     leave(
         plan,
         done.timeline,
         record,
-        seed=seed,
+        seed=how.seed,
         measured={"wall_s": done.wall_s, "compile_s": done.compile_s},
         real=done.events,
         arrivals_s=[0.0] * len(done.timeline.latencies_s),
@@ -169,13 +160,7 @@ def run(
     require_equal(done.mismatches, f"plan '{plan.strategy}'")
 
 
-def _run_folder(
-    folder: Path,
-    executor: Literal["ray", "threads"],
-    address: str | None,
-    timeout_s: float,
-    seed: int,
-) -> None:
+def _run_folder(folder: Path, how: Executor) -> None:
     from hetsim.cli.running import require_equal
     from hetsim.cli.verbs.compile import compiled_run_record, compiled_run_report
     from hetsim.core.units import format_seconds
@@ -188,10 +173,10 @@ def _run_folder(
         done = run_compiled(
             compiled,
             invocation.inputs,
-            executor=executor,
-            address=address,
-            timeout_s=timeout_s,
-            seed=seed,
+            executor=how.executor,
+            address=how.address,
+            timeout_s=how.timeout_s,
+            seed=how.seed,
         )
     if invocation.as_json:
         invocation.note(f"wall clock {format_seconds(done.wall_s)}")

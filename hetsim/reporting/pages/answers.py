@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.table import Table as Printed
+from rich.console import RenderableType
 
 from hetsim.core.text import Record, to_compact_json
 from hetsim.core.units import format_bytes
@@ -26,6 +25,7 @@ from hetsim.reporting.pages.views import (
 )
 from hetsim.reporting.tables.question import STATUSES
 from hetsim.reporting.tables.verdicts import Found, binds, title, verdict_of
+from hetsim.reporting.words.console import ROWS_MOST, parts
 from hetsim.reporting.words.text import count
 
 ROOM_BYTES = 200_000
@@ -33,9 +33,6 @@ ROOM_BYTES = 200_000
 
 LENGTHS = (2**10, 2**8, 2**6, 2**4, 3)
 """Entries that a list of a large record has at most, as far as is needed."""
-
-ROWS_MOST = 400
-"""Rows of a printed table that a page shows."""
 
 ASKED_TOO = ("what_if", "explanation", "sensitivities", "failures", "autoscaling", "survived")
 """Entries of a record that are answers to options."""
@@ -53,9 +50,6 @@ PROVENANCE = (
     "Provenance and uncertainty of the times of each device and link: about 80 % are within the "
     "stated factor."
 )
-
-HYPHEN = "-\n"
-"""End of a heading's line within a word."""
 
 EVIDENCE = ("of", "status", "before", "precision", "runtime", "within_80", "measured_share",
             "error", "likely")  # fmt: skip
@@ -150,7 +144,7 @@ def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Sect
     if "printed" in pictures:
         for part in pictures["printed"]:
             if "rows" in part:
-                tables.append(table(part["title"], part["headings"], part["rows"], part["marked"]))
+                tables.append(table(**part))
             elif not part["text"].removeprefix("How sure: ").startswith(said):
                 notes.append(part["text"])
     else:
@@ -167,35 +161,6 @@ def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Sect
     told_as = "Tables as on the terminal." if "printed" in pictures else "Figures of the record."
     view, caption = MAIN.get(kind, "answer"), CAPTION.get(kind, told_as)
     return Section(view, "Answer", caption, tuple(tables), open=True, order=10, notes=tuple(notes))
-
-
-def parts(report: RenderableType) -> Iterator[Record]:
-    """Yield texts and tables of the terminal as plain data."""
-    if isinstance(report, Group):
-        for one in report.renderables:
-            yield from parts(one)
-    elif isinstance(report, Printed):
-        yield _printed_table(report)
-    elif str(report).strip():
-        yield {"text": str(report)}
-
-
-def _printed_table(printed: Printed) -> Record:
-    columns = printed.columns
-    headings = [
-        f"{'#' * (one.justify == 'right')}{' '.join(str(one.header).replace(HYPHEN, '').split())}"
-        for one in columns
-    ]
-    if not printed.show_header:
-        headings = ["", *headings[1:]]
-    cells = [[str(cell).split("\n") for cell in one.cells] for one in columns]
-    rows = list(zip(*cells, strict=True))
-    named = ", ".join([one.removeprefix("#") for one in headings if one.strip("#")][:3])
-    name = f"{named[:1].upper()}{named[1:]}" or ("Options" if len(columns) == 1 else "Summary")
-    more = f", the first {ROWS_MOST} of {len(rows)}" if len(rows) > ROWS_MOST else ""
-    marked = [place for place, row in enumerate(printed.rows[:ROWS_MOST]) if row.style]
-    return {"title": f"{name}{more}", "headings": headings, "rows": rows[:ROWS_MOST],
-            "marked": marked}  # fmt: skip
 
 
 def _problem(record: Found) -> Found | None:

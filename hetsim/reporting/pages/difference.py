@@ -254,7 +254,7 @@ def placed(left: Left) -> list[Placed]:
 
 
 def _of_columns(found: Record, plan: Record) -> Placed:
-    names, of = found["name"], plan["groups"]["device"]
+    names, of = found["name"], plan["device"]
     on = [found["devices"][of[group]] for group in plan["group"]]
     taken = dict(zip(names, plan["seconds"], strict=True))
     return Placed(plan["name"], dict(zip(names, on, strict=True)), taken, len(of))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from math import exp, hypot
 from typing import Any
@@ -31,7 +30,7 @@ from hetsim.problem.of_model import float_evidence
 from hetsim.problem.parts import Z80, Evidence, Measured
 from hetsim.problem.record import evidence_record, figures_record
 from hetsim.reporting.tables.devices import (
-    error_record,
+    ERRORS,
     errors_table,
     errors_text,
     kernels_record,
@@ -84,11 +83,9 @@ def families_record(families: Sequence[tuple[str, Kin]]) -> Record:
         "families": [
             {
                 "name": name,
-                **fields(kin, "runtime source"),
-                "rests_on": None
-                if kin.by_datasheet is None or kin.by_datasheet.basis is None
-                else dataclasses.asdict(kin.by_datasheet.basis.family),
-                "errors": [error_record(error) for error in chip_errors(kin)],
+                **fields(kin, "runtime source rests_on=by_datasheet.basis.family"),
+                "errors": [],
+                **(fields(kin.by_datasheet, ERRORS) if kin.by_datasheet else {}),
             }
             for name, kin in families
         ],
@@ -406,7 +403,7 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
         "runtime": spec.runtime or None,
         "runtimes": sorted(spec.runtimes),
         "runtimes_by_factor": list(runtimes_by_factor(spec)),
-        "measurements": [dataclasses.asdict(one) for one in spec.measurements],
+        **fields(spec, "measurements"),
         "kernels": kernels_record(spec.kernels),
         "figures": evidence_record(float_evidence(name, spec)),
         "offers": records(offers(name)),
