@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hetsim.cli.files import leave_report
 from hetsim.cli.invocation import current
 from hetsim.cli.load import Load, workload_of
+from hetsim.core.text import plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -57,6 +58,8 @@ def report_of_service(
     printed: RenderableType,
 ) -> None:
     """Write the page of a simulated workload."""
+    from hetsim.reporting.pages.alternatives import load_pictures
+
     from_file = load.workload is not None
     # A command has a factor on the file's rates, or the rate itself.
     workload = workload_of(replace(load, speedup=None if from_file else load.speedup))
@@ -67,7 +70,7 @@ def report_of_service(
             workload, service.resolved, platform,
             from_file=from_file, gone=OUTAGES, own=own, answer=service,
         )  # fmt: skip
-        return {"rates": [row], "timeline": _requests(service)}
+        return {**load_pictures([row]), "timeline": _requests(service)}
 
     leave_report(record, pictures, lambda: printed)
 
@@ -109,7 +112,7 @@ def report_of_capacity(
     record: Mapping[str, Any],
 ) -> None:
     """Write the page of the highest rates."""
-    from hetsim.reporting.pages.alternatives import MOST
+    from hetsim.reporting.pages.alternatives import MOST, load_pictures
     from hetsim.reporting.tables.capacity import capacity_report
 
     from_file = load.workload is not None
@@ -129,7 +132,7 @@ def report_of_capacity(
             )
             for row in [one for one in found.rows if one.resolved][:MOST_ROWS]
         ]
-        return {"rates": rows}
+        return load_pictures(rows)
 
     leave_report(record, pictures, lambda: _with_service(capacity_report(found), found.best.at))
 
@@ -161,15 +164,14 @@ def report_of_recommendation(
     out: Path | None,
 ) -> None:
     """Write the page of the cheapest platform; `comes` is the workload of the file."""
-    from hetsim.reporting.pages.alternatives import vectors_picture
+    from hetsim.reporting.pages.views import front_picture
     from hetsim.reporting.tables.recommendation import recommendation_report
 
     best = found.best
 
     def pictures() -> Record:
-        vectors = vectors_picture(found)
         if best is None:
-            return {"vectors": vectors}
+            return front_picture(found)
         folder = out or Path(CHOSEN)
         files = ["--platform", str(folder / "platform.yaml")]
         files += ["--deployment", str(folder / "deployment.yaml")]
@@ -177,7 +179,7 @@ def report_of_recommendation(
             comes, best.service, best.platform, speedup or 1.0, files, OF_SEARCH, folder,
             from_file=found.purchase is None,
         )  # fmt: skip
-        return {"vectors": vectors, "rates": [rates]}
+        return {**front_picture(found), **rates}
 
     service = None if best is None else best.service
     leave_report(record, pictures, lambda: _with_service(recommendation_report(found), service))
@@ -196,11 +198,10 @@ def report_of_placement(
             return {}
         comes = workload_of(replace(load, speedup=None))
         file = out or Path(PLACED)
-        row = _at_other_rates(
+        return _at_other_rates(
             comes, service, found.platform, load.speedup or 1.0,
             ["--deployment", str(file)], OF_PLACING, file,
         )  # fmt: skip
-        return {"rates": [row]}
 
     leave_report(record, pictures, lambda: _with_service(place_report(found), service))
 
@@ -217,15 +218,14 @@ def _at_other_rates(
     from_file: bool = True,
 ) -> Record:
     """An answer at other rates, with the command that writes its files."""
-    from hetsim.core.text import plain
-    from hetsim.reporting.pages.alternatives import without
+    from hetsim.reporting.pages.alternatives import load_pictures, without
 
     row = _rates(
         comes, service.resolved, platform,
         from_file=from_file, options=files, gone=gone, own=start, answer=service,
     )  # fmt: skip
     row["leave"] = plain(join([*without(current().command, "recommend"), "--out", str(out)]))
-    return row
+    return load_pictures([row])
 
 
 def _rates(

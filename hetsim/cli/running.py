@@ -10,6 +10,7 @@ import click
 
 from hetsim.cli.invocation import current
 from hetsim.core.text import records
+from hetsim.core.units import format_seconds
 from hetsim.errors import OutputsDiffer, UsageError
 
 if TYPE_CHECKING:
@@ -90,8 +91,6 @@ def cost_record(timeline: Timeline, calm: Timeline) -> dict[str, Any]:
 
 def cost_lines(record: dict[str, Any], timeline: Timeline) -> Iterator[str]:
     """Lines about the cost of failures in a simulation."""
-    from hetsim.core.units import format_seconds
-
     for failure in record["injected"]:
         yield (
             f"{failure['device']}: {failure['kind']} at {format_seconds(failure['at_s'])}, "
@@ -108,8 +107,6 @@ def cost_lines(record: dict[str, Any], timeline: Timeline) -> Iterator[str]:
 
 def recovery_lines(recoveries: Sequence[Recovery]) -> Iterator[str]:
     """Lines about the failures that a real run recovered from."""
-    from hetsim.core.units import format_seconds
-
     for found in recoveries:
         yield (
             f"{found.device}: {found.kind} at {format_seconds(found.at_s)}, {found.how} in "

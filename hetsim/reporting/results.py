@@ -150,9 +150,9 @@ def _nodes_pictures(found: Nodes) -> Record:
 
 
 def _recommendation_pictures(found: Any) -> Record:
-    from hetsim.reporting.pages.alternatives import vectors_picture
+    from hetsim.reporting.pages.views import front_picture
 
-    return {"vectors": vectors_picture(found)}
+    return front_picture(found)
 
 
 def _outage_record(key: str, of: str) -> Callable[[Any], Record]:
@@ -180,6 +180,20 @@ def _sweep_pictures(found: Swept) -> Record:
     return {"points": rows_picture(found.rows, [wish.column for wish in found.wishes])}
 
 
+def _tables(
+    name: str,
+    rows: str,
+    pictures: Callable[[Any], Record] = lambda found: {},
+    *,
+    home: str = "",
+    records: str = "",
+) -> View:
+    """View by ``NAME_record`` and ``NAME_report`` of the tables `home`, records of `records`."""
+    home = home or name
+    record = _lazy(f"tables.{records or home}:{name}_record")
+    return View(record, _lazy(f"tables.{home}:{name}_report"), rows, pictures)
+
+
 VIEWS: Mapping[str, View] = {
     "Availability": View(
         _outage_record("availability", "availability_record"),
@@ -187,15 +201,8 @@ VIEWS: Mapping[str, View] = {
         "availability.states",
         say=lambda found: str(_lazy("tables.capacity:availability_lines")(found)[0]),
     ),
-    "Capacity": View(
-        _lazy("tables.capacity:capacity_record"), _lazy("tables.capacity:capacity_report"), "rows"
-    ),
-    "Comparison": View(
-        _lazy("tables.records:comparison_record"),
-        _lazy("tables.comparison:comparison_report"),
-        "rows",
-        _comparison_pictures,
-    ),
+    "Capacity": _tables("capacity", "rows"),
+    "Comparison": _tables("comparison", "rows", _comparison_pictures, records="records"),
     "Explanation": View(
         _explanation_record,
         _lazy("tables.analysis:explanation_report"),
@@ -203,14 +210,8 @@ VIEWS: Mapping[str, View] = {
         lambda found: _timeline_pictures(found.timeline),
         lambda found: _explained(found),
     ),
-    "Lint": View(
-        _lazy("tables.analysis:lint_record"), _lazy("tables.analysis:lint_report"), "findings"
-    ),
-    "LoadTest": View(
-        _lazy("tables.load_test:load_test_record"),
-        _lazy("tables.load_test:load_test_report"),
-        "measured.streams",
-    ),
+    "Lint": _tables("lint", "findings", home="analysis"),
+    "LoadTest": _tables("load_test", "measured.streams"),
     "Nodes": View(_own_record, _lazy("tables.analysis:nodes_report"), "nodes", _nodes_pictures),
     "Partition": View(
         lambda found: _own_record(_plan_of(found)),
@@ -219,47 +220,24 @@ VIEWS: Mapping[str, View] = {
         lambda found: _plan_pictures(_plan_of(found)),
         lambda found: _cut(_plan_of(found)),
     ),
-    "Placement": View(
-        _lazy("tables.place:place_record"), _lazy("tables.place:place_report"), "rows"
-    ),
-    "Plan": View(
-        _own_record,
-        _lazy("tables.plan:plan_report"),
-        "groups",
-        _plan_pictures,
-        lambda plan: _cut(plan),
-    ),
-    "PlatformComparison": View(
-        _lazy("tables.platforms:platforms_record"),
-        _lazy("tables.platforms:platforms_report"),
-        "rows",
-    ),
-    "Recommendation": View(
-        _lazy("tables.recommendation:recommendation_record"),
-        _lazy("tables.recommendation:recommendation_report"),
-        "excuses",
-        _recommendation_pictures,
-    ),
+    "Placement": _tables("place", "rows"),
+    "Plan": View(_own_record, _lazy("tables.plan:plan_report"), "groups", _plan_pictures, _cut),
+    "PlatformComparison": _tables("platforms", "rows"),
+    "Recommendation": _tables("recommendation", "excuses", _recommendation_pictures),
     "Run": View(
         _with_plan("tables.records:run_record"),
         _with_plan("tables.plan:run_report"),
         "timeline.devices",
         lambda run: _timeline_pictures(run.timeline, run.events),
     ),
-    "Service": View(
-        _lazy("tables.service_record:service_record"),
-        _lazy("tables.service:service_report"),
-        "streams",
-    ),
+    "Service": _tables("service", "streams", records="service_record"),
     "Survived": View(
         _outage_record("survived", "surviving_record"),
         _lazy("tables.capacity:surviving_report"),
         "survived.losses",
         say=_lazy("tables.capacity:surviving_sentence"),
     ),
-    "Swept": View(
-        _lazy("tables.sweep:sweep_record"), _lazy("tables.sweep:sweep_report"), "", _sweep_pictures
-    ),
+    "Swept": _tables("sweep", "", _sweep_pictures),
     "Timeline": View(
         _with_plan("tables.records:simulation_record"),
         _with_plan("tables.plan:simulation_report"),

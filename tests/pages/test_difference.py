@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answers_on_disk import small_problem, write_comparison, write_out, write_rows
+from answers_on_disk import read_left, small_problem, write_comparison, write_out, write_rows
 from browsing import Axe, Open
 from hetsim.errors import UsageError
 from hetsim.placement.planning import plan
 from hetsim.reporting.pages.difference import causes, difference_island
 from hetsim.reporting.pages.page import write_page
-from hetsim.reporting.pages.reading import Left, read_left
+from hetsim.reporting.pages.reading import Left
 from hetsim.reporting.pages.records import changes, leaves
 from sweeps import examples
 

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import pytest
 
-from answers_on_disk import write_rows
+from answers_on_disk import read_left, write_rows
 from browsing import Open
 from cli_calls import call
 from hetsim.analysis.comparison import compare
@@ -30,7 +30,7 @@ from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.answers import answer_island, folder_island, island_of
 from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.page import Island, page, write_page
-from hetsim.reporting.pages.reading import Left, read_left
+from hetsim.reporting.pages.reading import Left
 from hetsim.reporting.pages.subgraphs import plans_picture
 from hetsim.reporting.pages.timeline_of_trace import pictures_of, played_of
 from hetsim.reporting.tables.analysis import lint_record, lint_report, nodes_report

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import hetsim
+from answers_on_disk import read_left
 from browsing import Open
 from builders import BOX
 from cli_calls import call
@@ -18,7 +19,6 @@ from hetsim.core.text import Record
 from hetsim.execution.serving import serve as serving
 from hetsim.reporting.pages.answers import island_of
 from hetsim.reporting.pages.page import unpacked
-from hetsim.reporting.pages.reading import read_left
 from hetsim.reporting.pages.timeline_of_trace import WAITING_MOST, timelines_of_requests
 from hetsim.reporting.service_trace import service_trace
 from hetsim.simulation.service.serving import serve

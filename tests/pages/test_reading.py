@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from answers_on_disk import AnswersOnDisk, left_by_verbs
+from answers_on_disk import AnswersOnDisk, left_by_verbs, read_left
 from cli_calls import call
 from hetsim.core.text import Record
 from hetsim.errors import InvalidInput
 from hetsim.reporting.pages.answers import island_of
 from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.page import pack, page, write_page
-from hetsim.reporting.pages.reading import KINDS, Left, read_all, read_left
+from hetsim.reporting.pages.reading import KINDS, Left, read_all
 from hetsim.reporting.pages.records import headline
 
 

@@ -79,12 +79,12 @@ def check_stops(
 ) -> None:
     """At the first and at random stops the figures are those of the command, digit by digit."""
     one.show("load")
-    curve = one.page.evaluate("hetsim.island.pictures.rates[0].curve")
-    stops = [k for k in range(len(curve["factor"])) if k != curve["start"]]
-    for stop in (curve["start"], *rng.sample(stops, min(count, len(stops)))):
+    load = one.page.evaluate("hetsim.island.pictures.load[0]")
+    stops = [k for k in range(len(load["stops"])) if k != load["start"]]
+    for stop in (load["start"], *rng.sample(stops, min(count, len(stops)))):
         rows, command = moved(one, stop)
         record = asked_again(command)
-        if stop == curve["start"] and moves[0] == "simulate":
+        if stop == load["start"] and moves[0] == "simulate":
             shown = one.page.evaluate("hetsim.island.record.streams")
             assert shown == record["streams"]
         several = len(record["streams"]) > 1

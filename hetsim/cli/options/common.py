@@ -108,14 +108,6 @@ def above_zero(ctx: click.Context, param: click.Parameter, text: str | None) -> 
     return number
 
 
-def from_zero(ctx: click.Context, param: click.Parameter, text: str) -> float:
-    """Read a finite number from 0 on."""
-    number = _number(text)
-    if number is None or number < 0:
-        raise click.BadParameter(f"'{text}' is not a finite number from 0 on", ctx, param)
-    return number
-
-
 def _number(text: str) -> float | None:
     try:
         number = float(text)
@@ -195,6 +187,9 @@ def common_options(command: Decorated) -> Decorated:
 
 
 json_option = stored("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+
+verb_options = all_of(json_option, common_options)
+"""Options of every verb that answers."""
 
 wide_option = click.option(
     "--wide",

@@ -271,15 +271,15 @@ cost_option = stored(
     help=f"Use this cost model: fitted, roofline, or one of a plugin.  [default: {DEFAULT_COST}]",
 )
 
-price_options = all_of(profile_option, measured_option, cost_option)
-"""Options of the cost model."""
-
-
 pessimistic_option = stored(
     "--pessimistic",
     is_flag=True,
     help="Price every device and link at the slow end of its 80 % interval.",
 )
+
+
+price_options = all_of(profile_option, measured_option, cost_option, pessimistic_option)
+"""Options of the cost model."""
 
 
 FROM_MODEL: Final = "model"
@@ -311,8 +311,10 @@ limit_options = all_of(
         help="Pin nodes to devices or exclude them, by a JSON or YAML file, or by the metadata of "
         "the nodes (`model`).",
     ),
+    contention_option,
+    price_options,
 )
-"""Options and limits of a strategy."""
+"""Options and limits of a strategy, contention, and prices."""
 
 objective_option = stored(
     "--objective",
@@ -336,9 +338,6 @@ strategy_options = all_of(
     ),
     objective_option,
     limit_options,
-    contention_option,
-    price_options,
-    pessimistic_option,
 )
 """Options of planning."""
 
@@ -396,6 +395,11 @@ draws_option = click.option(
     help="Number of Monte Carlo samples of the cost-model error; 0: none.",
 )
 
+
+judged_options = all_of(
+    objective_option, target_option, sustained_option, sensitivities_option, draws_option
+)
+"""Options by which plans are judged."""
 
 seed_option = click.option(
     "--seed",

@@ -9,7 +9,7 @@ import click
 
 from hetsim.cli.commands import Family
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, json_option
+from hetsim.cli.options.common import common_options, verb_options
 from hetsim.cli.options.question import platform_option
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, PlatformError, UsageError, nearest
 
@@ -44,8 +44,7 @@ def cluster() -> None:
     help="Check this live Ray cluster, too; 'auto': the one of this machine.",
 )
 @click.option("--measure", is_flag=True, help="Measure transfers between the nodes of the devices.")
-@json_option
-@common_options
+@verb_options
 def check(file: str | None, address: str | None, measure: bool) -> None:
     """Check that each device of --platform has a node, in a cluster FILE or a live cluster.
 

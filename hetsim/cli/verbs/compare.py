@@ -8,23 +8,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetsim.cli.commands import Command
+from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, json_option, output_options, wide_option
+from hetsim.cli.load import given
+from hetsim.cli.options.common import output_options, verb_options, wide_option
 from hetsim.cli.options.question import (
-    contention_option,
-    draws_option,
+    judged_options,
     limit_options,
     model_options,
-    objective_option,
-    pessimistic_option,
     platform_options,
-    price_options,
     run_options,
-    sensitivities_option,
     strategies_option,
-    sustained_option,
-    target_option,
 )
+from hetsim.cli.question import (
+    comparison_beside,
+    read_model,
+    read_problem,
+    read_strategy_options,
+    show_beside,
+    show_sensitivities,
+    with_affinity,
+)
+from hetsim.cli.running import execute, executor_said, require_equal
+from hetsim.core.units import format_seconds
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,10 +52,6 @@ if TYPE_CHECKING:
 @click.argument("model")
 @platform_options
 @strategies_option
-@price_options
-@pessimistic_option
-@sustained_option
-@draws_option
 @click.option(
     "--strategy",
     "strategies",
@@ -65,22 +67,18 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Run the best split plan, and that of each --strategy named, and check the outputs.",
 )
-@objective_option
-@target_option
+@judged_options
 @click.option(
     "--explain",
     "explains",
     is_flag=True,
     help="Say what bounds the best plan, and which three changes would help most.",
 )
-@sensitivities_option
-@contention_option
 @run_options
 @model_options
 @output_options
 @wide_option
-@json_option
-@common_options
+@verb_options
 def compare(
     model: str,
     sustained: bool,
@@ -100,8 +98,6 @@ def compare(
     its best plan, an 80 % interval, price and power. With one platform: strategies, the best first;
     --trace and --out keep the plan of the first row.
     """
-    from hetsim.cli.load import given
-
     several = _several_platforms()
     if several is not None:
         for option in given(*ONE_PLATFORM):
@@ -111,18 +107,6 @@ def compare(
         return
     from hetsim.analysis.comparison import DEFAULT_STRATEGIES
     from hetsim.analysis.comparison import compare as weigh
-    from hetsim.cli.files import check_targets, leave, leave_report
-    from hetsim.cli.question import (
-        comparison_beside,
-        read_problem,
-        read_strategy_options,
-        show_beside,
-        show_sensitivities,
-        with_affinity,
-    )
-    from hetsim.cli.running import execute, executor_said, require_equal
-    from hetsim.core.units import format_seconds
-    from hetsim.reporting.results import pictures
     from hetsim.reporting.tables.comparison import comparison_report
     from hetsim.reporting.tables.plan import outputs_line, precision_lines
     from hetsim.reporting.tables.records import checked_record, comparison_record
@@ -202,7 +186,7 @@ def compare(
         arrivals_s=[0.0] if weighed == "latency" else None,
     )
     leave_report(
-        record, lambda: pictures(comparison), lambda: comparison_report(comparison, wide=wide)
+        record, lambda: pictures_of(comparison), lambda: comparison_report(comparison, wide=wide)
     )
     if invocation.as_json:
         invocation.show_json(record)
@@ -253,8 +237,6 @@ def _compare_platforms(
 ) -> None:
     """Answer which platform is best for a model: of the catalog, or of those named."""
     from hetsim.analysis.platforms import compare_platforms
-    from hetsim.cli.files import check_targets, leave_report
-    from hetsim.cli.question import read_model
     from hetsim.cost import DEFAULT_COST
     from hetsim.cost.registry import cost_model
     from hetsim.hardware.catalog import load_platform

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hetsim.cli.invocation import current
+from hetsim.cli.running import require_equal
+from hetsim.core.text import fields, plain
+from hetsim.core.units import format_seconds
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,7 +26,6 @@ def run_emulated(
     requests: int,
 ) -> None:
     """Emulation of a plan: prints predicted and measured latency."""
-    from hetsim.cli.running import require_equal
     from hetsim.execution.emulation import emulate
 
     invocation = current()
@@ -51,15 +53,12 @@ def _record(plan: Plan, done: Emulation) -> dict[str, Any]:
         "problem": problem_record(plan.problem),
         "plan": plan_record(plan),
         "requests": len(done.wall_s),
-        "time_scale": done.time_scale,
-        "predicted_latency_s": done.predicted.latency_s,
-        "measured_latency_s": done.latency_s,
-        "predicted_makespan_s": done.predicted.makespan_s,
-        "measured_makespan_s": done.makespan_s,
-        "wall_s": list(done.wall_s),
-        "overrun_s": done.overrun_s,
-        "bitwise_equal": done.bitwise_equal,
-        "mismatches": list(done.mismatches),
+        **fields(
+            done,
+            "time_scale predicted_latency_s=predicted.latency_s measured_latency_s=latency_s "
+            "predicted_makespan_s=predicted.makespan_s measured_makespan_s=makespan_s wall_s "
+            "overrun_s bitwise_equal mismatches",
+        ),
     }
 
 
@@ -67,8 +66,6 @@ def _report(plan: Plan, done: Emulation) -> RenderableType:
     from rich.console import Group as Stack
     from rich.text import Text
 
-    from hetsim.core.text import plain
-    from hetsim.core.units import format_seconds
     from hetsim.reporting.tables.plan import outputs_line, plan_rows
     from hetsim.reporting.tables.question import question
     from hetsim.reporting.words.console import pairs

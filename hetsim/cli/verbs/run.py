@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from hetsim.cli.commands import Command
+from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import above_zero, common_options, json_option, output_options
+from hetsim.cli.load import OF_LOAD, check_form, given, said
+from hetsim.cli.options.common import above_zero, output_options, verb_options
 from hetsim.cli.options.load import served_options
 from hetsim.cli.options.question import (
     draws_option,
@@ -18,6 +20,12 @@ from hetsim.cli.options.question import (
     run_options,
     strategy_options,
 )
+from hetsim.cli.question import read_plan
+from hetsim.cli.running import execute, executor_said, recovery_lines, require_equal
+from hetsim.cli.under_load import serve
+from hetsim.cli.verbs.compile import compiled_run_record, compiled_run_report
+from hetsim.cli.verbs.emulate import run_emulated
+from hetsim.core.units import format_seconds
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -84,8 +92,7 @@ FORMS = {
 @served_options
 @model_options
 @output_options
-@json_option
-@common_options
+@verb_options
 def run(
     source: str | None,
     draws: int,
@@ -102,15 +109,7 @@ def run(
     measured figures beside the simulated ones.
     """
     from hetsim.analysis.sureness import spread
-    from hetsim.cli.files import check_targets, leave, leave_report
-    from hetsim.cli.load import OF_LOAD, check_form, given, said
-    from hetsim.cli.question import read_plan
-    from hetsim.cli.running import execute, executor_said, recovery_lines, require_equal
-    from hetsim.cli.under_load import serve
-    from hetsim.cli.verbs.emulate import run_emulated
-    from hetsim.core.units import format_seconds
     from hetsim.execution.compiled.manifest import is_compiled
-    from hetsim.reporting.results import pictures
     from hetsim.reporting.tables.plan import run_report
     from hetsim.reporting.tables.records import run_record
 
@@ -151,7 +150,7 @@ def run(
         real=done.events,
         arrivals_s=[0.0] * len(done.timeline.latencies_s),
     )
-    leave_report(record, lambda: pictures(done), lambda: run_report(plan, done, drawn_over))
+    leave_report(record, lambda: pictures_of(done), lambda: run_report(plan, done, drawn_over))
     if invocation.as_json:
         invocation.note(f"wall clock {format_seconds(done.wall_s)}")
         invocation.show_json(record)
@@ -161,9 +160,6 @@ def run(
 
 
 def _run_folder(folder: Path, how: Executor) -> None:
-    from hetsim.cli.running import require_equal
-    from hetsim.cli.verbs.compile import compiled_run_record, compiled_run_report
-    from hetsim.core.units import format_seconds
     from hetsim.execution.compiled.run import open_compiled, run_compiled
 
     invocation = current()

@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 import click
 
 from hetsim.cli.commands import Command
+from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import (
-    common_options,
-    duration,
-    json_option,
-    output_options,
-    per_second,
-)
+from hetsim.cli.load import OF_LOAD, check_form, given, only, said
+from hetsim.cli.options.common import duration, output_options, per_second, verb_options
 from hetsim.cli.options.load import load_options
 from hetsim.cli.options.question import (
-    contention_option,
-    draws_option,
+    judged_options,
     limit_options,
     model_options,
-    objective_option,
-    pessimistic_option,
     platform_options,
-    price_options,
     seed_option,
-    sensitivities_option,
-    sustained_option,
-    target_option,
 )
+from hetsim.cli.question import (
+    kept_as_supposed,
+    plan_beside,
+    read_plan,
+    show_beside,
+    show_sensitivities,
+    supposed,
+)
+from hetsim.cli.running import cost_lines, cost_record
+from hetsim.cli.under_load import find_rates
+from hetsim.cli.under_load import play as under_load
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,16 +96,9 @@ FIXES = {
     help="Strategy to plan with; repeatable with --max-rate.  [default: heft; with --max-rate "
     "single and heft]",
 )
-@objective_option
+@judged_options
 @limit_options
-@contention_option
-@price_options
-@pessimistic_option
-@sustained_option
-@draws_option
 @seed_option
-@target_option
-@sensitivities_option
 @click.option(
     "--requests",
     type=click.IntRange(min=1),
@@ -124,8 +117,7 @@ FIXES = {
 @load_options
 @model_options
 @output_options
-@json_option
-@common_options
+@verb_options
 def simulate(
     source: str | None,
     max_rate: bool,
@@ -151,21 +143,7 @@ def simulate(
     from hetsim.analysis.comparison import check_target
     from hetsim.analysis.sureness import spread
     from hetsim.analysis.sustaining import Sustaining
-    from hetsim.cli.files import check_targets, leave, leave_report
-    from hetsim.cli.load import OF_LOAD, check_form, given, only, said
-    from hetsim.cli.question import (
-        kept_as_supposed,
-        plan_beside,
-        read_plan,
-        show_beside,
-        show_sensitivities,
-        supposed,
-    )
-    from hetsim.cli.running import cost_lines, cost_record
-    from hetsim.cli.under_load import find_rates
-    from hetsim.cli.under_load import play as under_load
     from hetsim.placement.objective import kept_s
-    from hetsim.reporting.results import pictures
     from hetsim.reporting.tables.plan import simulation_report
     from hetsim.reporting.tables.records import simulation_record, slower_record
     from hetsim.simulation.simulate import simulate as play
@@ -233,7 +211,7 @@ def simulate(
     leave(asked, drawn, record, seed=seed, arrivals_s=arrivals_s)
     leave_report(
         record,
-        lambda: pictures(drawn),
+        lambda: pictures_of(drawn),
         lambda: simulation_report(plan, timeline, drawn_over, sustained=sustained),
     )
     if invocation.as_json:

@@ -18,8 +18,6 @@ from hetsim.reporting.pages.timeline import timeline_section
 from hetsim.reporting.pages.views import (
     CAPTIONS,
     VIEWS,
-    front_picture,
-    load_picture,
     load_sections,
     rows_picture,
 )
@@ -70,9 +68,6 @@ def answer_island(
     """
     schema = record["schema"]
     made = VIEWS[schema](record) if schema in VIEWS else {}
-    if "vectors" in pictures:
-        made |= front_picture(pictures["vectors"]["tried"], record["unit"])
-    made |= load_picture(pictures.get("rates", []))
     if printed is not None:
         made["printed"] = list(parts(printed))
     pictures = {**made, **pictures}

@@ -133,25 +133,12 @@ _MOST = 10**300
 """Largest whole number in a record: figures are compared and drawn as floats."""
 
 
-def read_left(path: Path) -> Left:
-    """Read the answer of a verb from a file or folder.
-
-    Raises InvalidInput where it cannot be read, is damaged, or is nothing that there is a report
-    of.
-    """
-    if path.is_dir():
-        found = _folder(path)
-        if found is None:
-            raise InvalidInput(f"no {RESULT}, {PLAN} or {ROWS} in it", where=str(path), hint=_WHAT)
-        return found
-    return _file(path)
-
-
 def read_all(path: Path) -> list[Left]:
     """Read what is in a file, a folder of one verb, or a folder of several, in their names' order.
 
     Files of a folder that are no JSON or HTML, and those of other schemas, are passed over;
-    damaged ones are errors. Raises InvalidInput as ``read_left``, and where there is nothing.
+    damaged ones are errors. Raises InvalidInput where something cannot be read, is damaged, or is
+    nothing that there is a report of, and where there is nothing.
     """
     if not path.is_dir():
         return [_file(path)]

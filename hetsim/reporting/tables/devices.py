@@ -17,12 +17,7 @@ from hetsim.cost.calibration.fitting import Judged, median_and_p90
 from hetsim.device.support.rules import without_values
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
-from hetsim.hardware.kernel_figures import (
-    PARAMETERS,
-    Basis,
-    Counted,
-    KernelFigures,
-)
+from hetsim.hardware.kernel_figures import PARAMETERS, Basis, Counted, KernelFigures
 from hetsim.reporting.words.console import cell, pairs, stack, table, table_of
 from hetsim.reporting.words.text import ABSENT, count, listed, percent, rate
 
