@@ -220,12 +220,8 @@ def _runtimes(context: click.Context) -> list[str]:
     return [f"{device}={one}" for device, spec in devices.items() for one in every_runtime(spec)]
 
 
-def _keyed(context: click.Context) -> list[str]:
-    return [f"{device}=" for device in _devices(context)]
-
-
-def _changes(context: click.Context) -> list[str]:
-    return [f"{device}." for device in _devices(context)]
+def _of_devices(form: str) -> Names:
+    return lambda context: [form.format(device) for device in _devices(context)]
 
 
 def _settings(context: click.Context) -> list[str]:
@@ -247,13 +243,13 @@ NAMES: Mapping[str, Names] = {
     "cost": _of("hetsim.cost.registry:cost_models"),
     "execute": _executed,
     "runtime": _runtimes,
-    "profiles": _keyed,
-    "measured": _keyed,
-    "mtbf": _keyed,
-    "mttr": _keyed,
-    "available": _keyed,
-    "prices": _keyed,
-    "changes": _changes,
+    "profiles": _of_devices("{}="),
+    "measured": _of_devices("{}="),
+    "mtbf": _of_devices("{}="),
+    "mttr": _of_devices("{}="),
+    "available": _of_devices("{}="),
+    "prices": _of_devices("{}="),
+    "changes": _of_devices("{}."),
     "without": _devices,
     "priority": _devices,
     "settings": _settings,

@@ -172,11 +172,20 @@ class Invocation:
         else:
             self.show(report())
 
-    def add(self, record: dict[str, Any], key: str, value: object, report: RenderableType) -> None:
-        """Add a further answer to a record; without ``--json`` print its report, too."""
+    def add(
+        self,
+        record: dict[str, Any],
+        key: str,
+        value: object,
+        report: RenderableType,
+        *,
+        apart: bool = True,
+    ) -> None:
+        """Add a further answer to a record; without ``--json`` print its report, `apart` or not."""
         record[key] = value
         if not self.as_json:
-            self.say("")
+            if apart:
+                self.say("")
             self.show(report)
 
     def show(self, report: RenderableType) -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hetsim.core.text import Record
-    from hetsim.execution.serving.load_test import LoadTest
     from hetsim.hardware.spec import Platform
     from hetsim.provisioning.instances.answer import Placement
     from hetsim.provisioning.platforms.answer import Recommendation
@@ -70,30 +69,9 @@ def report_of_service(
             workload, service.resolved, platform,
             from_file=from_file, gone=OUTAGES, own=own, answer=service,
         )  # fmt: skip
-        return {**load_pictures([row]), "timeline": _requests(service)}
+        return load_pictures([row])
 
     leave_report(record, pictures, lambda: printed)
-
-
-def report_of_load_test(found: LoadTest, record: Mapping[str, Any]) -> None:
-    """Write the page of a workload that was served for real."""
-    from hetsim.reporting.tables.load_test import load_test_report
-
-    leave_report(
-        record,
-        lambda: {"timeline": _requests(found.measured, found.simulated)},
-        lambda: load_test_report(found),
-    )
-
-
-def _requests(service: Service, simulated: Service | None = None) -> list[Record]:
-    """Timelines of the requests that were kept."""
-    from hetsim.reporting.pages.timeline_of_trace import timelines_of_requests
-    from hetsim.reporting.service_trace import service_trace
-
-    if service.kept is None:
-        return []
-    return timelines_of_requests(service_trace(service, simulated))
 
 
 def _with_service(report: RenderableType, service: Service | None) -> RenderableType:

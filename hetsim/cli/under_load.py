@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hetsim.cli.files import check_targets, leave_service
+from hetsim.cli.files import check_targets, leave_report, leave_service
 from hetsim.cli.invocation import current
 from hetsim.cli.load import Load, deployment_of, told_where, workload_of
 from hetsim.cli.question import (
@@ -18,7 +18,7 @@ from hetsim.cli.question import (
     supposed,
     with_affinity,
 )
-from hetsim.cli.reports import report_of_capacity, report_of_load_test, report_of_service
+from hetsim.cli.reports import report_of_capacity, report_of_service
 from hetsim.cli.running import require_equal
 from hetsim.errors import UsageError
 
@@ -104,13 +104,8 @@ KEPT = 10_000
 
 
 def kept() -> int:
-    """Number of requests that are kept one by one, for --trace, --out and --report."""
-    from hetsim.reporting.pages.timeline_of_trace import REQUESTS_MOST
-
-    invocation = current()
-    if invocation.trace is not None or invocation.out is not None:
-        return KEPT
-    return 0 if invocation.report is None else REQUESTS_MOST
+    """Number of requests that are kept one by one, for --trace and --out."""
+    return 0 if current().trace is None and current().out is None else KEPT
 
 
 def play(load: Load) -> None:
@@ -371,7 +366,7 @@ def serve(load: Load, how: Executor, *, emulate: bool, time_scale: float | None)
         )
     record = load_test_record(found)
     leave_service(found.measured, record, files=load.files, simulated=found.simulated)
-    report_of_load_test(found, record)
+    leave_report(record, dict, lambda: load_test_report(found))
     invocation.answer(lambda: record, lambda: load_test_report(found))
     if found.outputs is not None:
         require_equal(found.outputs.mismatches, "the run")

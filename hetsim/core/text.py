@@ -67,9 +67,9 @@ def fields(one: object, names: str = "") -> Record:
     """Return attributes of `one` as plain data, in this order: all of a dataclass, or those named.
 
     ``cost=usd`` gives ``usd`` under another name; a path such as `kind.name` goes into what it has,
-    and is None where something on it is. Records within become records, tuples lists, arrays lists,
-    errors and paths their text. ``interval(low high)`` gives these fields of a part: of several
-    parts or a mapping of each, of None None.
+    and is None where something on it is. Records within become records, tuples and arrays lists,
+    sets sorted lists, errors and paths their text. ``interval(low high)`` gives these fields of a
+    part: of several parts or a mapping of each, of None None.
 
     >>> from fractions import Fraction
     >>> fields(Fraction(3, 4), "numerator of=denominator(real)")
@@ -120,6 +120,8 @@ def _data(value: Any) -> Any:
         return {key: _data(item) for key, item in value.items()}
     if isinstance(value, (Exception, PurePath)):
         return str(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
     if hasattr(value, "tolist"):
         return value.tolist()
     return [_data(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -82,7 +82,7 @@ class View:
 
 def _comparison_pictures(found: Comparison) -> Record:
     from hetsim.reporting.pages.subgraphs import plans_picture
-    from hetsim.reporting.pages.timeline_of_trace import pictures_of, played_of
+    from hetsim.reporting.pages.timeline import pictures_of, played_of
 
     played = played_of(found)
     return {**pictures_of(played), **plans_picture([plan for _, plan, _ in played])}
@@ -96,7 +96,7 @@ def _plan(timeline: Timeline) -> Plan:
 
 def _timeline_pictures(timeline: Timeline, real: Sequence[Event] = ()) -> Record:
     from hetsim.reporting.pages.subgraphs import plans_picture
-    from hetsim.reporting.pages.timeline_of_trace import pictures_of
+    from hetsim.reporting.pages.timeline import pictures_of
 
     plan = _plan(timeline)
     return {**pictures_of([(plan.strategy, plan, timeline)], real), **plans_picture([plan])}

@@ -18,7 +18,7 @@ from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.page import write_page
 from hetsim.reporting.pages.reading import Left, read_all
 from hetsim.reporting.pages.subgraphs import plans_picture
-from hetsim.reporting.pages.timeline_of_trace import pictures_of, played_of
+from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.tables.records import comparison_record, simulation_record
 from hetsim.simulation.simulate import simulate
 from hetsim.sweeping.rows import COLUMNS

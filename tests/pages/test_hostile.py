@@ -32,7 +32,7 @@ from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.page import Island, page, write_page
 from hetsim.reporting.pages.reading import Left
 from hetsim.reporting.pages.subgraphs import plans_picture
-from hetsim.reporting.pages.timeline_of_trace import pictures_of, played_of
+from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.tables.analysis import lint_record, lint_report, nodes_report
 from hetsim.reporting.tables.comparison import comparison_report
 from hetsim.reporting.tables.plan import simulation_report

@@ -124,10 +124,8 @@ def _check_file(
             f"{file}: node type '{kind}' stands for '{device}', which the platform does not have; "
             f"{nearest(device, devices or ())}"
         )
-    if invocation.as_json:
-        record["file"] = {**file_record(found, seats), "errors": []}
-    else:
-        invocation.show(file_report(found, seats))
+    about = {**file_record(found, seats), "errors": []}
+    invocation.add(record, "file", about, file_report(found, seats), apart=False)
     return seats
 
 
@@ -140,10 +138,7 @@ def _check_live(
     invocation = current()
     with invocation.progress(f"asking the nodes of the Ray at {address}"):
         live = look_at(address, devices)
-    if invocation.as_json:
-        record["live"] = live_record(live)
-    else:
-        invocation.show(live_report(live))
+    invocation.add(record, "live", live_record(live), live_report(live), apart=False)
     return live
 
 
@@ -170,7 +165,5 @@ def _measure(address: str, platform: Platform, record: dict[str, Any]) -> None:
     invocation = current()
     with invocation.progress("timing transfers"):
         transfers = measure_links(address, platform)
-    if invocation.as_json:
-        record["transfers"] = transfers_record(transfers)
-    else:
-        invocation.show(transfers_report(transfers))
+    report = transfers_report(transfers)
+    invocation.add(record, "transfers", transfers_record(transfers), report, apart=False)

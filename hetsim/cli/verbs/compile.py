@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "compile", cls=Command,
+    cls=Command,
     examples=(
         ("hetsim compile zoo:inception_v1 --platform rock-5b -o compiled",
          "Write the plan of heft as a folder; `hetsim run compiled` runs it."),
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 )
 @model_options
 @verb_options
-def compile_(
+def compile(
     source: str,
     folder: Path,
     precision: Literal["graph", "device"],

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from hetsim.core.text import Record, to_compact_json
 from hetsim.core.units import format_bytes
 from hetsim.reporting.pages.page import Island, Section, Table, Verdict, table
-from hetsim.reporting.pages.reading import KINDS, LIMIT_BYTES, TRACE, UNDER_LOAD, Left, whole
+from hetsim.reporting.pages.reading import KINDS, LIMIT_BYTES, TRACE, Left, whole
 from hetsim.reporting.pages.records import beside, headline, record_tables, tiles
 from hetsim.reporting.pages.subgraphs import subgraphs_section
 from hetsim.reporting.pages.timeline import timeline_section
@@ -35,11 +35,6 @@ LENGTHS = (2**10, 2**8, 2**6, 2**4, 3)
 ASKED_TOO = ("what_if", "explanation", "sensitivities", "failures", "autoscaling", "survived")
 """Entries of a record that are answers to options."""
 
-TASKS = "Tasks of each device and link over time, simulated or measured."
-REQUESTS = (
-    "Batches and waiting times of each request: choose a request, or point at one. A batch is "
-    "shown once for each of its requests."
-)
 CHANGES = "Answers to further options: what-if changes, explanation, sensitivities, and failures."
 SUBGRAPHS = (
     "Subgraphs of the plan. A report that the verb writes itself (--report) also has each node."
@@ -77,7 +72,7 @@ def answer_island(
         _answer_section(record, pictures, (say, sure)),
         *load_sections(pictures),
         *subgraphs_section(pictures),
-        *timeline_section(pictures, REQUESTS if schema in UNDER_LOAD else TASKS),
+        *timeline_section(pictures),
         *(
             Section(view, name, caption, order=order)
             for view, (name, caption, order) in CAPTIONS.items()
@@ -104,31 +99,35 @@ def answer_island(
 
 
 MAIN = {
-    "compare": "strategies",
-    "lint": "findings",
-    "nodes": "units",
-    "place": "placed",
-    "platforms": "platforms",
-    "recommend": "front",
-    "sweep": "points",
+    "compare": (
+        "strategies",
+        "Simulated cost of each strategy with its 80 % interval over Monte Carlo samples, best "
+        "first, single devices in orange.",
+    ),
+    "lint": ("findings", "Latency after the change that removes each finding."),
+    "nodes": ("units", "Nodes that each device supports, or the time of its nodes in the plan."),
+    "place": (
+        "placed",
+        "Utilization of devices and links at the highest demand that the placement sustains.",
+    ),
+    "platforms": (
+        "platforms",
+        "Boards and machines, then single devices in orange, each by its best plan with its 80 % "
+        "interval over Monte Carlo samples; the fastest is green.",
+    ),
+    "recommend": (
+        "front",
+        "Simulated platforms by cost and latency of the tightest objective: filled points meet it, "
+        "hollow ones are undecided, crosses miss it. Other platforms are ruled out by proof or "
+        "cost more.",
+    ),
+    "sweep": (
+        "points",
+        "Points of the grid by any two of their figures, with the Pareto front as a line. Points "
+        "without a figure are not shown.",
+    ),
 }
-"""The view that is drawn above the answer's tables, by the kind of report."""
-
-CAPTION = {
-    "compare": "Simulated cost of each strategy with its 80 % interval over Monte Carlo samples, "
-    "best first, single devices in orange.",
-    "lint": "Latency after the change that removes each finding.",
-    "nodes": "Nodes that each device supports, or the time of its nodes in the plan.",
-    "place": "Utilization of devices and links at the highest demand that the placement sustains.",
-    "platforms": "Boards and machines, then single devices in orange, each by its best plan with "
-    "its 80 % interval over Monte Carlo samples; the fastest is green.",
-    "recommend": "Simulated platforms by cost and latency of the tightest objective: filled points "
-    "meet it, hollow ones are undecided, crosses miss it. Other platforms are ruled out by proof "
-    "or cost more.",
-    "sweep": "Points of the grid by any two of their figures, with the Pareto front as a line. "
-    "Points without a figure are not shown.",
-}
-"""Caption of that view."""
+"""The view that is drawn above the answer's tables and its caption, by the kind of report."""
 
 
 def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Section:
@@ -154,7 +153,7 @@ def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Sect
     if left:
         notes.append(f"{left} more rows are in {record['rows']}.")
     told_as = "Tables as on the terminal." if "printed" in pictures else "Figures of the record."
-    view, caption = MAIN.get(kind, "answer"), CAPTION.get(kind, told_as)
+    view, caption = MAIN.get(kind, ("answer", told_as))
     return Section(view, "Answer", caption, tuple(tables), open=True, order=10, notes=tuple(notes))
 
 

@@ -14,31 +14,17 @@ from hetsim.core.files import no_such_file, read_regular
 from hetsim.core.text import Record
 from hetsim.errors import InvalidInput, nearest
 from hetsim.reporting.pages.page import SCHEMA, check_packed, unpacked
-from hetsim.reporting.pages.timeline_of_trace import pictures_of_trace, timelines_of_requests
+from hetsim.reporting.pages.timeline import pictures_of_trace
+from hetsim.reporting.tables.verdicts import ANSWERS
 
 RESULT, MANIFEST, PLAN, ROWS = "result.json", "manifest.json", "plan.json", "rows.jsonl"
 TRACE = "trace.json"
 
-KINDS = {
-    "hetsim-comparison/1": "compare",
-    "hetsim-platforms/1": "platforms",
-    "hetsim-simulation/1": "simulate",
-    "hetsim-service/1": "simulate",
-    "hetsim-run/1": "run",
-    "hetsim-load-test/1": "run",
-    "hetsim-capacity/1": "capacity",
-    "hetsim-recommendation/1": "recommend",
-    "hetsim-placement/1": "place",
-    "hetsim-lint/1": "lint",
-    "hetsim-nodes/1": "nodes",
-    "hetsim-sweep/1": "sweep",
-    "hetsim-plan/1": "plan",
-    "hetsim-plan/2": "plan",
-}
+KINDS = {schema: answer.kind for schema, answer in ANSWERS.items()}
 """The kind of report of a record, by its schema."""
 
 UNDER_LOAD = ("hetsim-service/1", "hetsim-load-test/1")
-"""Schemas of those whose trace is of requests under load."""
+"""Schemas of those whose trace is of requests under load, which a page does not draw."""
 
 _ISLAND = '<script type="application/json" id="hetsim-data">'
 _OF_REPORTS = ("folder", "difference")
@@ -93,8 +79,6 @@ class Left:
             return {}
         trace = _record(self.trace)
         try:
-            if self.record["schema"] in UNDER_LOAD:
-                return {"timeline": timelines_of_requests(trace)}
             name, weights = self._played()
             return pictures_of_trace(trace, name, weights)
         except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError):
@@ -171,7 +155,8 @@ def _folder(path: Path) -> Left | None:
         plan = _record(path / PLAN) if (path / PLAN).is_file() else None
         command = () if manifest is None else _words(manifest.get("command"))
         found = _of_record(str(path), record, where=path / RESULT)
-        trace = path / TRACE if (path / TRACE).is_file() else None
+        drawn = (path / TRACE).is_file() and record["schema"] not in UNDER_LOAD
+        trace = path / TRACE if drawn else None
         return Left(str(path), found.kind, record, command, {}, manifest, plan, trace=trace)
     if (path / ROWS).is_file():
         return _sweep(path)

@@ -74,42 +74,37 @@ CAPTIONS: Mapping[str, tuple[str, str, int]] = {
 """Titles and captions of views without tables, and where they stand."""
 
 
+def _cost(record: Found) -> str:
+    return "Latency" if record["objective"] == "latency" else "Time a request"
+
+
+def _bar(row: Found, name: str, hue: str, within: Found | None) -> Bar:
+    """A row's cost with its interval."""
+    low, high = (within[end] if within else None for end in ("p10", "p90"))
+    return Bar(row[name], row["cost_s"], time_text(row["cost_s"]), hue, low=low, high=high)
+
+
 def _strategies(record: Found) -> Record:
     """Strategies by their cost with its interval, and the bound that no plan is left of."""
-    counted = "Latency" if record["objective"] == "latency" else "Time a request"
     bound = record["lower_bound_s"]
-    rows = [
-        Bar(
-            row["strategy"],
-            row["cost_s"],
-            time_text(row["cost_s"]),
-            ORANGE if row["strategy"].startswith("single:") else GREEN if place else "--strong",
-            low=row["sure"] and row["sure"]["cost_s"]["p10"],
-            high=row["sure"] and row["sure"]["cost_s"]["p90"],
-        )
-        for place, row in enumerate(record["rows"])
-    ]
+    rows = []
+    for place, row in enumerate(record["rows"]):
+        hue = ORANGE if row["strategy"].startswith("single:") else GREEN if place else "--strong"
+        rows.append(_bar(row, "strategy", hue, row["sure"] and row["sure"]["cost_s"]))
     line = "" if bound is None else f"lower bound {time_text(bound)}"
-    return {"strategies": bars(rows, name=counted, unit="seconds", line=bound, line_text=line)}
+    made = bars(rows, name=_cost(record), unit="seconds", line=bound, line_text=line)
+    return {"strategies": made}
 
 
 def _platforms(record: Found) -> Record:
     """Platforms by the cost of their plan with its interval, devices alone in orange."""
     rows = [row for row in record["rows"] if row["feasible"]]
-    counted = "Latency" if record["objective"] == "latency" else "Time a request"
     best = record["verdict"]["fastest"]
-    made = [
-        Bar(
-            row["name"],
-            row["cost_s"],
-            time_text(row["cost_s"]),
-            GREEN if row["name"] == best else ORANGE if row["alone"] else BLUE,
-            low=row["interval_s"] and row["interval_s"]["p10"],
-            high=row["interval_s"] and row["interval_s"]["p90"],
-        )
-        for row in sorted(rows, key=lambda row: (row["alone"], row["cost_s"]))
-    ]
-    return {"platforms": bars(made, name=counted, unit="seconds", dots=True)}
+    made = []
+    for row in sorted(rows, key=lambda row: (row["alone"], row["cost_s"])):
+        hue = GREEN if row["name"] == best else ORANGE if row["alone"] else BLUE
+        made.append(_bar(row, "name", hue, row["interval_s"]))
+    return {"platforms": bars(made, name=_cost(record), unit="seconds", dots=True)}
 
 
 def _findings(record: Found) -> Record:
@@ -125,8 +120,7 @@ def _findings(record: Found) -> Record:
     ]
     before_s = record["before_s"]
     line = "" if before_s is None else f"now: {time_text(before_s)}"
-    counted = "Latency" if record["objective"] == "latency" else "Time a request"
-    name = f"{counted} after the change"
+    name = f"{_cost(record)} after the change"
     return {"findings": bars(made, name=name, unit="seconds", line=before_s, line_text=line)}
 
 

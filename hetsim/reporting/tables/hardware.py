@@ -388,11 +388,10 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
             "launch_s dispatch_s streams idle_w busy_w execution_dtype",
         ),
         "support": {
-            "ops": None if rule.ops is None else sorted(rule.ops),
-            "except_ops": sorted(rule.except_ops),
-            "foreign": None if rule.foreign is None else sorted(rule.foreign),
-            "dtypes": None if rule.dtypes is None else sorted(rule.dtypes),
-            **fields(rule, "static_shapes_only opset max_rank max_tensor_bytes"),
+            **fields(
+                rule,
+                "ops except_ops foreign dtypes static_shapes_only opset max_rank max_tensor_bytes",
+            ),
             "attributes": dict(sorted(fields(rule, "attributes")["attributes"].items())),
         },
         **fields(spec, "fusions"),
