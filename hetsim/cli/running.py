@@ -34,6 +34,12 @@ class Executor:
     failures: tuple[Failure, ...] = ()
     plain: bool = False
 
+    @property
+    def where(self) -> dict[str, Any]:
+        """Arguments of every function that runs something."""
+        named = ("executor", "address", "timeout_s", "seed")
+        return {name: getattr(self, name) for name in named}
+
 
 def executor_said() -> Executor:
     """Options of the verb about real runs."""
@@ -54,10 +60,7 @@ def execute(plan: Plan, how: Executor, inputs: Inputs | None = None) -> Run:
         return run(
             plan,
             inputs,
-            executor=how.executor,
-            address=how.address,
-            timeout_s=how.timeout_s,
-            seed=how.seed,
+            **how.where,
             precision=how.precision,
             failures=how.failures,
             plain=how.plain,

@@ -171,14 +171,7 @@ def _run_folder(folder: Path, how: Executor) -> None:
     with invocation.progress(f"checking {folder}"):
         compiled = open_compiled(folder)
     with invocation.progress(f"running {folder}"):
-        done = run_compiled(
-            compiled,
-            invocation.inputs,
-            executor=how.executor,
-            address=how.address,
-            timeout_s=how.timeout_s,
-            seed=how.seed,
-        )
+        done = run_compiled(compiled, invocation.inputs, **how.where)
     if invocation.as_json:
         invocation.note(f"wall clock {format_seconds(done.wall_s)}")
         invocation.show_json(compiled_run_record(compiled, done))
@@ -199,16 +192,7 @@ def run_emulated(
 
     invocation = current()
     with invocation.progress(f"emulating {plan.strategy} on {how.executor}"):
-        done = emulate(
-            plan,
-            inputs,
-            requests=requests,
-            time_scale=time_scale,
-            executor=how.executor,
-            address=how.address,
-            timeout_s=how.timeout_s,
-            seed=how.seed,
-        )
+        done = emulate(plan, inputs, requests=requests, time_scale=time_scale, **how.where)
     invocation.answer(lambda: _record(plan, done), lambda: _report(plan, done))
     require_equal(done.mismatches, f"plan '{plan.strategy}'")
 
