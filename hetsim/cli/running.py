@@ -57,14 +57,12 @@ def execute(plan: Plan, how: Executor, inputs: Inputs | None = None) -> Run:
 
     on = {"ray": "Ray", "threads": "threads"}[how.executor]
     with current().progress(f"running {plan.strategy} on {on}"):
-        return run(
-            plan,
-            inputs,
-            **how.where,
-            precision=how.precision,
-            failures=how.failures,
-            plain=how.plain,
-        )
+        about: dict[str, Any] = {
+            "precision": how.precision,
+            "failures": how.failures,
+            "plain": how.plain,
+        }
+        return run(plan, inputs, **how.where, **about)
 
 
 def require_equal(mismatches: Sequence[str], where: str) -> None:

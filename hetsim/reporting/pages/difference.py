@@ -266,7 +266,7 @@ class Moved:
 
     was: Placed
     now: Placed
-    nodes: tuple[str, ...]
+    nodes: tuple[Change, ...]
 
     @property
     def name(self) -> str:
@@ -274,10 +274,10 @@ class Moved:
         was, now = self.was.plan, self.now.plan
         return was if was == now else f"{was} to {now}"
 
-    def row(self, node: str) -> tuple[str, ...]:
+    def row(self, one: Change) -> tuple[str, ...]:
         """Return a node's devices and times before and now."""
-        on = (one.device.get(node, "not there") for one in (self.was, self.now))
-        return (node, *on, *(time_text(one.seconds.get(node)) for one in (self.was, self.now)))
+        [node], on = one.path, (str(each or "not there") for each in (one.was, one.now))
+        return (node, *on, *(time_text(each.seconds.get(node)) for each in (self.was, self.now)))
 
 
 def _moved(first: list[Placed], second: list[Placed]) -> list[Moved]:
@@ -286,11 +286,7 @@ def _moved(first: list[Placed], second: list[Placed]) -> list[Moved]:
     pairs = [(first[0], second[0])] if first and second else []
     pairs += [(named[one.plan], one) for one in second if one.plan in named]
     unique = {(was.plan, now.plan): (was, now) for was, now in pairs}
-    return [
-        Moved(was, now, tuple(name for name in {**now.device, **was.device}
-                              if was.device.get(name) != now.device.get(name)))
-        for was, now in unique.values()
-    ]  # fmt: skip
+    return [Moved(was, now, tuple(changes(was.device, now.device))) for was, now in unique.values()]
 
 
 def _say(top: Sequence[Change], figures: Sequence[Change], moved: Sequence[Moved]) -> str:
@@ -350,10 +346,7 @@ def _nodes_section(moved: Sequence[Moved]) -> Section:
     overview = []
     tables = []
     for one in moved:
-        pairs = tally(
-            f"{one.was.device.get(node, 'nowhere')} to {one.now.device.get(node, 'nowhere')}"
-            for node in one.nodes
-        )
+        pairs = tally(f"{each.was or 'nowhere'} to {each.now or 'nowhere'}" for each in one.nodes)
         overview.append((one.name, str(one.was.groups), str(one.now.groups), str(len(one.nodes)),
                          listed(pairs) if pairs else ABSENT))  # fmt: skip
         if one.nodes:
@@ -413,8 +406,8 @@ def _record(
             {
                 "plans": [one.was.plan, one.now.plan],
                 "nodes": [
-                    {"node": node, "was": one.was.device.get(node), "is": one.now.device.get(node)}
-                    for node in one.nodes[:ROWS_MOST]
+                    {"node": each.path[0], "was": each.was, "is": each.now}
+                    for each in one.nodes[:ROWS_MOST]
                 ],
                 "count": len(one.nodes),
             }
