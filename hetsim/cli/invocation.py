@@ -99,7 +99,7 @@ def line_of(going: Going, stream: TextIO) -> Iterator[None]:
     from rich.text import Text
 
     from hetsim.core.text import plain
-    from hetsim.reporting.words.console import console
+    from hetsim.reporting.console import console
 
     target = console(stream)
     utf = (target.encoding or "").startswith("utf")
@@ -190,7 +190,7 @@ class Invocation:
 
     def show(self, report: RenderableType) -> None:
         """Print a report to stdout."""
-        from hetsim.reporting.words.console import console, whole
+        from hetsim.reporting.console import console, whole
 
         target = console(sys.stdout)
         text = whole(target, report)

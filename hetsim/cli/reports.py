@@ -76,8 +76,8 @@ def report_of_service(
 
 def _with_service(report: RenderableType, service: Service | None) -> RenderableType:
     """Report of an answer, with that of the service that it found."""
+    from hetsim.reporting.console import stack
     from hetsim.reporting.tables.service import service_report
-    from hetsim.reporting.words.console import stack
 
     return stack(report, None if service is None else service_report(service))
 

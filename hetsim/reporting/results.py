@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from hetsim.core.text import Record, to_compact_json
 from hetsim.core.units import format_seconds
 from hetsim.errors import NotInstalled, UsageError
+from hetsim.reporting.console import parts
+from hetsim.reporting.formatting import percent
 from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.figures import SECONDS
 from hetsim.reporting.pages.page import asset, told, unpacked, write_page
 from hetsim.reporting.pages.records import beside, headline, leaves, tiles
 from hetsim.reporting.tables.verdicts import title, verdict_of
-from hetsim.reporting.words.console import parts
-from hetsim.reporting.words.text import percent
 
 if TYPE_CHECKING:
     import pandas

@@ -27,6 +27,7 @@ from hetsim.core.text import to_compact_json
 from hetsim.placement.planning import plan
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.reporting.console import console, whole
 from hetsim.reporting.pages.answers import answer_island, folder_island, island_of
 from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.page import Island, page, write_page
@@ -38,7 +39,6 @@ from hetsim.reporting.tables.comparison import comparison_report
 from hetsim.reporting.tables.plan import simulation_report
 from hetsim.reporting.tables.records import comparison_record, simulation_record
 from hetsim.reporting.trace import trace_json
-from hetsim.reporting.words.console import console, whole
 from hetsim.simulation.simulate import simulate
 from hostile import (
     HOSTILE,

@@ -100,8 +100,8 @@ def _check_file(
     file: str, devices: tuple[str, ...] | None, record: dict[str, Any]
 ) -> tuple[Seat, ...]:
     from hetsim.execution.cluster import read_cluster_file, seats_of_file, strangers
+    from hetsim.reporting.formatting import count, errors_record
     from hetsim.reporting.tables.cluster import file_record, file_report
-    from hetsim.reporting.words.text import count, errors_record
 
     invocation = current()
     found, errors = read_cluster_file(file)

@@ -328,7 +328,7 @@ class Checked:
 
 def _check_files(files: tuple[str, ...], *, wide: bool) -> None:
     """Show a line for each file and for each error; of one valid file the contents, too."""
-    from hetsim.reporting.words.text import errors_record
+    from hetsim.reporting.formatting import errors_record
 
     invocation = current()
     for file in files:
@@ -393,7 +393,7 @@ def _checked(file: str, *, wide: bool) -> Checked:
     if keys & {"models", "streams"} and not keys & {"kind", "peak_tflops"}:
         if not keys & {"platforms", "platform", "strategies", "workloads"}:
             return _checked_workload(file)
-        from hetsim.reporting.words.text import count
+        from hetsim.reporting.formatting import count
         from hetsim.sweeping.files.reader import load_grid
 
         return _loaded(file, "grid", load_grid, lambda found: count(found.size, "point"))

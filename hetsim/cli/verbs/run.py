@@ -219,9 +219,9 @@ def _report(plan: Plan, done: Emulation) -> RenderableType:
     from rich.console import Group as Stack
     from rich.text import Text
 
+    from hetsim.reporting.console import pairs
     from hetsim.reporting.tables.plan import outputs_line, plan_rows
     from hetsim.reporting.tables.question import question
-    from hetsim.reporting.words.console import pairs
 
     predicted, many = done.predicted, len(done.wall_s)
     rows = [*question(plan.problem), *plan_rows(plan)]

@@ -32,9 +32,9 @@ def zoo() -> None:
 def list_models(wide: bool) -> None:
     """List the models of the zoo: real graphs, with random weights that are made on first use."""
     from hetsim.graph.zoo.models import describe
+    from hetsim.reporting.formatting import big
     from hetsim.reporting.tables.comparison import names_table
     from hetsim.reporting.tables.inspection import shape_text
-    from hetsim.reporting.words.text import big
 
     invocation = current()
     with invocation.progress("reading the zoo"):

@@ -12,6 +12,7 @@ from hetsim.errors import HetsimError
 from hetsim.hardware.spec import Platform
 from hetsim.provisioning.rates.carried import Question
 from hetsim.provisioning.rates.ceiling import rates_of
+from hetsim.reporting.formatting import percent, time_text
 from hetsim.reporting.pages.figures import (
     axis,
     colour,
@@ -26,7 +27,6 @@ from hetsim.reporting.pages.figures import (
 from hetsim.reporting.pages.page import told as shown
 from hetsim.reporting.tables.service import busiest
 from hetsim.reporting.tables.verdicts import latency_text
-from hetsim.reporting.words.text import percent, time_text
 from hetsim.simulation.service.layout import check_together, set_up
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.run import expected

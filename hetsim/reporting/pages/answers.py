@@ -10,6 +10,8 @@ from rich.console import RenderableType
 
 from hetsim.core.text import Record, to_compact_json
 from hetsim.core.units import format_bytes
+from hetsim.reporting.console import ROWS_MOST, parts
+from hetsim.reporting.formatting import count
 from hetsim.reporting.pages.page import Island, Section, Table, Verdict, table
 from hetsim.reporting.pages.reading import KINDS, LIMIT_BYTES, TRACE, Left, whole
 from hetsim.reporting.pages.records import beside, headline, record_tables, tiles
@@ -23,8 +25,6 @@ from hetsim.reporting.pages.views import (
 )
 from hetsim.reporting.tables.question import STATUSES
 from hetsim.reporting.tables.verdicts import Found, binds, title, verdict_of
-from hetsim.reporting.words.console import ROWS_MOST, parts
-from hetsim.reporting.words.text import count
 
 ROOM_BYTES = 200_000
 """Most bytes of a page's record; above, its longest lists are cut."""

@@ -10,10 +10,10 @@ from typing import Any
 from hetsim.core.text import Record, tally
 from hetsim.core.units import format_seconds
 from hetsim.errors import InvalidInput, UsageError
+from hetsim.reporting.formatting import ABSENT, count, listed, time_text
 from hetsim.reporting.pages.page import Island, Section, Verdict, table
 from hetsim.reporting.pages.reading import Left, whole
 from hetsim.reporting.pages.records import Change, beside, changes, headline, same, tiles
-from hetsim.reporting.words.text import ABSENT, count, listed, time_text
 from hetsim.sweeping.rows import ASKED
 
 ROWS_MOST = 500

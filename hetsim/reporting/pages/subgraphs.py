@@ -12,10 +12,10 @@ from hetsim.core.units import significant
 from hetsim.problem.groups import owners
 from hetsim.problem.parts import shared_out
 from hetsim.problem.plan import Plan
+from hetsim.reporting.console import plain_table
+from hetsim.reporting.formatting import ABSENT, time_text
 from hetsim.reporting.pages.page import Section, packed, table, unpacked
 from hetsim.reporting.tables.plan import groups_table
-from hetsim.reporting.words.console import plain_table
-from hetsim.reporting.words.text import ABSENT, time_text
 
 PLAIN_BYTES = 100_000
 """Up to here the columns stand in the page as they are; above, as gzip in base64."""

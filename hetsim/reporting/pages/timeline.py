@@ -17,11 +17,11 @@ from hetsim.core.units import format_bytes, format_seconds
 from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Event as PlayedEvent
 from hetsim.problem.timeline import Events, Timeline
+from hetsim.reporting.formatting import listed, percent
 from hetsim.reporting.pages.figures import STACKED_MOST, Area, colour, label, stacked
 from hetsim.reporting.pages.page import Section, Table, packed, table, told, unpacked
 from hetsim.reporting.trace import REAL, SIMULATED, trace_json
 from hetsim.reporting.trace_tracks import read_nanoseconds
-from hetsim.reporting.words.text import listed, percent
 
 if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hetsim.core.text import Record
+from hetsim.reporting.formatting import ABSENT, count, percent, time_text
 from hetsim.reporting.pages.figures import (
     BLUE,
     COLOURS,
@@ -31,7 +32,6 @@ from hetsim.reporting.pages.page import Section, Table, table, told
 from hetsim.reporting.pages.records import leaf
 from hetsim.reporting.tables.recommendation import amount, counts_text
 from hetsim.reporting.tables.verdicts import Found
-from hetsim.reporting.words.text import ABSENT, count, percent, time_text
 from hetsim.sweeping.rows import ASKED, LARGER, NUMBERS, OF_LOAD, OF_PLAN, Row
 
 if TYPE_CHECKING:

@@ -18,10 +18,8 @@ from hetsim.core.text import Record, fields, plain, tally
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import measured_record, problem_record, unpriced_record
-from hetsim.reporting.tables.question import measured_rows, question, unpriced_rows
-from hetsim.reporting.tables.verdicts import verdict_of
-from hetsim.reporting.words.console import Heading, bold, cell, pairs, stack, table, table_of
-from hetsim.reporting.words.text import (
+from hetsim.reporting.console import Heading, bold, cell, pairs, stack, table, table_of
+from hetsim.reporting.formatting import (
     ABSENT,
     count,
     difference_text,
@@ -30,6 +28,8 @@ from hetsim.reporting.words.text import (
     percent,
     time_text,
 )
+from hetsim.reporting.tables.question import measured_rows, question, unpriced_rows
+from hetsim.reporting.tables.verdicts import verdict_of
 
 STEPS_SHOWN = 12
 """Steps of the critical path that are listed: the longest, in their order."""

@@ -17,8 +17,8 @@ from hetsim.core.text import Record, fields, plain
 from hetsim.core.units import format_seconds
 from hetsim.problem.plan import Plan
 from hetsim.problem.record import supposed_record
-from hetsim.reporting.words.console import bold, stack, table
-from hetsim.reporting.words.text import (
+from hetsim.reporting.console import bold, stack, table
+from hetsim.reporting.formatting import (
     ABSENT,
     count,
     folded,

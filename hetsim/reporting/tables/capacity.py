@@ -25,10 +25,8 @@ from hetsim.provisioning.rates.answer import (
     Without,
     nearest_miss,
 )
-from hetsim.reporting.tables.service_record import served_rows, served_text, service_record
-from hetsim.reporting.tables.workload import objectives_record
-from hetsim.reporting.words.console import bold, pairs, stack, table, table_of
-from hetsim.reporting.words.text import (
+from hetsim.reporting.console import bold, pairs, stack, table, table_of
+from hetsim.reporting.formatting import (
     ABSENT,
     between,
     big,
@@ -39,6 +37,8 @@ from hetsim.reporting.words.text import (
     percent,
     share_text,
 )
+from hetsim.reporting.tables.service_record import served_rows, served_text, service_record
+from hetsim.reporting.tables.workload import objectives_record
 from hetsim.simulation.service.service import Service
 
 SHOWN = 12

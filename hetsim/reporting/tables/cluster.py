@@ -11,8 +11,8 @@ from rich.text import Text
 
 from hetsim.core.text import fields, records
 from hetsim.core.units import format_seconds
-from hetsim.reporting.words.console import pairs, stack, table_of
-from hetsim.reporting.words.text import ABSENT, count, ratio
+from hetsim.reporting.console import pairs, stack, table_of
+from hetsim.reporting.formatting import ABSENT, count, ratio
 
 if TYPE_CHECKING:
     from hetsim.execution.cluster import ClusterFile, Seat

@@ -15,10 +15,8 @@ from hetsim.analysis.verdict import Choice
 from hetsim.core.text import plain
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.problem.timeline import Timeline
-from hetsim.reporting.tables.plan import critical_path, deal_text
-from hetsim.reporting.tables.question import question, slower_text, sustained_rows
-from hetsim.reporting.words.console import Cell, Heading, bold, pairs, stack, table
-from hetsim.reporting.words.text import (
+from hetsim.reporting.console import Cell, Heading, bold, pairs, stack, table
+from hetsim.reporting.formatting import (
     ABSENT,
     between,
     bytes_text,
@@ -31,6 +29,8 @@ from hetsim.reporting.words.text import (
     percent,
     ratio,
 )
+from hetsim.reporting.tables.plan import critical_path, deal_text
+from hetsim.reporting.tables.question import question, slower_text, sustained_rows
 
 
 def comparison_report(comparison: Comparison, *, wide: bool = False) -> RenderableType:

@@ -18,8 +18,8 @@ from hetsim.device.support.rules import without_values
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
 from hetsim.hardware.kernel_figures import PARAMETERS, Basis, Counted, KernelFigures
-from hetsim.reporting.words.console import cell, pairs, stack, table, table_of
-from hetsim.reporting.words.text import ABSENT, count, listed, percent, rate
+from hetsim.reporting.console import cell, pairs, stack, table, table_of
+from hetsim.reporting.formatting import ABSENT, count, listed, percent, rate
 
 if TYPE_CHECKING:
     from hetsim.cost.calibration.calibrate import Calibration

@@ -29,6 +29,8 @@ from hetsim.problem.evidence import basis_floors, link_evidence
 from hetsim.problem.of_model import float_evidence
 from hetsim.problem.parts import Z80, Evidence, Measured
 from hetsim.problem.record import evidence_record, figures_record
+from hetsim.reporting.console import Heading, pairs, stack, table, table_of
+from hetsim.reporting.formatting import ABSENT, count, fold_links, fold_rows, rate
 from hetsim.reporting.tables.devices import (
     ERRORS,
     errors_table,
@@ -47,8 +49,6 @@ from hetsim.reporting.tables.question import (
     shared_text,
     within_text,
 )
-from hetsim.reporting.words.console import Heading, pairs, stack, table, table_of
-from hetsim.reporting.words.text import ABSENT, count, fold_links, fold_rows, rate
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
 ON_ROWS = ("measured", "fitted")

@@ -11,10 +11,10 @@ from rich.table import Table
 from hetsim.core.text import fields, plain
 from hetsim.problem.record import problem_record
 from hetsim.provisioning.instances.answer import Apart, Placed, Placement, Sought
+from hetsim.reporting.console import bold, pairs, stack, table, table_of
+from hetsim.reporting.formatting import ABSENT, big, bytes_text, latency_text, percent, time_text
 from hetsim.reporting.tables.service_record import served_rows, service_record
 from hetsim.reporting.tables.workload import objectives_record
-from hetsim.reporting.words.console import bold, pairs, stack, table, table_of
-from hetsim.reporting.words.text import ABSENT, big, bytes_text, latency_text, percent, time_text
 from hetsim.simulation.service.service import StreamService
 from hetsim.workload.deployment import DynamicBatching
 

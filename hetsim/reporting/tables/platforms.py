@@ -13,10 +13,8 @@ from hetsim.core.text import Record, fields, plain
 from hetsim.core.units import format_seconds, significant, three_digits
 from hetsim.hardware.price import Offer
 from hetsim.problem.record import weakest_of
-from hetsim.reporting.tables.comparison import plan_name
-from hetsim.reporting.tables.question import shape_rows, unpriced_rows
-from hetsim.reporting.words.console import Heading, bold, pairs, stack, table_of
-from hetsim.reporting.words.text import (
+from hetsim.reporting.console import Heading, bold, pairs, stack, table_of
+from hetsim.reporting.formatting import (
     ABSENT,
     between,
     count,
@@ -27,6 +25,8 @@ from hetsim.reporting.words.text import (
     ratio,
     time_text,
 )
+from hetsim.reporting.tables.comparison import plan_name
+from hetsim.reporting.tables.question import shape_rows, unpriced_rows
 
 NEAR = 0.1
 """Share above the fastest within which the cheapest is named."""

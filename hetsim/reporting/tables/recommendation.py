@@ -27,12 +27,12 @@ from hetsim.provisioning.platforms.priced import (
     Purchase,
 )
 from hetsim.provisioning.platforms.question import Question
+from hetsim.reporting.console import bold, pairs, stack, table, table_of
+from hetsim.reporting.formatting import ABSENT, big, latency_text, percent
 from hetsim.reporting.tables.capacity import surviving_record, surviving_report
 from hetsim.reporting.tables.question import figures_text
 from hetsim.reporting.tables.service_record import served_text, service_record
 from hetsim.reporting.tables.workload import objectives_record
-from hetsim.reporting.words.console import bold, pairs, stack, table, table_of
-from hetsim.reporting.words.text import ABSENT, big, latency_text, percent
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.service import Objective, Service, StreamService
 from hetsim.statistics.intervals import percentile_at

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from hetsim.core.text import tally
+from hetsim.reporting.formatting import between, big, count, listed, more_text, percent, time_text
 from hetsim.reporting.tables.plan import outputs_line
-from hetsim.reporting.words.text import between, big, count, listed, more_text, percent, time_text
 from hetsim.workload.workload import percentile_of
 
 Found = Mapping[str, Any]

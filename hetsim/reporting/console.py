@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.core.text import Record, plain
-from hetsim.reporting.words.text import figure_text
+from hetsim.reporting.formatting import figure_text
 
 PLAIN_WIDTH = 120
 """Columns of output that goes to a file or a pipe."""
