@@ -299,7 +299,7 @@ def show_beside(found: Beside | None, record: dict[str, Any]) -> None:
     """Print both answers, or add them to the record."""
     if found is None:
         return
-    from hetsim.reporting.tables.beside import beside_record, beside_report
+    from hetsim.reporting.tables.what_if import beside_record, beside_report
 
     current().add(record, "what_if", beside_record(found), beside_report(found))
 
@@ -307,7 +307,7 @@ def show_beside(found: Beside | None, record: dict[str, Any]) -> None:
 def show_sensitivities(plan: Plan, objective: Objective, record: dict[str, Any]) -> None:
     """Print the sensitivities of a plan, or add them to the record."""
     from hetsim.analysis.sensitivity import sensitivities
-    from hetsim.reporting.tables.beside import sensitivities_record, sensitivities_report
+    from hetsim.reporting.tables.what_if import sensitivities_record, sensitivities_report
 
     with current().progress("computing sensitivities"):
         found = sensitivities(plan, objective=objective)

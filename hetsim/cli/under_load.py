@@ -111,14 +111,14 @@ def kept() -> int:
 def play(load: Load) -> None:
     """Simulation of a workload on a deployment: prints the answer and writes its files."""
     from hetsim.analysis.sensitivity import served_sensitivities
-    from hetsim.reporting.tables.beside import (
+    from hetsim.reporting.tables.service import service_report
+    from hetsim.reporting.tables.service_record import service_record
+    from hetsim.reporting.tables.what_if import (
         sensitivities_record,
         sensitivities_report,
         served_beside_record,
         served_beside_report,
     )
-    from hetsim.reporting.tables.service import service_report
-    from hetsim.reporting.tables.service_record import service_record
     from hetsim.simulation.service.cost import cost_of, priced
     from hetsim.simulation.service.resolution import Made
     from hetsim.simulation.service.serving import at_bad_end, fixed, serve
