@@ -17,8 +17,8 @@ from hetsim.errors import UsageError
 from hetsim.placement.planning import plan
 from hetsim.reporting.pages.difference import causes, difference_island
 from hetsim.reporting.pages.page import write_page
-from hetsim.reporting.pages.reading import Left
 from hetsim.reporting.pages.records import changes, leaves
+from hetsim.reporting.pages.saved import Left
 from sweeps import examples
 
 COMMAND = ("hetsim", "compare", "a.onnx", "--platform", "p")

@@ -31,7 +31,7 @@ from hetsim.reporting.console import console, whole
 from hetsim.reporting.pages.answers import answer_island, folder_island, island_of
 from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.page import Island, page, write_page
-from hetsim.reporting.pages.reading import Left
+from hetsim.reporting.pages.saved import Left
 from hetsim.reporting.pages.subgraphs import plans_picture
 from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.tables.analysis import lint_record, lint_report, nodes_report

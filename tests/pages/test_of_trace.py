@@ -14,7 +14,7 @@ from cli_calls import call
 from hetsim.core.text import Record
 from hetsim.reporting.pages.answers import island_of
 from hetsim.reporting.pages.page import unpacked
-from hetsim.reporting.pages.reading import LIMIT_BYTES
+from hetsim.reporting.pages.saved import LIMIT_BYTES
 
 
 def tasks_of(picture: Record) -> Counter[tuple[Any, ...]]:

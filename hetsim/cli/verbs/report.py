@@ -53,7 +53,7 @@ def report(sources: tuple[Path, ...], target: Path, as_index: bool) -> None:
     from hetsim.reporting.pages.answers import folder_island, island_of
     from hetsim.reporting.pages.difference import difference_island
     from hetsim.reporting.pages.page import page
-    from hetsim.reporting.pages.reading import read_all
+    from hetsim.reporting.pages.saved import read_all
 
     invocation = current()
     check_file(target, force=invocation.force, option="--out")

@@ -13,8 +13,8 @@ from hetsim.core.units import format_bytes
 from hetsim.reporting.console import ROWS_MOST, parts
 from hetsim.reporting.formatting import count
 from hetsim.reporting.pages.page import Island, Section, Table, Verdict, table
-from hetsim.reporting.pages.reading import KINDS, LIMIT_BYTES, TRACE, Left, whole
 from hetsim.reporting.pages.records import beside, headline, record_tables, tiles
+from hetsim.reporting.pages.saved import KINDS, LIMIT_BYTES, TRACE, Left, whole
 from hetsim.reporting.pages.subgraphs import subgraphs_section
 from hetsim.reporting.pages.timeline import timeline_section
 from hetsim.reporting.pages.views import (

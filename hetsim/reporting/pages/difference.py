@@ -12,8 +12,8 @@ from hetsim.core.units import format_seconds
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.reporting.formatting import ABSENT, count, listed, time_text
 from hetsim.reporting.pages.page import Island, Section, Verdict, table
-from hetsim.reporting.pages.reading import Left, whole
 from hetsim.reporting.pages.records import Change, beside, changes, headline, same, tiles
+from hetsim.reporting.pages.saved import Left, whole
 from hetsim.sweeping.rows import ASKED
 
 ROWS_MOST = 500

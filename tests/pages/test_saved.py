@@ -18,8 +18,8 @@ from hetsim.errors import InvalidInput
 from hetsim.reporting.pages.answers import island_of
 from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.page import pack, page, write_page
-from hetsim.reporting.pages.reading import KINDS, Left, read_all
 from hetsim.reporting.pages.records import headline
+from hetsim.reporting.pages.saved import KINDS, Left, read_all
 
 
 @pytest.fixture(scope="module")
