@@ -31,7 +31,7 @@ from hetsim.reporting.console import console, whole
 from hetsim.reporting.pages.answers import answer_island, folder_island, island_of
 from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.page import Island, page, write_page
-from hetsim.reporting.pages.saved import Left
+from hetsim.reporting.pages.saved import SavedAnswer
 from hetsim.reporting.pages.subgraphs import plans_picture
 from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.tables.analysis import lint_record, lint_report, nodes_report
@@ -128,9 +128,9 @@ def islands(folder: Path, placed: Path, texts: tuple[str, ...]) -> Iterator[tupl
     yield "run", answer_island({**one, **ran}, command, pictures)
     saved = json.loads(made.to_json())
     lefts = [
-        Left(texts[0], "simulate", one, command, pictures),
-        Left(texts[1], "simulate", other_names(one, texts), command, pictures),
-        Left(texts[2], "plan", saved, command),
+        SavedAnswer(texts[0], "simulate", one, command, pictures),
+        SavedAnswer(texts[1], "simulate", other_names(one, texts), command, pictures),
+        SavedAnswer(texts[2], "plan", saved, command),
     ]
     yield "plan", island_of(lefts[2], command)
     write_rows(folder, [0.5, 0.25])

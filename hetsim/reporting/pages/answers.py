@@ -14,7 +14,7 @@ from hetsim.reporting.console import ROWS_MOST, parts
 from hetsim.reporting.formatting import count
 from hetsim.reporting.pages.page import Island, Section, Table, Verdict, table
 from hetsim.reporting.pages.records import beside, headline, record_tables, tiles
-from hetsim.reporting.pages.saved import KINDS, LIMIT_BYTES, TRACE, Left, whole
+from hetsim.reporting.pages.saved import KINDS, LIMIT_BYTES, TRACE, SavedAnswer, whole
 from hetsim.reporting.pages.subgraphs import subgraphs_section
 from hetsim.reporting.pages.timeline import timeline_section
 from hetsim.reporting.pages.views import (
@@ -202,7 +202,7 @@ def _cut(value: Any, most: int) -> Any:
     return [_cut(one, most) for one in value[:most]] if isinstance(value, list) else value
 
 
-def island_of(left: Left, command: Sequence[str]) -> Island:
+def island_of(left: SavedAnswer, command: Sequence[str]) -> Island:
     """Return the page of `left`; `command` stands in where it has none.
 
     Raises InvalidInput where its record lacks fields, as one of another version may.
@@ -238,7 +238,7 @@ def _subgraphs(plan: Record) -> Section:
 
 
 def folder_island(
-    title: str, answers: Sequence[tuple[Left, Island]], command: Sequence[str]
+    title: str, answers: Sequence[tuple[SavedAnswer, Island]], command: Sequence[str]
 ) -> Island:
     """Return a page of `answers`, each with the island of its own page: an index, and tables."""
     named = [(left.source, island.kind, island.title, island.verdict.say)
@@ -276,7 +276,7 @@ def folder_island(
     )
 
 
-def _made_by(left: Left, island: Island) -> str:
+def _made_by(left: SavedAnswer, island: Island) -> str:
     return f" Made by: {island.command_line}" if left.command else ""
 
 

@@ -34,7 +34,7 @@ _WHAT = "give a report.html, a record from --json, a folder of --out or of a swe
 
 
 @contextmanager
-def whole(*read: Left) -> Iterator[None]:
+def whole(*read: SavedAnswer) -> Iterator[None]:
     """Context in which missing or wrong fields of a record raise InvalidInput."""
     try:
         yield
@@ -50,7 +50,7 @@ def whole(*read: Left) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class SavedAnswer:
     """Answer of one verb on disk.
 
     `source` is the file or folder as it was named, `kind` of ``KINDS``, `command` the command line
@@ -117,7 +117,7 @@ _MOST = 10**300
 """Largest whole number in a record: figures are compared and drawn as floats."""
 
 
-def read_all(path: Path) -> list[Left]:
+def read_all(path: Path) -> list[SavedAnswer]:
     """Read what is in a file, a folder of one verb, or a folder of several, in their names' order.
 
     Files of a folder that are no JSON or HTML, and those of other schemas, are passed over;
@@ -129,7 +129,7 @@ def read_all(path: Path) -> list[Left]:
     own = _folder(path)
     if own is not None:
         return [own]
-    found: list[Left] = []
+    found: list[SavedAnswer] = []
     for entry in sorted(_listing(path), key=lambda entry: entry.name):
         if entry.is_dir():
             inner = _folder(entry)
@@ -147,7 +147,7 @@ def read_all(path: Path) -> list[Left]:
     return found
 
 
-def _folder(path: Path) -> Left | None:
+def _folder(path: Path) -> SavedAnswer | None:
     """Answer in a folder of ``--out`` or of a sweep; None where it is neither."""
     if (path / RESULT).is_file():
         record = _record(path / RESULT)
@@ -157,7 +157,7 @@ def _folder(path: Path) -> Left | None:
         found = _of_record(str(path), record, where=path / RESULT)
         drawn = (path / TRACE).is_file() and record["schema"] not in UNDER_LOAD
         trace = path / TRACE if drawn else None
-        return Left(str(path), found.kind, record, command, {}, manifest, plan, trace=trace)
+        return SavedAnswer(str(path), found.kind, record, command, {}, manifest, plan, trace=trace)
     if (path / ROWS).is_file():
         return _sweep(path)
     if (path / PLAN).is_file():
@@ -165,7 +165,7 @@ def _folder(path: Path) -> Left | None:
     return None
 
 
-def _file(path: Path) -> Left:
+def _file(path: Path) -> SavedAnswer:
     text = _text(path)
     if path.name == ROWS:
         return _sweep(path.parent)
@@ -179,7 +179,7 @@ def _file(path: Path) -> Left:
     return _of_record(str(path), record)
 
 
-def _page(path: Path, text: str) -> Left:
+def _page(path: Path, text: str) -> SavedAnswer:
     start = text.find(_ISLAND)
     end = text.find("</script>", start)
     if start < 0 or end < 0:
@@ -200,7 +200,7 @@ def _of_reports(text: str) -> bool:
     return any(f'"kind":"{kind}"' in head for kind in _OF_REPORTS)
 
 
-def _of_data(path: Path, data: Record) -> Left:
+def _of_data(path: Path, data: Record) -> SavedAnswer:
     record, pictures, command = data.get("record"), data.get("pictures"), data.get("command")
     if not (isinstance(record, dict) and isinstance(pictures, dict) and isinstance(command, str)):
         raise InvalidInput("its data lack fields", where=str(path), hint="write the report again")
@@ -221,7 +221,7 @@ def _of_data(path: Path, data: Record) -> Left:
     manifest = {"versions": {"hetsim": data.get("version")}}
     found = _of_record(str(path), record)
     rows = _page_rows(pictures) if found.kind == "sweep" else ()
-    return Left(str(path), found.kind, record, words, pictures, manifest, rows=rows)
+    return SavedAnswer(str(path), found.kind, record, words, pictures, manifest, rows=rows)
 
 
 def _page_rows(pictures: Record) -> tuple[Record, ...]:
@@ -236,7 +236,7 @@ def _page_rows(pictures: Record) -> tuple[Record, ...]:
     )
 
 
-def _of_record(source: str, record: Record, where: Path | None = None) -> Left:
+def _of_record(source: str, record: Record, where: Path | None = None) -> SavedAnswer:
     schema = record.get("schema")
     kind = KINDS.get(schema) if isinstance(schema, str) else None
     if kind is None:
@@ -244,10 +244,10 @@ def _of_record(source: str, record: Record, where: Path | None = None) -> Left:
         raise InvalidInput(
             told, where=str(where or source), hint=nearest(str(schema), KINDS) if schema else _WHAT
         )
-    return Left(source, kind, record)
+    return SavedAnswer(source, kind, record)
 
 
-def _sweep(folder: Path) -> Left:
+def _sweep(folder: Path) -> SavedAnswer:
     """Record and rows of a sweep's folder."""
     rows = []
     path = folder / ROWS
@@ -271,7 +271,7 @@ def _sweep(folder: Path) -> Left:
         "front": [],
         "front_of": [],
     }
-    return Left(str(folder), "sweep", record, rows=tuple(rows))
+    return SavedAnswer(str(folder), "sweep", record, rows=tuple(rows))
 
 
 def _record(path: Path) -> Record:
