@@ -25,7 +25,7 @@ import hetsim
 from hetsim.errors import ExecutionError
 from hetsim.execution.serving.serve import load_test
 from hetsim.problem.plan import Plan
-from hetsim.reporting.words.text import relative_change
+from hetsim.reporting.formatting import relative_change
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.workload.arrivals import Poisson

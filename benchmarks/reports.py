@@ -27,7 +27,7 @@ from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
 from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.page import page
-from hetsim.reporting.pages.timeline_of_trace import pictures_of, played_of
+from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.tables.records import comparison_record
 
 STRATEGIES = ("single", "hetero", "heft")

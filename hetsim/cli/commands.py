@@ -125,7 +125,7 @@ class _Helped(click.Command):
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """Home of a verb (``module:attribute``), its line in the help, and the title of its section."""
+    """Module of a verb, its line in the help, and the title of its section."""
 
     home: str
     summary: str
@@ -160,8 +160,7 @@ class LazyGroup(_Group):
         verb = self.verbs.get(cmd_name)
         if verb is None:
             return None
-        module, _, attribute = verb.home.partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        command: click.Command = getattr(import_module(verb.home), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

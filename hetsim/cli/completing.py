@@ -147,30 +147,24 @@ def offered(
     return found
 
 
-def _of(home: str, form: str = "{}") -> Names:
-    """Return what gives the names that a function or a collection (``module:name``) has."""
+def _of(*homes: str, form: str = "{}") -> Names:
+    """Return what gives the names that functions or collections (``module:name``) have."""
 
     def names(context: click.Context) -> list[str]:
-        module, _, attribute = home.partition(":")
-        found = getattr(import_module(module), attribute)
-        return [form.format(name) for name in (found() if callable(found) else found)]
+        found = []
+        for home in homes:
+            module, _, attribute = home.partition(":")
+            known = getattr(import_module(module), attribute)
+            found += known() if callable(known) else known
+        return [form.format(getattr(one, "name", one)) for one in found]
 
     return names
 
 
-_MODELS = _of("hetsim.graph.zoo.models:names", f"{ZOO}{{}}")
-
-
-def _platforms(context: click.Context) -> list[str]:
-    from hetsim.hardware.catalog import device_names, platform_names
-
-    return [*platform_names(), *device_names()]
-
-
-def _catalog(context: click.Context) -> list[str]:
-    from hetsim.hardware.catalog import device_names, link_names, platform_names
-
-    return [*platform_names(), *device_names(), *link_names()]
+_MODELS = _of("hetsim.graph.zoo.models:names", form=f"{ZOO}{{}}")
+_CATALOG = "hetsim.hardware.catalog"
+_PLATFORMS = _of(f"{_CATALOG}:platform_names", f"{_CATALOG}:device_names")
+_METHODS = "hetsim.partitioning.methods.registry:methods"
 
 
 def _devices(context: click.Context) -> list[str]:
@@ -188,16 +182,7 @@ def _strategies(context: click.Context) -> list[str]:
 
 
 def _methods(context: click.Context) -> list[str]:
-    from hetsim.partitioning.methods.registry import methods
-
-    return [*(one.name for one in methods()), "all"]
-
-
-def _both(context: click.Context) -> list[str]:
-    from hetsim.partitioning.methods.registry import methods
-    from hetsim.placement.registry import strategy_names
-
-    return [*strategy_names(), *(one.name for one in methods())]
+    return [*_of(_METHODS)(context), "all"]
 
 
 def _executed(context: click.Context) -> list[str]:
@@ -220,12 +205,8 @@ def _runtimes(context: click.Context) -> list[str]:
     return [f"{device}={one}" for device, spec in devices.items() for one in every_runtime(spec)]
 
 
-def _keyed(context: click.Context) -> list[str]:
-    return [f"{device}=" for device in _devices(context)]
-
-
-def _changes(context: click.Context) -> list[str]:
-    return [f"{device}." for device in _devices(context)]
+def _of_devices(form: str) -> Names:
+    return lambda context: [form.format(device) for device in _devices(context)]
 
 
 def _settings(context: click.Context) -> list[str]:
@@ -241,19 +222,19 @@ def _settings(context: click.Context) -> list[str]:
 NAMES: Mapping[str, Names] = {
     "model": _MODELS,
     "source": _MODELS,
-    "platform": _platforms,
+    "platform": _PLATFORMS,
     "strategy": _strategies,
     "strategies": _strategies,
     "cost": _of("hetsim.cost.registry:cost_models"),
     "execute": _executed,
     "runtime": _runtimes,
-    "profiles": _keyed,
-    "measured": _keyed,
-    "mtbf": _keyed,
-    "mttr": _keyed,
-    "available": _keyed,
-    "prices": _keyed,
-    "changes": _changes,
+    "profiles": _of_devices("{}="),
+    "measured": _of_devices("{}="),
+    "mtbf": _of_devices("{}="),
+    "mttr": _of_devices("{}="),
+    "available": _of_devices("{}="),
+    "prices": _of_devices("{}="),
+    "changes": _of_devices("{}."),
     "without": _devices,
     "priority": _devices,
     "settings": _settings,
@@ -265,11 +246,13 @@ NAMES: Mapping[str, Names] = {
 """By the name of a parameter, wherever it is."""
 
 OF_VERB: Mapping[tuple[str, str], Names] = {
-    ("devices show", "name"): _catalog,
-    ("devices query", "name"): _platforms,
-    ("compare", "listed"): _both,
-    ("recommend", "catalog"): _platforms,
-    ("partition", "settings"): _of("hetsim.cli.verbs.partition:KEYS", "{}="),
+    ("devices show", "name"): _of(
+        *(f"{_CATALOG}:{sort}_names" for sort in ("platform", "device", "link"))
+    ),
+    ("devices query", "name"): _PLATFORMS,
+    ("compare", "listed"): _of("hetsim.placement.registry:strategy_names", _METHODS),
+    ("recommend", "catalog"): _PLATFORMS,
+    ("partition", "settings"): _of("hetsim.cli.verbs.partition:KEYS", form="{}="),
     ("inspect", "device"): _devices,
     ("inspect", "files"): _MODELS,
 }

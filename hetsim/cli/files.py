@@ -8,8 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hetsim.cli.invocation import current
-from hetsim.core.text import to_compact_json
-from hetsim.reporting.output import Text, check_file, check_folder, write_file, write_folder
+from hetsim.core.text import Record, to_compact_json, to_json
+from hetsim.reporting.output import (
+    OWN_FILES,
+    Text,
+    check_file,
+    check_folder,
+    manifest_json,
+    write_file,
+    write_folder,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -46,33 +54,45 @@ def leave(
 ) -> None:
     """Write the trace, with what a real run did, and the folder with plan, result and manifest."""
     invocation = current()
-    trace, out, force = invocation.trace, invocation.out, invocation.force
-    if trace is None and out is None:
+    out = invocation.out
+    if invocation.trace is None and out is None:
         return
     from hetsim.reporting.trace import trace_pieces
 
-    drawn = trace_pieces(plan, timeline, real, arrivals_s)
+    files: dict[str, Text] = {}
     if out is not None:
-        from hetsim.core.text import to_json
-        from hetsim.reporting.output import manifest_json
-
-        files: dict[str, Text] = {
+        files = {
             "plan.json": plan.to_json(),
             "result.json": to_json(record),
-            "trace.json": drawn,
             "manifest.json": manifest_json(plan.problem, invocation.command, seed, measured),
         }
-        write_folder(out, files, force=force)
-        invocation.note(f"wrote {', '.join(files)} to {out}")
-    if trace is not None:
+    _write(files, trace_pieces(plan, timeline, real, arrivals_s), f"the trace of {plan.strategy}")
+
+
+def _write(files: dict[str, Text], drawn: Text | None, told: str) -> None:
+    """Write files and a trace to the folder of --out, and the trace to the file of --trace."""
+    invocation = current()
+    trace, out, force = invocation.trace, invocation.out, invocation.force
+    if out is not None:
+        if drawn is not None:
+            files = {**files, "trace.json": drawn}
+        named = {name: files[name] for name in OWN_FILES if name in files}
+        write_folder(out, named, force=force)
+        invocation.note(f"wrote {', '.join(named)} to {out}")
+    if trace is not None and drawn is not None:
         if out is None:
             write_file(trace, drawn, force=force)
         else:
             with (out / "trace.json").open(encoding="utf-8") as written:
                 write_file(trace, iter(lambda: written.read(2**20), ""), force=force)
-        invocation.note(
-            f"wrote the trace of {plan.strategy} to {trace}; open it in ui.perfetto.dev"
-        )
+        invocation.note(f"wrote {told} to {trace}; open it in ui.perfetto.dev")
+
+
+def pictures_of(found: object) -> Record:
+    """Pictures of a result's page that its record does not hold."""
+    from hetsim.reporting.results import pictures
+
+    return pictures(found)
 
 
 def leave_report(
@@ -112,32 +132,20 @@ def leave_service(
     simulated of it, and is in its trace, too.
     """
     invocation = current()
-    trace, out, force = invocation.trace, invocation.out, invocation.force
-    drawn_text = None
-    if service.kept is not None and (trace is not None or out is not None):
-        from hetsim.reporting.service_trace import service_trace_json
-
-        drawn_text = service_trace_json(service, simulated)
-    if trace is not None and drawn_text is not None:
-        assert service.kept is not None
-        write_file(trace, drawn_text, force=force)
-        drawn = service.kept.outcomes.requests
-        of = "" if drawn == service.requests else f"the first {drawn} of "
-        told = f"wrote the trace of {of}{service.requests} requests to {trace}"
-        invocation.note(f"{told}; open it in ui.perfetto.dev")
-    if out is None:
+    if invocation.trace is None and invocation.out is None:
         return
-    from hetsim.core.text import to_json
-    from hetsim.reporting.output import manifest_json
+    from hetsim.reporting.service_trace import service_trace_json
 
-    first, *others = (one.problem for one in service.resolved)
-    made = {
-        "result.json": to_json(record),
-        "manifest.json": manifest_json(
-            first, invocation.command, service.workload.seed, others=others, files=files
-        ),
-    }
-    if drawn_text is not None:
-        made["trace.json"] = drawn_text
-    write_folder(out, made, force=force)
-    invocation.note(f"wrote {', '.join(made)} to {out}")
+    files_of: dict[str, Text] = {}
+    if invocation.out is not None:
+        first, *others = (one.problem for one in service.resolved)
+        command, seed = invocation.command, service.workload.seed
+        about = manifest_json(first, command, seed, others=others, files=files)
+        files_of = {"result.json": to_json(record), "manifest.json": about}
+    if service.kept is None:
+        _write(files_of, None, "")
+        return
+    kept = service.kept.outcomes.requests
+    of = "" if kept == service.requests else f"the first {kept} of "
+    told = f"the trace of {of}{service.requests} requests"
+    _write(files_of, service_trace_json(service, simulated), told)

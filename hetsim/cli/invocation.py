@@ -33,15 +33,8 @@ PATIENCE_S = 2.0
 class Going:
     """Progress of a piece of work.
 
-    Attributes
-    ----------
-    text : str
-    now : function
-        The clock, in seconds.
-    share : float
-        Which part of it is done, in [0, 1]; 0 where that is not known. It never falls.
-    told : Told
-        What the work said last.
+    `now` is the clock in seconds; `share` of it is done, in [0, 1], 0 where that is not known, and
+    never falls; `told` is what the work said last.
     """
 
     text: str
@@ -106,7 +99,7 @@ def line_of(going: Going, stream: TextIO) -> Iterator[None]:
     from rich.text import Text
 
     from hetsim.core.text import plain
-    from hetsim.reporting.words.console import console
+    from hetsim.reporting.console import console
 
     target = console(stream)
     utf = (target.encoding or "").startswith("utf")
@@ -131,52 +124,13 @@ COMPLETION = "_HETSIM_COMPLETE"
 
 @dataclass(slots=True)
 class Invocation:
-    """The command line, and what its options say that several verbs take.
+    """The command line, program first, and what its options say that several verbs take.
 
-    Attributes
-    ----------
-    command : tuple of str
-        The command line, program first.
-    debug : bool
-        Show tracebacks.
-    quiet : bool
-        No progress and no notes on stderr; errors stay.
-    as_json : bool
-        Print JSON in place of tables.
-    trace, out, report : Path or None
-        What is left on disk: a trace, a folder, a page.
-    force : bool
-        Let those replace what is there.
-    platform, strategy, objective, contention, canonical : str or None
-        As they are given; None where they are not.
-    dims, shapes : mapping
-        Sizes by dimension, and shapes by input.
-    extensions : tuple of Extension
-        Custom operators that models are read with.
-    inputs : mapping, str or None
-        Inputs of the model: arrays by name, or the path of a ``.npz`` file.
-    frozen : mapping
-        Inputs that are made constants, by name.
-    execute : mapping of str to str
-        Precisions, by device, that float models are executed in as if.
-    runtime : mapping of str to str
-        Runtimes, by device, whose figures are taken.
-    changes, without : tuple of str
-        What is supposed of the platform, see ``hetsim.what_if``.
-    settings : tuple of str
-        Options of strategies, ``KEY=VALUE``.
-    affinity : Affinity, "model" or None
-        Where nodes shall run; "model": as the model's nodes note.
-    profiles : mapping of str to str
-        Paths of profiles that prices are from, by device.
-    measured : mapping of str to tuple of str
-        Latencies of networks that the user measured, by device.
-    cost : str or None
-        Name of the cost model; None: the default one.
-    pessimistic : bool
-        Plans are judged at the bad end of what figures may be off by.
-    noted : set of str
-        The notes that were printed.
+    `trace`, `out` and `report` are written to disk; `dims` and `shapes` are sizes by dimension and
+    shapes by input; `inputs` are arrays by name, or the path of a ``.npz`` file; `execute` and
+    `runtime` are by device, and so are `profiles` (paths) and `measured`; `changes` and `without`
+    are supposed of the platform, see ``hetsim.what_if``; `settings` are ``KEY=VALUE`` of
+    strategies; `noted` are the notes that were printed.
     """
 
     command: tuple[str, ...]
@@ -218,9 +172,25 @@ class Invocation:
         else:
             self.show(report())
 
+    def add(
+        self,
+        record: dict[str, Any],
+        key: str,
+        value: object,
+        report: RenderableType,
+        *,
+        apart: bool = True,
+    ) -> None:
+        """Add a further answer to a record; without ``--json`` print its report, `apart` or not."""
+        record[key] = value
+        if not self.as_json:
+            if apart:
+                self.say("")
+            self.show(report)
+
     def show(self, report: RenderableType) -> None:
         """Print a report to stdout."""
-        from hetsim.reporting.words.console import console, whole
+        from hetsim.reporting.console import console, whole
 
         target = console(sys.stdout)
         text = whole(target, report)

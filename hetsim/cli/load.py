@@ -13,11 +13,13 @@ import click
 from click.core import ParameterSource
 
 from hetsim.cli.invocation import current
+from hetsim.cli.question import DEFAULT_STRATEGY
 from hetsim.errors import HetsimError, InvalidInput, UsageError, WorkloadError, nearest
 
 if TYPE_CHECKING:
     from hetsim.hardware.files.yaml_source import YamlPath
     from hetsim.hardware.price import Price
+    from hetsim.simulation.service.cost import Prices
     from hetsim.workload.arrivals import Closed, Open
     from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Loading
     from hetsim.workload.failure import ByDevice, Failing, Failure
@@ -199,6 +201,13 @@ class Load:
     plan: str | None = None
 
     @property
+    def terms(self) -> Prices:
+        """Prices of hardware and electricity."""
+        from hetsim.simulation.service.cost import Prices
+
+        return Prices(self.prices, self.tariff, self.lifetime)
+
+    @property
     def files(self) -> dict[str, str]:
         """Workload and deployment files by kind."""
         named = {"workload": self.workload, "deployment": self.deployment}
@@ -347,7 +356,6 @@ def _arrivals(load: Load) -> Open | Closed:
 
 def deployment_of(load: Load, workload: Workload) -> Deployment:
     """Deployment of the file, or one that serves every model alike."""
-    from hetsim.cli.question import DEFAULT_STRATEGY
     from hetsim.workload.deployment import Deployment, Instances, Served
     from hetsim.workload.files.reader import load_deployment
 

@@ -72,37 +72,33 @@ INTERNAL_FAULT, USAGE = 1, 2
 INTERRUPTED, PIPE_CLOSED = 130, 141
 """128 plus the signal's number, as a shell reports SIGINT and SIGPIPE."""
 
-_ASK, _PLAN, _RUN, _KEEP = "Ask", "Plan", "Run", "Catalog, models and reports"
+_SUMMARIES: Mapping[str, Mapping[str, str]] = {
+    "Ask": {
+        "compare": "Which board, or which strategy, is fastest?",
+        "recommend": "What should I buy or rent for a rate?",
+        "simulate": "How long does one plan take, also under load?",
+        "inspect": "What is in a file, and which device runs what?",
+    },
+    "Plan": {
+        "partition": "Cut a model into subgraphs for devices.",
+        "compile": "Write a plan as files that run alone.",
+    },
+    "Run": {
+        "run": "Run a plan for real, and check its outputs.",
+        "sweep": "Answer every point of a grid.",
+        "cluster": "Check the Ray cluster that runs use.",
+    },
+    "Catalog, models and reports": {
+        "devices": "List, show, query and calibrate devices.",
+        "zoo": "List the models that hetsim includes.",
+        "report": "Make one HTML page of saved answers.",
+    },
+}
 
 VERBS = {
-    "compare": Verb(
-        "hetsim.cli.verbs.compare:compare", "Which board, or which strategy, is fastest?", _ASK
-    ),
-    "recommend": Verb(
-        "hetsim.cli.verbs.recommend:recommend", "What should I buy or rent for a rate?", _ASK
-    ),
-    "simulate": Verb(
-        "hetsim.cli.verbs.simulate:simulate", "How long does one plan take, also under load?", _ASK
-    ),
-    "inspect": Verb(
-        "hetsim.cli.verbs.inspect:inspect", "What is in a file, and which device runs what?", _ASK
-    ),
-    "partition": Verb(
-        "hetsim.cli.verbs.partition:partition", "Cut a model into subgraphs for devices.", _PLAN
-    ),
-    "compile": Verb(
-        "hetsim.cli.verbs.compile:compile_", "Write a plan as files that run alone.", _PLAN
-    ),
-    "run": Verb("hetsim.cli.verbs.run:run", "Run a plan for real, and check its outputs.", _RUN),
-    "sweep": Verb("hetsim.cli.verbs.sweep:sweep", "Answer every point of a grid.", _RUN),
-    "cluster": Verb(
-        "hetsim.cli.verbs.cluster:cluster", "Check the Ray cluster that runs use.", _RUN
-    ),
-    "devices": Verb(
-        "hetsim.cli.verbs.devices:devices", "List, show, query and calibrate devices.", _KEEP
-    ),
-    "zoo": Verb("hetsim.cli.verbs.zoo:zoo", "List the models that hetsim includes.", _KEEP),
-    "report": Verb("hetsim.cli.verbs.report:report", "Make one HTML page of saved answers.", _KEEP),
+    name: Verb(f"hetsim.cli.verbs.{name}", summary, title)
+    for title, summaries in _SUMMARIES.items()
+    for name, summary in summaries.items()
 }
 
 OLD: Mapping[str, str] = {

@@ -299,22 +299,17 @@ def show_beside(found: Beside | None, record: dict[str, Any]) -> None:
     """Print both answers, or add them to the record."""
     if found is None:
         return
-    from hetsim.reporting.tables.beside import beside_record, beside_report
+    from hetsim.reporting.tables.what_if import beside_record, beside_report
 
-    record["what_if"] = beside_record(found)
-    if not current().as_json:
-        current().say("")
-        current().show(beside_report(found))
+    current().add(record, "what_if", beside_record(found), beside_report(found))
 
 
 def show_sensitivities(plan: Plan, objective: Objective, record: dict[str, Any]) -> None:
     """Print the sensitivities of a plan, or add them to the record."""
     from hetsim.analysis.sensitivity import sensitivities
-    from hetsim.reporting.tables.beside import sensitivities_record, sensitivities_report
+    from hetsim.reporting.tables.what_if import sensitivities_record, sensitivities_report
 
     with current().progress("computing sensitivities"):
         found = sensitivities(plan, objective=objective)
-    record["sensitivities"] = [sensitivities_record(found)]
-    if not current().as_json:
-        current().say("")
-        current().show(sensitivities_report(found))
+    report = sensitivities_report(found)
+    current().add(record, "sensitivities", [sensitivities_record(found)], report)

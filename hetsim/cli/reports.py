@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 from hetsim.cli.files import leave_report
 from hetsim.cli.invocation import current
 from hetsim.cli.load import Load, workload_of
+from hetsim.core.text import plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hetsim.core.text import Record
-    from hetsim.execution.serving.load_test import LoadTest
     from hetsim.hardware.spec import Platform
     from hetsim.provisioning.instances.answer import Placement
     from hetsim.provisioning.platforms.answer import Recommendation
     from hetsim.provisioning.rates.answer import Capacity, Carried
+    from hetsim.simulation.service.resolution import Resolved
     from hetsim.simulation.service.service import Service
     from hetsim.sweeping.verb import Swept
     from hetsim.workload.deployment import Deployment
@@ -56,57 +57,27 @@ def report_of_service(
     printed: RenderableType,
 ) -> None:
     """Write the page of a simulated workload."""
-    from hetsim.reporting.pages.alternatives import rates_picture
+    from hetsim.reporting.pages.alternatives import load_pictures
 
-    invocation = current()
     from_file = load.workload is not None
     # A command has a factor on the file's rates, or the rate itself.
     workload = workload_of(replace(load, speedup=None if from_file else load.speedup))
+    own = (load.speedup or 1.0) if from_file else 1.0
 
     def pictures() -> Record:
-        with invocation.progress("simulating other rates") as tell:
-            row = rates_picture(
-                invocation.command,
-                "simulate",
-                workload,
-                service.resolved,
-                platform,
-                from_file=from_file,
-                gone=OUTAGES,
-                own=(load.speedup or 1.0) if from_file else 1.0,
-                answer=service,
-                tell=tell,
-            )
-        return {"rates": [row], "timeline": _requests(service)}
+        row = _rates(
+            workload, service.resolved, platform,
+            from_file=from_file, gone=OUTAGES, own=own, answer=service,
+        )  # fmt: skip
+        return load_pictures([row])
 
     leave_report(record, pictures, lambda: printed)
 
 
-def report_of_load_test(found: LoadTest, record: Mapping[str, Any]) -> None:
-    """Write the page of a workload that was served for real."""
-    from hetsim.reporting.tables.load_test import load_test_report
-
-    leave_report(
-        record,
-        lambda: {"timeline": _requests(found.measured, found.simulated)},
-        lambda: load_test_report(found),
-    )
-
-
-def _requests(service: Service, simulated: Service | None = None) -> list[Record]:
-    """Timelines of the requests that were kept."""
-    from hetsim.reporting.pages.timeline_of_trace import timelines_of_requests
-    from hetsim.reporting.service_trace import service_trace
-
-    if service.kept is None:
-        return []
-    return timelines_of_requests(service_trace(service, simulated))
-
-
 def _with_service(report: RenderableType, service: Service | None) -> RenderableType:
     """Report of an answer, with that of the service that it found."""
+    from hetsim.reporting.console import stack
     from hetsim.reporting.tables.service import service_report
-    from hetsim.reporting.words.console import stack
 
     return stack(report, None if service is None else service_report(service))
 
@@ -119,32 +90,27 @@ def report_of_capacity(
     record: Mapping[str, Any],
 ) -> None:
     """Write the page of the highest rates."""
-    from hetsim.reporting.pages.alternatives import MOST, rates_picture
+    from hetsim.reporting.pages.alternatives import MOST, load_pictures
     from hetsim.reporting.tables.capacity import capacity_report
 
-    invocation = current()
     from_file = load.workload is not None
     workload = found.workload if from_file else replace(found.workload, requests=MOST // 2)
 
     def pictures() -> Record:
-        with invocation.progress("simulating other rates") as tell:
-            rows = [
-                rates_picture(
-                    invocation.command,
-                    "simulate",
-                    workload,
-                    row.resolved,
-                    platform,
-                    from_file=from_file,
-                    options=_options(load, named, row),
-                    gone=("--strategy", "--batching", *OUTAGES),
-                    own=float(f"{_start(row):.4g}") / found.rate_per_s,
-                    name=row.name,
-                    tell=tell,
-                )
-                for row in [one for one in found.rows if one.resolved][:MOST_ROWS]
-            ]
-        return {"rates": rows}
+        rows = [
+            _rates(
+                workload,
+                row.resolved,
+                platform,
+                from_file=from_file,
+                options=_options(load, named, row),
+                gone=("--strategy", "--batching", *OUTAGES),
+                own=float(f"{_start(row):.4g}") / found.rate_per_s,
+                name=row.name,
+            )
+            for row in [one for one in found.rows if one.resolved][:MOST_ROWS]
+        ]
+        return load_pictures(rows)
 
     leave_report(record, pictures, lambda: _with_service(capacity_report(found), found.best.at))
 
@@ -174,19 +140,16 @@ def report_of_recommendation(
     *,
     speedup: float | None,
     out: Path | None,
-    budget: int,
 ) -> None:
     """Write the page of the cheapest platform; `comes` is the workload of the file."""
-    from hetsim.reporting.pages.alternatives import vectors_picture
+    from hetsim.reporting.pages.views import front_picture
     from hetsim.reporting.tables.recommendation import recommendation_report
 
     best = found.best
 
     def pictures() -> Record:
-        with current().progress("simulating platforms for other prices") as tell:
-            vectors = vectors_picture(found, budget=budget, tell=tell)
         if best is None:
-            return {"vectors": vectors}
+            return front_picture(found)
         folder = out or Path(CHOSEN)
         files = ["--platform", str(folder / "platform.yaml")]
         files += ["--deployment", str(folder / "deployment.yaml")]
@@ -194,7 +157,7 @@ def report_of_recommendation(
             comes, best.service, best.platform, speedup or 1.0, files, OF_SEARCH, folder,
             from_file=found.purchase is None,
         )  # fmt: skip
-        return {"vectors": vectors, "rates": [rates]}
+        return {**front_picture(found), **rates}
 
     service = None if best is None else best.service
     leave_report(record, pictures, lambda: _with_service(recommendation_report(found), service))
@@ -213,11 +176,10 @@ def report_of_placement(
             return {}
         comes = workload_of(replace(load, speedup=None))
         file = out or Path(PLACED)
-        row = _at_other_rates(
+        return _at_other_rates(
             comes, service, found.platform, load.speedup or 1.0,
             ["--deployment", str(file)], OF_PLACING, file,
         )  # fmt: skip
-        return {"rates": [row]}
 
     leave_report(record, pictures, lambda: _with_service(place_report(found), service))
 
@@ -234,26 +196,25 @@ def _at_other_rates(
     from_file: bool = True,
 ) -> Record:
     """An answer at other rates, with the command that writes its files."""
-    from hetsim.core.text import plain
-    from hetsim.reporting.pages.alternatives import rates_picture, without
+    from hetsim.reporting.pages.alternatives import load_pictures, without
 
-    invocation = current()
-    with invocation.progress("simulating other rates") as tell:
-        row = rates_picture(
-            invocation.command,
-            "simulate",
-            comes,
-            service.resolved,
-            platform,
-            from_file=from_file,
-            options=files,
-            gone=gone,
-            own=start,
-            answer=service,
-            tell=tell,
-        )
-    row["leave"] = plain(join([*without(invocation.command, "recommend"), "--out", str(out)]))
-    return row
+    row = _rates(
+        comes, service.resolved, platform,
+        from_file=from_file, options=files, gone=gone, own=start, answer=service,
+    )  # fmt: skip
+    row["leave"] = plain(join([*without(current().command, "recommend"), "--out", str(out)]))
+    return load_pictures([row])
+
+
+def _rates(
+    workload: Workload, resolved: Sequence[Resolved], platform: Platform, **about: Any
+) -> Record:
+    """One deployment at other rates, each with its command."""
+    from hetsim.reporting.pages.alternatives import rates_picture
+
+    command = current().command
+    with current().progress("simulating other rates") as tell:
+        return rates_picture(command, "simulate", workload, resolved, platform, tell=tell, **about)
 
 
 def report_of_sweep(found: Swept) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+import click
+
 from hetsim.cli.invocation import current
-from hetsim.core.text import fields
-from hetsim.errors import OutputsDiffer
+from hetsim.core.text import records
+from hetsim.core.units import format_seconds
+from hetsim.errors import OutputsDiffer, UsageError
 
 if TYPE_CHECKING:
     from hetsim.execution.dispatch.device_states import Recovery
@@ -31,6 +34,22 @@ class Executor:
     failures: tuple[Failure, ...] = ()
     plain: bool = False
 
+    @property
+    def where(self) -> dict[str, Any]:
+        """Arguments of every function that runs something."""
+        named = ("executor", "address", "timeout_s", "seed")
+        return {name: getattr(self, name) for name in named}
+
+
+def executor_said() -> Executor:
+    """Options of the verb about real runs."""
+    params = click.get_current_context().params
+    known = {one.name: params[one.name] for one in fields(Executor) if one.name in params}
+    found = Executor(**known)
+    if found.address is not None and found.executor != "ray":
+        raise UsageError("--address needs --executor ray")
+    return found
+
 
 def execute(plan: Plan, how: Executor, inputs: Inputs | None = None) -> Run:
     """Run of `plan`, with its outputs compared to those of the whole model."""
@@ -38,17 +57,12 @@ def execute(plan: Plan, how: Executor, inputs: Inputs | None = None) -> Run:
 
     on = {"ray": "Ray", "threads": "threads"}[how.executor]
     with current().progress(f"running {plan.strategy} on {on}"):
-        return run(
-            plan,
-            inputs,
-            executor=how.executor,
-            address=how.address,
-            timeout_s=how.timeout_s,
-            seed=how.seed,
-            precision=how.precision,
-            failures=how.failures,
-            plain=how.plain,
-        )
+        about: dict[str, Any] = {
+            "precision": how.precision,
+            "failures": how.failures,
+            "plain": how.plain,
+        }
+        return run(plan, inputs, **how.where, **about)
 
 
 def require_equal(mismatches: Sequence[str], where: str) -> None:
@@ -65,11 +79,10 @@ def cost_record(timeline: Timeline, calm: Timeline) -> dict[str, Any]:
     """Record of the cost of failures in a simulation, against the same without failures."""
     lost = [event for event in timeline.events if event.lost]
     return {
-        "injected": [
-            fields(event, "kind=name device at_s=start_s until_s=end_s")
-            for event in timeline.events
-            if event.kind == "failure"
-        ],
+        "injected": records(
+            (event for event in timeline.events if event.kind == "failure"),
+            "kind=name device at_s=start_s until_s=end_s",
+        ),
         "lost_events": len(lost),
         "lost_compute_s": sum(e.end_s - e.start_s for e in lost if e.kind == "compute"),
         "latency_without_s": calm.latency_s,
@@ -79,8 +92,6 @@ def cost_record(timeline: Timeline, calm: Timeline) -> dict[str, Any]:
 
 def cost_lines(record: dict[str, Any], timeline: Timeline) -> Iterator[str]:
     """Lines about the cost of failures in a simulation."""
-    from hetsim.core.units import format_seconds
-
     for failure in record["injected"]:
         yield (
             f"{failure['device']}: {failure['kind']} at {format_seconds(failure['at_s'])}, "
@@ -97,8 +108,6 @@ def cost_lines(record: dict[str, Any], timeline: Timeline) -> Iterator[str]:
 
 def recovery_lines(recoveries: Sequence[Recovery]) -> Iterator[str]:
     """Lines about the failures that a real run recovered from."""
-    from hetsim.core.units import format_seconds
-
     for found in recoveries:
         yield (
             f"{found.device}: {found.kind} at {format_seconds(found.at_s)}, {found.how} in "

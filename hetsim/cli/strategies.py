@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hetsim.cli.invocation import current
-from hetsim.core.text import fields, records
+from hetsim.core.text import fields
 from hetsim.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -93,7 +93,6 @@ def _show_one(entries: tuple[Entry, ...], name: str) -> None:
 
 
 def _record(entry: Entry) -> dict[str, Any]:
-    return {
-        **fields(entry, "name usage summary promises needs provider"),
-        "options": records(entry.options, "name type=kind default meaning"),
-    }
+    return fields(
+        entry, "name usage summary promises needs provider options(name type=kind default meaning)"
+    )

@@ -8,8 +8,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hetsim.cli.files import check_targets, leave_report, leave_service
 from hetsim.cli.invocation import current
 from hetsim.cli.load import Load, deployment_of, told_where, workload_of
+from hetsim.cli.question import (
+    read_plan,
+    read_platform,
+    read_strategy_options,
+    supposed,
+    with_affinity,
+)
+from hetsim.cli.reports import report_of_capacity, report_of_service
+from hetsim.cli.running import require_equal
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -86,8 +96,6 @@ def as_supposed_and_as_is(
     ask: Callable[[Platform], Answer], platform: Platform
 ) -> tuple[Answer, Answer | None]:
     """Answers for the platform, and where --what-if or --without changes it, for it unchanged."""
-    from hetsim.cli.question import read_platform, supposed
-
     return ask(platform), ask(read_platform(as_it_is=True)) if supposed() else None
 
 
@@ -96,36 +104,29 @@ KEPT = 10_000
 
 
 def kept() -> int:
-    """Number of requests that are kept one by one, for --trace, --out and --report."""
-    from hetsim.reporting.pages.timeline_of_trace import REQUESTS_MOST
-
-    invocation = current()
-    if invocation.trace is not None or invocation.out is not None:
-        return KEPT
-    return 0 if invocation.report is None else REQUESTS_MOST
+    """Number of requests that are kept one by one, for --trace and --out."""
+    return 0 if current().trace is None and current().out is None else KEPT
 
 
 def play(load: Load) -> None:
     """Simulation of a workload on a deployment: prints the answer and writes its files."""
     from hetsim.analysis.sensitivity import served_sensitivities
-    from hetsim.cli.files import check_targets, leave_service
-    from hetsim.cli.reports import report_of_service
-    from hetsim.reporting.tables.beside import (
+    from hetsim.reporting.tables.service import service_report
+    from hetsim.reporting.tables.service_record import service_record
+    from hetsim.reporting.tables.what_if import (
         sensitivities_record,
         sensitivities_report,
         served_beside_record,
         served_beside_report,
     )
-    from hetsim.reporting.tables.service import service_report
-    from hetsim.reporting.tables.service_record import service_record
-    from hetsim.simulation.service.cost import Prices, cost_of, priced
+    from hetsim.simulation.service.cost import cost_of, priced
     from hetsim.simulation.service.resolution import Made
     from hetsim.simulation.service.serving import at_bad_end, fixed, serve
 
     invocation = current()
     check_targets()
     load, hardware, asked = asked_of(load)
-    prices = Prices(load.prices, load.tariff, load.lifetime)
+    prices = load.terms
     # Mistakes in prices show before the simulation.
     priced(hardware, prices)
     comes = workload_of(load)
@@ -187,8 +188,6 @@ def find_rates(
     target_rate: float | None,
 ) -> None:
     """Highest rates that meet every objective, by strategy and batching: prints and writes them."""
-    from hetsim.cli.files import check_targets
-    from hetsim.cli.reports import report_of_capacity
     from hetsim.provisioning.rates.capacity import BUDGET, capacity
     from hetsim.reporting.tables.capacity import best_sentence, capacity_record, capacity_report
 
@@ -249,8 +248,6 @@ def _compared(
 
 def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
     """Platform, and how models are read and priced; those of a saved plan where one is given."""
-    from hetsim.cli.question import read_plan, read_platform
-
     if load.source is not None and load.source.endswith(".json") and load.workload is None:
         saved = read_plan(load.source, load.strategy, plays=True)
         return _of_plan(load, saved)
@@ -281,8 +278,6 @@ def settings() -> Asked:
 
 def with_options(asked: Asked, deployments: Sequence[Deployment]) -> Asked:
     """Settings with the options of all strategies of these deployments."""
-    from hetsim.cli.question import read_strategy_options, with_affinity
-
     names = {served.strategy for one in deployments for served in one.models}
     names |= {
         str(one.strategy)
@@ -330,9 +325,6 @@ def _level(canonical: str) -> Canonical:
 
 def serve(load: Load, how: Executor, *, emulate: bool, time_scale: float | None) -> None:
     """Real service of a workload: prints measured beside simulated figures, writes its files."""
-    from hetsim.cli.files import check_targets, leave_service
-    from hetsim.cli.reports import report_of_load_test
-    from hetsim.cli.running import require_equal
     from hetsim.execution.compiled.manifest import is_compiled
     from hetsim.execution.serving.serve import load_test
     from hetsim.reporting.tables.load_test import load_test_record, load_test_report
@@ -374,7 +366,7 @@ def serve(load: Load, how: Executor, *, emulate: bool, time_scale: float | None)
         )
     record = load_test_record(found)
     leave_service(found.measured, record, files=load.files, simulated=found.simulated)
-    report_of_load_test(found, record)
+    leave_report(record, dict, lambda: load_test_report(found))
     invocation.answer(lambda: record, lambda: load_test_report(found))
     if found.outputs is not None:
         require_equal(found.outputs.mismatches, "the run")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 from collections.abc import Iterable, Mapping
-from operator import attrgetter
+from pathlib import PurePath
 from typing import Any
 
 Record = dict[str, Any]
@@ -65,19 +66,46 @@ def tally(names: Iterable[str]) -> dict[str, int]:
 def fields(one: object, names: str = "") -> Record:
     """Return attributes of `one` as plain data, in this order: all of a dataclass, or those named.
 
-    ``cost=usd`` gives ``usd`` under another name; a path such as `kind.name` goes into what it has.
-    Records within become records, tuples lists.
+    ``cost=usd`` gives ``usd`` under another name; a path such as `kind.name` goes into what it has,
+    and is None where something on it is. Records within become records, tuples and arrays lists,
+    sets sorted lists, errors and paths their text. ``interval(low high)`` gives these fields of a
+    part: of several parts or a mapping of each, of None None.
 
     >>> from fractions import Fraction
-    >>> fields(Fraction(3, 4), "numerator of=denominator")
-    {'numerator': 3, 'of': 4}
+    >>> fields(Fraction(3, 4), "numerator of=denominator(real)")
+    {'numerator': 3, 'of': {'real': 4}}
     """
-    listed = names.split() or [each.name for each in dataclasses.fields(one)]  # type: ignore[arg-type]
+    listed = _names(names) or [each.name for each in dataclasses.fields(one)]  # type: ignore[arg-type]
     found = {}
     for name in listed:
-        key, _, path = name.partition("=")
-        found[key] = _data(attrgetter(path or name)(one))
+        head, within, inner = name.partition("(")
+        key, _, path = head.partition("=")
+        value: Any = one
+        for step in (path or key).split("."):
+            value = None if value is None else getattr(value, step)
+        found[key] = _part(value, inner[:-1]) if within else _data(value)
     return found
+
+
+@functools.cache
+def _names(names: str) -> list[str]:
+    """Names apart by blanks that stand outside all brackets."""
+    found, depth = [""], 0
+    for char in names:
+        depth += (char == "(") - (char == ")")
+        if char.isspace() and not depth:
+            found.append("")
+        else:
+            found[-1] += char
+    return [name for name in found if name]
+
+
+def _part(value: Any, names: str) -> Any:
+    if isinstance(value, (list, tuple)):
+        return records(value, names)
+    if isinstance(value, Mapping):
+        return {key: fields(item, names) for key, item in value.items()}
+    return None if value is None else fields(value, names)
 
 
 def records(each: Iterable[object], names: str = "") -> list[Record]:
@@ -90,6 +118,12 @@ def _data(value: Any) -> Any:
         return fields(value)
     if isinstance(value, Mapping):
         return {key: _data(item) for key, item in value.items()}
+    if isinstance(value, (Exception, PurePath)):
+        return str(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
     return [_data(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 

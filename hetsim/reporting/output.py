@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from hetsim.core.files import create, draft_folder, sha256_of, whole_file
 from hetsim.core.room import out_of_room
+from hetsim.core.text import fields
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.version import __version__
 
@@ -155,24 +156,16 @@ def manifest_json(
     from hetsim.problem.record import given_record, supposed_record
 
     platform = problem.platform
+    model = "model(source sha256 canonical)"
     record: dict[str, Any] = {
         "schema": "hetsim-manifest/1",
         "created_utc": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": list(command),
         "seed": seed,
-        "model": _model(problem),
-        **({"other_models": [_model(one) for one in others]} if others else {}),
-        "platform": None
-        if platform is None
-        else {
-            "source": platform.source,
-            "sha256": platform.sha256,
-            **supposed_record(platform),
-        },
-        "profiles": {
-            device: {"source": share.profile.source, "sha256": share.profile.sha256}
-            for device, share in problem.profiles.items()
-        },
+        **fields(problem, model),
+        **({"other_models": [fields(one, model)["model"] for one in others]} if others else {}),
+        "platform": platform and {**fields(platform, "source sha256"), **supposed_record(platform)},
+        **fields(problem, "profiles(source=profile.source sha256=profile.sha256)"),
         **({"measured_on": given_record(problem.measured)} if problem.measured else {}),
         **({"files": {what: _file(path) for what, path in files.items()}} if files else {}),
         "problem": {"name": problem.name, "fingerprint": problem.fingerprint},
@@ -185,13 +178,6 @@ def manifest_json(
         "measured": dict(sorted((measured or {}).items())),
     }
     return json.dumps(record, indent=1) + "\n"
-
-
-def _model(problem: Problem) -> dict[str, str] | None:
-    model = problem.model
-    if model is None:
-        return None
-    return {"source": model.source, "sha256": model.sha256, "canonical": model.canonical}
 
 
 def _file(path: str) -> dict[str, str]:

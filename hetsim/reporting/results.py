@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from hetsim.core.text import Record, to_compact_json
 from hetsim.core.units import format_seconds
 from hetsim.errors import NotInstalled, UsageError
-from hetsim.reporting.pages.answers import answer_island, parts
+from hetsim.reporting.console import parts
+from hetsim.reporting.formatting import percent
+from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.figures import SECONDS
 from hetsim.reporting.pages.page import asset, told, unpacked, write_page
 from hetsim.reporting.pages.records import beside, headline, leaves, tiles
 from hetsim.reporting.tables.verdicts import title, verdict_of
-from hetsim.reporting.words.text import percent
 
 if TYPE_CHECKING:
     import pandas
@@ -81,7 +82,7 @@ class View:
 
 def _comparison_pictures(found: Comparison) -> Record:
     from hetsim.reporting.pages.subgraphs import plans_picture
-    from hetsim.reporting.pages.timeline_of_trace import pictures_of, played_of
+    from hetsim.reporting.pages.timeline import pictures_of, played_of
 
     played = played_of(found)
     return {**pictures_of(played), **plans_picture([plan for _, plan, _ in played])}
@@ -95,7 +96,7 @@ def _plan(timeline: Timeline) -> Plan:
 
 def _timeline_pictures(timeline: Timeline, real: Sequence[Event] = ()) -> Record:
     from hetsim.reporting.pages.subgraphs import plans_picture
-    from hetsim.reporting.pages.timeline_of_trace import pictures_of
+    from hetsim.reporting.pages.timeline import pictures_of
 
     plan = _plan(timeline)
     return {**pictures_of([(plan.strategy, plan, timeline)], real), **plans_picture([plan])}
@@ -149,9 +150,9 @@ def _nodes_pictures(found: Nodes) -> Record:
 
 
 def _recommendation_pictures(found: Any) -> Record:
-    from hetsim.reporting.pages.alternatives import vectors_picture
+    from hetsim.reporting.pages.views import front_picture
 
-    return {"vectors": vectors_picture(found, budget=0)}
+    return front_picture(found)
 
 
 def _outage_record(key: str, of: str) -> Callable[[Any], Record]:
@@ -179,6 +180,20 @@ def _sweep_pictures(found: Swept) -> Record:
     return {"points": rows_picture(found.rows, [wish.column for wish in found.wishes])}
 
 
+def _tables(
+    name: str,
+    rows: str,
+    pictures: Callable[[Any], Record] = lambda found: {},
+    *,
+    home: str = "",
+    records: str = "",
+) -> View:
+    """View by ``NAME_record`` and ``NAME_report`` of the tables `home`, records of `records`."""
+    home = home or name
+    record = _lazy(f"tables.{records or home}:{name}_record")
+    return View(record, _lazy(f"tables.{home}:{name}_report"), rows, pictures)
+
+
 VIEWS: Mapping[str, View] = {
     "Availability": View(
         _outage_record("availability", "availability_record"),
@@ -186,15 +201,8 @@ VIEWS: Mapping[str, View] = {
         "availability.states",
         say=lambda found: str(_lazy("tables.capacity:availability_lines")(found)[0]),
     ),
-    "Capacity": View(
-        _lazy("tables.capacity:capacity_record"), _lazy("tables.capacity:capacity_report"), "rows"
-    ),
-    "Comparison": View(
-        _lazy("tables.records:comparison_record"),
-        _lazy("tables.comparison:comparison_report"),
-        "rows",
-        _comparison_pictures,
-    ),
+    "Capacity": _tables("capacity", "rows"),
+    "Comparison": _tables("comparison", "rows", _comparison_pictures, records="records"),
     "Explanation": View(
         _explanation_record,
         _lazy("tables.analysis:explanation_report"),
@@ -202,14 +210,8 @@ VIEWS: Mapping[str, View] = {
         lambda found: _timeline_pictures(found.timeline),
         lambda found: _explained(found),
     ),
-    "Lint": View(
-        _lazy("tables.analysis:lint_record"), _lazy("tables.analysis:lint_report"), "findings"
-    ),
-    "LoadTest": View(
-        _lazy("tables.load_test:load_test_record"),
-        _lazy("tables.load_test:load_test_report"),
-        "measured.streams",
-    ),
+    "Lint": _tables("lint", "findings", home="analysis"),
+    "LoadTest": _tables("load_test", "measured.streams"),
     "Nodes": View(_own_record, _lazy("tables.analysis:nodes_report"), "nodes", _nodes_pictures),
     "Partition": View(
         lambda found: _own_record(_plan_of(found)),
@@ -218,47 +220,24 @@ VIEWS: Mapping[str, View] = {
         lambda found: _plan_pictures(_plan_of(found)),
         lambda found: _cut(_plan_of(found)),
     ),
-    "Placement": View(
-        _lazy("tables.place:place_record"), _lazy("tables.place:place_report"), "rows"
-    ),
-    "Plan": View(
-        _own_record,
-        _lazy("tables.plan:plan_report"),
-        "groups",
-        _plan_pictures,
-        lambda plan: _cut(plan),
-    ),
-    "PlatformComparison": View(
-        _lazy("tables.platforms:platforms_record"),
-        _lazy("tables.platforms:platforms_report"),
-        "rows",
-    ),
-    "Recommendation": View(
-        _lazy("tables.recommendation:recommendation_record"),
-        _lazy("tables.recommendation:recommendation_report"),
-        "excuses",
-        _recommendation_pictures,
-    ),
+    "Placement": _tables("place", "rows"),
+    "Plan": View(_own_record, _lazy("tables.plan:plan_report"), "groups", _plan_pictures, _cut),
+    "PlatformComparison": _tables("platforms", "rows"),
+    "Recommendation": _tables("recommendation", "excuses", _recommendation_pictures),
     "Run": View(
         _with_plan("tables.records:run_record"),
         _with_plan("tables.plan:run_report"),
         "timeline.devices",
         lambda run: _timeline_pictures(run.timeline, run.events),
     ),
-    "Service": View(
-        _lazy("tables.service_record:service_record"),
-        _lazy("tables.service:service_report"),
-        "streams",
-    ),
+    "Service": _tables("service", "streams", records="service_record"),
     "Survived": View(
         _outage_record("survived", "surviving_record"),
         _lazy("tables.capacity:surviving_report"),
         "survived.losses",
         say=_lazy("tables.capacity:surviving_sentence"),
     ),
-    "Swept": View(
-        _lazy("tables.sweep:sweep_record"), _lazy("tables.sweep:sweep_report"), "", _sweep_pictures
-    ),
+    "Swept": _tables("sweep", "", _sweep_pictures),
     "Timeline": View(
         _with_plan("tables.records:simulation_record"),
         _with_plan("tables.plan:simulation_report"),

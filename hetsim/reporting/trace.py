@@ -124,13 +124,13 @@ def entries(drawn: Sequence[Drawn]) -> Iterator[str]:
     the slice that opened last on its track, so a slice without duration must come, with its
     arrows, before the one that starts as it ends. O(E log E) in the number of entries.
     """
-    at_ns, within, kind, of = (
-        np.concatenate([getattr(one, name) for one in drawn])
-        for name in ("at_ns", "within", "kind", "of")
-    )
+    kind, of = (np.concatenate([getattr(one, name) for one in drawn]) for name in ("kind", "of"))
     story_of = np.repeat(np.arange(len(drawn)), [one.kind.size for one in drawn])
-    order = np.lexsort((within, at_ns))
-    del at_ns, within
+    at_ns, longs, ranks, numbers = (
+        np.concatenate([one.keys[k] for one in drawn]) for k in range(4)
+    )
+    order = np.lexsort((numbers, story_of, ranks, longs, at_ns))
+    del at_ns, longs, ranks, numbers
     for first in range(0, order.size, AT_A_TIME):
         block = order[first : first + AT_A_TIME]
         each = zip(*(column[block].tolist() for column in (story_of, kind, of)), strict=True)
@@ -208,9 +208,8 @@ class Drawn:
         kinds[1][1::2] = ARROW_END
         self.kind = np.concatenate(kinds)
         self.of = np.concatenate([one[1] for one in columns])
-        self.at_ns = np.concatenate([one[2] for one in columns])
-        longs, ranks, numbers = (np.concatenate([one[k] for one in columns]) for k in (3, 4, 5))
-        self.within = _in_one(longs, ranks, len(above), numbers)
+        # Time, and what comes first at one time.
+        self.keys = [np.concatenate([one[k] for one in columns]) for k in (2, 3, 4, 5)]
         self._critical = None if critical is None else frozenset(critical)
         self._bodies = [_body(plan, one) for one in events.sorts]
         # In the order of the kinds.
@@ -257,14 +256,6 @@ def _complete(
 def text_of(value: Any) -> str:
     """Return a part of a trace as it is written: every text of it plain, and nothing between."""
     return json.dumps(plainly(value), allow_nan=False, separators=(",", ":"))
-
-
-def _in_one(longs: Ints, ranks: Ints, place: int, numbers: Ints) -> Ints:
-    """One number for what comes first at one time: by `longs`, `ranks`, `place`, `numbers`.
-
-    Ranks and numbers are -1 or more; they have 29 and 32 bits, the two others one each.
-    """
-    return (((longs << 29 | ranks + 1) << 1 | place) << 32) | numbers + 1
 
 
 def _body(plan: Plan, event: Event) -> tuple[str, str, int, Entry]:

@@ -229,13 +229,7 @@ def all_nanoseconds(seconds: Floats) -> Ints:
 
 def all_microseconds(nanoseconds: Ints) -> list[float]:
     """Return ``microseconds`` of many times."""
-    if nanoseconds.size and int(nanoseconds.max()) >= 2**53:
-        return [microseconds(one) for one in nanoseconds.tolist()]
-    value = nanoseconds / 1000
-    while (low := value * 1000 < nanoseconds).any():
-        value[low] = np.nextafter(value[low], np.inf)
-    found: list[float] = value.tolist()
-    return found
+    return list(map(microseconds, nanoseconds.tolist()))
 
 
 def counted(of: str, name: str, unit: str, changes: Changes) -> list[Counter]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import doctest
 
 from hetsim.core import text
-from hetsim.reporting.words.text import listed
+from hetsim.reporting.formatting import listed
 
 
 def test_docstring_examples() -> None:

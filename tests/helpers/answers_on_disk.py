@@ -16,11 +16,18 @@ from hetsim.problem.problem import Problem
 from hetsim.reporting.output import manifest_json
 from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.page import write_page
+from hetsim.reporting.pages.saved import SavedAnswer, read_all
 from hetsim.reporting.pages.subgraphs import plans_picture
-from hetsim.reporting.pages.timeline_of_trace import pictures_of, played_of
+from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.tables.records import comparison_record, simulation_record
 from hetsim.simulation.simulate import simulate
 from hetsim.sweeping.rows import COLUMNS
+
+
+def read_left(path: Path) -> SavedAnswer:
+    """The one answer that a path holds."""
+    [found] = read_all(path)
+    return found
 
 
 @dataclass(frozen=True)

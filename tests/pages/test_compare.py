@@ -14,7 +14,7 @@ from hetsim.core.text import to_compact_json
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.page import write_page
-from hetsim.reporting.pages.timeline_of_trace import pictures_of, played_of
+from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.tables.records import comparison_record
 
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answers_on_disk import small_problem, write_comparison, write_out, write_rows
+from answers_on_disk import read_left, small_problem, write_comparison, write_out, write_rows
 from browsing import Axe, Open
 from hetsim.errors import UsageError
 from hetsim.placement.planning import plan
 from hetsim.reporting.pages.difference import causes, difference_island
 from hetsim.reporting.pages.page import write_page
-from hetsim.reporting.pages.reading import Left, read_left
 from hetsim.reporting.pages.records import changes, leaves
+from hetsim.reporting.pages.saved import SavedAnswer
 from sweeps import examples
 
 COMMAND = ("hetsim", "compare", "a.onnx", "--platform", "p")
@@ -130,7 +130,7 @@ def planted(change: Callable[[dict[str, Any]], object]) -> list[tuple[str, str]]
     first, second = {"problem": problem_of()}, {"problem": problem_of()}
     second = json.loads(json.dumps(second))
     change(second["problem"])
-    found = causes(Left("a", "simulate", first), Left("b", "simulate", second))
+    found = causes(SavedAnswer("a", "simulate", first), SavedAnswer("b", "simulate", second))
     return [(one.sort, one.change.name) for one in found]
 
 
@@ -168,8 +168,10 @@ def test_a_planted_cause_is_found_and_nothing_else(name: str) -> None:
 
 
 def test_versions_are_compared_where_both_tell_them() -> None:
-    def left(**versions: str) -> Left:
-        return Left("a", "simulate", {"problem": problem_of()}, manifest={"versions": versions})
+    def left(**versions: str) -> SavedAnswer:
+        return SavedAnswer(
+            "a", "simulate", {"problem": problem_of()}, manifest={"versions": versions}
+        )
 
     found = causes(left(hetsim="1", onnx="2"), left(hetsim="3"))
     assert [(one.sort, one.change.was, one.change.now) for one in found] == [("versions", "1", "3")]

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import pytest
 
-from answers_on_disk import write_rows
+from answers_on_disk import read_left, write_rows
 from browsing import Open
 from cli_calls import call
 from hetsim.analysis.comparison import compare
@@ -27,18 +27,18 @@ from hetsim.core.text import to_compact_json
 from hetsim.placement.planning import plan
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.reporting.console import console, whole
 from hetsim.reporting.pages.answers import answer_island, folder_island, island_of
 from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.page import Island, page, write_page
-from hetsim.reporting.pages.reading import Left, read_left
+from hetsim.reporting.pages.saved import SavedAnswer
 from hetsim.reporting.pages.subgraphs import plans_picture
-from hetsim.reporting.pages.timeline_of_trace import pictures_of, played_of
+from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.tables.analysis import lint_record, lint_report, nodes_report
 from hetsim.reporting.tables.comparison import comparison_report
 from hetsim.reporting.tables.plan import simulation_report
 from hetsim.reporting.tables.records import comparison_record, simulation_record
 from hetsim.reporting.trace import trace_json
-from hetsim.reporting.words.console import console, whole
 from hetsim.simulation.simulate import simulate
 from hostile import (
     HOSTILE,
@@ -128,9 +128,9 @@ def islands(folder: Path, placed: Path, texts: tuple[str, ...]) -> Iterator[tupl
     yield "run", answer_island({**one, **ran}, command, pictures)
     saved = json.loads(made.to_json())
     lefts = [
-        Left(texts[0], "simulate", one, command, pictures),
-        Left(texts[1], "simulate", other_names(one, texts), command, pictures),
-        Left(texts[2], "plan", saved, command),
+        SavedAnswer(texts[0], "simulate", one, command, pictures),
+        SavedAnswer(texts[1], "simulate", other_names(one, texts), command, pictures),
+        SavedAnswer(texts[2], "plan", saved, command),
     ]
     yield "plan", island_of(lefts[2], command)
     write_rows(folder, [0.5, 0.25])

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from answers_on_disk import read_left
 from browsing import Open
 from cli_calls import call
 from hetsim.core.text import Record
 from hetsim.reporting.pages.answers import island_of
 from hetsim.reporting.pages.page import unpacked
-from hetsim.reporting.pages.reading import LIMIT_BYTES, read_left
+from hetsim.reporting.pages.saved import LIMIT_BYTES
 
 
 def tasks_of(picture: Record) -> Counter[tuple[Any, ...]]:

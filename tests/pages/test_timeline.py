@@ -17,8 +17,7 @@ from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Timeline
 from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.page import unpacked, write_page
-from hetsim.reporting.pages.timeline import BINS, STEPS_MOST
-from hetsim.reporting.pages.timeline_of_trace import pictures_of
+from hetsim.reporting.pages.timeline import BINS, STEPS_MOST, pictures_of
 from hetsim.reporting.tables.records import simulation_record
 from hetsim.simulation.clock.memory import memory_profile
 from hetsim.simulation.simulate import simulate

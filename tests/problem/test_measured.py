@@ -18,8 +18,8 @@ from hetsim.problem.measured import OF_DEVICE, doubts, posterior
 from hetsim.problem.parts import PROFILED_SD
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
+from hetsim.reporting.formatting import percent
 from hetsim.reporting.tables.question import evidence_text, measured_rows
-from hetsim.reporting.words.text import percent
 from onnx_builders import make_model, op, save, value
 from profile_builders import trt_profile, unit_model, written
 

@@ -12,8 +12,8 @@ import hetsim
 from hetsim.analysis.explanation import explain
 from hetsim.cli.main import main
 from hetsim.problem.problem import Problem
+from hetsim.reporting.console import console
 from hetsim.reporting.tables.analysis import STEPS_SHOWN, explanation_record, explanation_report
-from hetsim.reporting.words.console import console
 
 
 def shown(problem: Problem, strategy: str) -> str:

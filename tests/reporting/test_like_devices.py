@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hetsim import load_platform
-from hetsim.reporting.words.text import fold_links, fold_rows, folded
+from hetsim.reporting.formatting import fold_links, fold_rows, folded
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
+from answers_on_disk import read_left
 from hetsim.core.result import REPR_LINES, REPR_MOST, Result, short
 from hetsim.execution.serving.load_test import Host, late
 from hetsim.problem.problem import Problem
 from hetsim.reporting import results
-from hetsim.reporting.pages.reading import read_left
 from hetsim.workload.arrivals import Constant
 from hetsim.workload.deployment import Served
 from onnx_builders import make_model, op, value

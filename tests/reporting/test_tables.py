@@ -15,10 +15,10 @@ from hetsim.core.units import format_bytes, format_seconds
 from hetsim.partitioning.flow import partition
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
+from hetsim.reporting.console import PLAIN_WIDTH, console, whole
+from hetsim.reporting.formatting import percent
 from hetsim.reporting.tables.comparison import comparison_report, verdict
 from hetsim.reporting.tables.plan import outputs_line, partition_report, simulation_report
-from hetsim.reporting.words.console import PLAIN_WIDTH, console, whole
-from hetsim.reporting.words.text import percent
 from hetsim.simulation.simulate import simulate
 
 

@@ -108,14 +108,6 @@ def above_zero(ctx: click.Context, param: click.Parameter, text: str | None) -> 
     return number
 
 
-def from_zero(ctx: click.Context, param: click.Parameter, text: str) -> float:
-    """Read a finite number from 0 on."""
-    number = _number(text)
-    if number is None or number < 0:
-        raise click.BadParameter(f"'{text}' is not a finite number from 0 on", ctx, param)
-    return number
-
-
 def _number(text: str) -> float | None:
     try:
         number = float(text)
@@ -162,17 +154,18 @@ def all_of(*options: Decorator[Any]) -> Decorator[Any]:
     return decorate
 
 
-def kept(read: Callable[[click.Context, click.Parameter, Any], Any] | None = None) -> Any:
-    """Return the callback that stores the value of an option, read by `read`, in ``current()``.
-
-    The option is no parameter of the verb then.
-    """
+def stored(
+    *names: str,
+    read: Callable[[click.Context, click.Parameter, Any], Any] | None = None,
+    **about: Any,
+) -> Decorator[Any]:
+    """Return an option whose value, read by `read`, goes to ``current()`` and not to the verb."""
 
     def keep(ctx: click.Context, param: click.Parameter, given: Any) -> None:
         value = given if read is None else read(ctx, param, given)
         setattr(ctx.find_root().obj, str(param.name), value)
 
-    return keep
+    return click.option(*names, expose_value=False, callback=keep, **about)
 
 
 def common_options(command: Decorated) -> Decorated:
@@ -182,34 +175,21 @@ def common_options(command: Decorated) -> Decorated:
         if value:
             setattr(ctx.find_root().obj, str(param.name), True)
 
-    debug = click.option(
-        "--debug",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=set_flag,
-        help="Print the traceback of an error.",
-    )
-    quiet = click.option(
-        "-q",
-        "--quiet",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=set_flag,
-        help="Print no progress and no notes on stderr.",
-    )
-    return debug(quiet(command))
+    flags = {
+        ("--debug",): "Print the traceback of an error.",
+        ("-q", "--quiet"): "Print no progress and no notes on stderr.",
+    }
+    for names, told in flags.items():
+        command = click.option(
+            *names, is_flag=True, is_eager=True, expose_value=False, callback=set_flag, help=told
+        )(command)
+    return command
 
 
-json_option = click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    expose_value=False,
-    callback=kept(),
-    help="Print JSON instead of tables.",
-)
+json_option = stored("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+
+verb_options = all_of(json_option, common_options)
+"""Options of every verb that answers."""
 
 wide_option = click.option(
     "--wide",
@@ -217,11 +197,9 @@ wide_option = click.option(
     help="Print all columns and one line for each device (120 columns wide).",
 )
 
-report_option = click.option(
+report_option = stored(
     "--report",
     type=click.Path(path_type=Path),
-    expose_value=False,
-    callback=kept(),
     metavar="FILE",
     help="Write the answer with charts to one HTML file.",
 )
@@ -229,27 +207,23 @@ report_option = click.option(
 
 def force_option(what: str) -> Decorator[Any]:
     """Return --force, which overwrites existing files; `what` is its help."""
-    return click.option("--force", is_flag=True, expose_value=False, callback=kept(), help=what)
+    return stored("--force", is_flag=True, help=what)
 
 
 report_options = all_of(report_option, force_option("Overwrite the file of --report."))
 """Options of verbs that write a report alone."""
 
 output_options = all_of(
-    click.option(
+    stored(
         "--trace",
         type=click.Path(path_type=Path),
-        expose_value=False,
-        callback=kept(),
         metavar="FILE",
         help="Write a Chrome trace; ui.perfetto.dev opens it.",
     ),
-    click.option(
+    stored(
         "-o",
         "--out",
         type=click.Path(path_type=Path),
-        expose_value=False,
-        callback=kept(),
         metavar="DIR",
         help="Write plan.json, result.json, trace.json and manifest.json to a new folder.",
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hetsim.cli.options.common import all_of, by_name, duration, kept, shapes, sizes
+from hetsim.cli.options.common import all_of, by_name, duration, shapes, sizes, stored
 from hetsim.cost import DEFAULT_COST
 
 if TYPE_CHECKING:
@@ -71,69 +71,60 @@ def _extensions(
 
 
 model_options = all_of(
-    click.option(
+    stored(
         "--dim",
         "dims",
         metavar="NAME=N",
         multiple=True,
-        expose_value=False,
-        callback=kept(sizes),
+        read=sizes,
         help="Set a dynamic dimension, e.g. batch=1, 'x[2]=48', or '*=64' for all; 'x[0]=8' makes "
         "a batch of 8. Repeatable.",
     ),
-    click.option(
+    stored(
         "--shape",
         "shapes",
         metavar="NAME=D,D,...",
         multiple=True,
-        expose_value=False,
-        callback=kept(shapes),
+        read=shapes,
         help="Set the shape of an input, e.g. x=1,3,224,224. Repeatable.",
     ),
-    click.option(
+    stored(
         "--input",
         "inputs",
         metavar="FILE.npz|NAME=FILE.npy",
         multiple=True,
-        expose_value=False,
-        callback=kept(_inputs),
+        read=_inputs,
         help="Read the inputs from files; they set all dynamic dimensions. Repeatable.",
     ),
-    click.option(
+    stored(
         "--freeze",
         "frozen",
         metavar="NAME=VALUE",
         multiple=True,
-        expose_value=False,
-        callback=kept(_frozen),
+        read=_frozen,
         help="Make an input constant, e.g. sr=16000. Repeatable.",
     ),
-    click.option(
+    stored(
         "--canonical",
         type=click.Choice(["none", "basic", "extended"]),
-        expose_value=False,
-        callback=kept(),
         help="Level of ONNX Runtime's graph optimizations before planning.  [default: basic; none "
         "above 30,000 nodes]",
     ),
-    click.option(
+    stored(
         "--extension",
         "extensions",
         metavar="FILE",
         multiple=True,
-        expose_value=False,
-        callback=kept(_extensions),
+        read=_extensions,
         help="Load custom ops: BODIES.onnx, LIBRARY or LIBRARY=BODIES.onnx. Repeatable.",
     ),
 )
 """Options of the model."""
 
 
-platform_option = click.option(
+platform_option = stored(
     "--platform",
     metavar="NAME|FILE",
-    expose_value=False,
-    callback=kept(),
     help="Use this platform or single device: a name of the catalog or a YAML file.",
 )
 
@@ -166,12 +157,11 @@ def _by_device(
     return by_name(ctx, param, listed, one)
 
 
-execute_option = click.option(
+execute_option = stored(
     "--execute",
     metavar="[DEVICE=]PRECISION,...",
     multiple=True,
-    expose_value=False,
-    callback=kept(_execute),
+    read=_execute,
     help="Price DEVICE as if it ran the model in PRECISION, e.g. npu=int8,gpu=fp16; without "
     "DEVICE, all devices that have it.",
 )
@@ -182,12 +172,11 @@ def _runtime(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -
     return _by_device(ctx, param, given, "RUNTIME", "gpu=tensorrt")
 
 
-runtime_option = click.option(
+runtime_option = stored(
     "--runtime",
     metavar="[DEVICE=]RUNTIME,...",
     multiple=True,
-    expose_value=False,
-    callback=kept(_runtime),
+    read=_runtime,
     help="Price DEVICE as it runs models with another RUNTIME, e.g. cpu=onnxruntime; without "
     "DEVICE, all devices that have figures by it. 'hetsim devices show' lists the runtimes.",
 )
@@ -199,22 +188,19 @@ def _without(ctx: click.Context, param: click.Parameter, given: tuple[str, ...])
 
 
 what_if_options = all_of(
-    click.option(
+    stored(
         "--what-if",
         "changes",
         metavar="CHANGE",
         multiple=True,
-        expose_value=False,
-        callback=kept(),
         help="Change a figure of the platform, and show both answers: 'gpu.memory =64GB', 'link "
         "cpu-gpu.bandwidth x2', 'npu.speed +10%'. Repeatable.",
     ),
-    click.option(
+    stored(
         "--without",
         metavar="NAME,...",
         multiple=True,
-        expose_value=False,
-        callback=kept(_without),
+        read=_without,
         help="Remove devices or links from the platform, e.g. gpu.0.",
     ),
 )
@@ -222,11 +208,9 @@ what_if_options = all_of(
 platform_options = all_of(platform_option, execute_option, runtime_option, what_if_options)
 """Options of the platform."""
 
-contention_option = click.option(
+contention_option = stored(
     "--contention",
     type=click.Choice(["fifo", "none"]),
-    expose_value=False,
-    callback=kept(),
     help="Transfers at a time on a link: one, in order of arrival (fifo), or any number (none).  "
     "[default: fifo]",
 )
@@ -244,13 +228,12 @@ def _profiles(ctx: click.Context, param: click.Parameter, given: Sequence[str]) 
     return by_name(ctx, param, given, one)
 
 
-profile_option = click.option(
+profile_option = stored(
     "--profile",
     "profiles",
     metavar="DEVICE=FILE",
     multiple=True,
-    expose_value=False,
-    callback=kept(_profiles),
+    read=_profiles,
     help="Price DEVICE by a profile of this model on it, from ONNX Runtime, trtexec, OpenVINO or "
     "AI Hub. Repeatable.",
 )
@@ -271,37 +254,32 @@ def _measured(
     return found
 
 
-measured_option = click.option(
+measured_option = stored(
     "--measured",
     metavar="DEVICE=MODEL:TIME",
     multiple=True,
-    expose_value=False,
-    callback=kept(_measured),
+    read=_measured,
     help="Correct a device's times by a latency that you measured on it: gpu=resnet50.onnx:4.1ms, "
     "npu=zoo:resnet18:3ms:int8:batch=8, or a file: gpu=latencies.csv, gpu=MODEL:trtexec.txt. "
     "Repeatable.",
 )
 
 
-cost_option = click.option(
+cost_option = stored(
     "--cost",
     metavar="NAME",
-    expose_value=False,
-    callback=kept(),
     help=f"Use this cost model: fitted, roofline, or one of a plugin.  [default: {DEFAULT_COST}]",
 )
 
-price_options = all_of(profile_option, measured_option, cost_option)
-"""Options of the cost model."""
-
-
-pessimistic_option = click.option(
+pessimistic_option = stored(
     "--pessimistic",
     is_flag=True,
-    expose_value=False,
-    callback=kept(),
     help="Price every device and link at the slow end of its 80 % interval.",
 )
+
+
+price_options = all_of(profile_option, measured_option, cost_option, pessimistic_option)
+"""Options of the cost model."""
 
 
 FROM_MODEL: Final = "model"
@@ -319,31 +297,28 @@ def _affinity(
 
 
 limit_options = all_of(
-    click.option(
+    stored(
         "--set",
         "settings",
         metavar="KEY=VALUE",
         multiple=True,
-        expose_value=False,
-        callback=kept(),
         help="Set an option of the strategy, e.g. max_devices=2. Repeatable.",
     ),
-    click.option(
+    stored(
         "--affinity",
         metavar="FILE",
-        expose_value=False,
-        callback=kept(_affinity),
+        read=_affinity,
         help="Pin nodes to devices or exclude them, by a JSON or YAML file, or by the metadata of "
         "the nodes (`model`).",
     ),
+    contention_option,
+    price_options,
 )
-"""Options and limits of a strategy."""
+"""Options and limits of a strategy, contention, and prices."""
 
-objective_option = click.option(
+objective_option = stored(
     "--objective",
     type=click.Choice(["latency", "throughput"]),
-    expose_value=False,
-    callback=kept(),
     help="Minimize the latency of one request, or maximize throughput.  [default: latency]",
 )
 
@@ -356,18 +331,13 @@ target_option = click.option(
 )
 
 strategy_options = all_of(
-    click.option(
+    stored(
         "--strategy",
         metavar="NAME",
-        expose_value=False,
-        callback=kept(),
         help="Plan with this strategy; `hetsim compare --strategies` lists them.  [default: heft]",
     ),
     objective_option,
     limit_options,
-    contention_option,
-    price_options,
-    pessimistic_option,
 )
 """Options of planning."""
 
@@ -425,6 +395,11 @@ draws_option = click.option(
     help="Number of Monte Carlo samples of the cost-model error; 0: none.",
 )
 
+
+judged_options = all_of(
+    objective_option, target_option, sustained_option, sensitivities_option, draws_option
+)
+"""Options by which plans are judged."""
 
 seed_option = click.option(
     "--seed",

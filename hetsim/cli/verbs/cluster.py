@@ -9,7 +9,7 @@ import click
 
 from hetsim.cli.commands import Family
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, json_option
+from hetsim.cli.options.common import common_options, verb_options
 from hetsim.cli.options.question import platform_option
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, PlatformError, UsageError, nearest
 
@@ -44,8 +44,7 @@ def cluster() -> None:
     help="Check this live Ray cluster, too; 'auto': the one of this machine.",
 )
 @click.option("--measure", is_flag=True, help="Measure transfers between the nodes of the devices.")
-@json_option
-@common_options
+@verb_options
 def check(file: str | None, address: str | None, measure: bool) -> None:
     """Check that each device of --platform has a node, in a cluster FILE or a live cluster.
 
@@ -101,8 +100,8 @@ def _check_file(
     file: str, devices: tuple[str, ...] | None, record: dict[str, Any]
 ) -> tuple[Seat, ...]:
     from hetsim.execution.cluster import read_cluster_file, seats_of_file, strangers
+    from hetsim.reporting.formatting import count, errors_record
     from hetsim.reporting.tables.cluster import file_record, file_report
-    from hetsim.reporting.words.text import count, errors_record
 
     invocation = current()
     found, errors = read_cluster_file(file)
@@ -125,10 +124,8 @@ def _check_file(
             f"{file}: node type '{kind}' stands for '{device}', which the platform does not have; "
             f"{nearest(device, devices or ())}"
         )
-    if invocation.as_json:
-        record["file"] = {**file_record(found, seats), "errors": []}
-    else:
-        invocation.show(file_report(found, seats))
+    about = {**file_record(found, seats), "errors": []}
+    invocation.add(record, "file", about, file_report(found, seats), apart=False)
     return seats
 
 
@@ -141,10 +138,7 @@ def _check_live(
     invocation = current()
     with invocation.progress(f"asking the nodes of the Ray at {address}"):
         live = look_at(address, devices)
-    if invocation.as_json:
-        record["live"] = live_record(live)
-    else:
-        invocation.show(live_report(live))
+    invocation.add(record, "live", live_record(live), live_report(live), apart=False)
     return live
 
 
@@ -171,7 +165,5 @@ def _measure(address: str, platform: Platform, record: dict[str, Any]) -> None:
     invocation = current()
     with invocation.progress("timing transfers"):
         transfers = measure_links(address, platform)
-    if invocation.as_json:
-        record["transfers"] = transfers_record(transfers)
-    else:
-        invocation.show(transfers_report(transfers))
+    report = transfers_report(transfers)
+    invocation.add(record, "transfers", transfers_record(transfers), report, apart=False)

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hetsim.cli.commands import Command
+from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, json_option, output_options, wide_option
+from hetsim.cli.load import given
+from hetsim.cli.options.common import output_options, verb_options, wide_option
 from hetsim.cli.options.question import (
-    contention_option,
-    draws_option,
+    judged_options,
     limit_options,
     model_options,
-    objective_option,
-    pessimistic_option,
     platform_options,
-    price_options,
     run_options,
-    sensitivities_option,
     strategies_option,
-    sustained_option,
-    target_option,
 )
+from hetsim.cli.question import (
+    comparison_beside,
+    read_model,
+    read_problem,
+    read_strategy_options,
+    show_beside,
+    show_sensitivities,
+    with_affinity,
+)
+from hetsim.cli.running import execute, executor_said, require_equal
+from hetsim.core.units import format_seconds
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison, Row
-    from hetsim.core.text import Record
     from hetsim.problem.plan import Plan
 
 
@@ -47,10 +52,6 @@ if TYPE_CHECKING:
 @click.argument("model")
 @platform_options
 @strategies_option
-@price_options
-@pessimistic_option
-@sustained_option
-@draws_option
 @click.option(
     "--strategy",
     "strategies",
@@ -66,22 +67,18 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Run the best split plan, and that of each --strategy named, and check the outputs.",
 )
-@objective_option
-@target_option
+@judged_options
 @click.option(
     "--explain",
     "explains",
     is_flag=True,
     help="Say what bounds the best plan, and which three changes would help most.",
 )
-@sensitivities_option
-@contention_option
 @run_options
 @model_options
 @output_options
 @wide_option
-@json_option
-@common_options
+@verb_options
 def compare(
     model: str,
     sustained: bool,
@@ -91,12 +88,9 @@ def compare(
     target_s: float | None,
     explains: bool,
     sensitivities: bool,
-    executor: Literal["ray", "threads"],
-    address: str | None,
     seed: int,
-    timeout_s: float,
-    precision: Literal["graph", "device"],
     wide: bool,
+    **of_run: object,
 ) -> None:
     """Compare boards and machines for MODEL, or strategies on one --platform.
 
@@ -106,28 +100,21 @@ def compare(
     """
     several = _several_platforms()
     if several is not None:
-        _check_one_platform_options()
+        for option in given(*ONE_PLATFORM):
+            hint = "add --platform NAME, e.g. --platform rock-5b"
+            raise UsageError(f"{option} needs one platform", hint=hint)
         _compare_platforms(model, several, strategies, draws, seed, target_s=target_s, wide=wide)
         return
     from hetsim.analysis.comparison import DEFAULT_STRATEGIES
     from hetsim.analysis.comparison import compare as weigh
-    from hetsim.cli.files import check_targets, leave, leave_report
-    from hetsim.cli.question import (
-        comparison_beside,
-        read_problem,
-        read_strategy_options,
-        show_beside,
-        show_sensitivities,
-        with_affinity,
-    )
-    from hetsim.cli.running import Executor, execute, require_equal
-    from hetsim.core.units import format_seconds
     from hetsim.reporting.tables.comparison import comparison_report
     from hetsim.reporting.tables.plan import outputs_line, precision_lines
     from hetsim.reporting.tables.records import checked_record, comparison_record
 
     invocation = current()
-    _check_run_options(runs)
+    for option in () if runs else given("executor", "address", "timeout_s"):
+        raise UsageError(f"{option} has no effect without --run", hint="add --run")
+    how = executor_said()
     if explains and sustained:
         raise UsageError(
             "--explain tells of devices as fast as alone", hint="leave --sustained out"
@@ -135,9 +122,9 @@ def compare(
     check_targets()
     weighed = invocation.objective or "latency"
     names = tuple(dict.fromkeys(strategies)) or DEFAULT_STRATEGIES[weighed]
-    given = read_strategy_options(names)
+    settings = read_strategy_options(names)
     problem = read_problem(model)
-    options = with_affinity(given, problem)
+    options = with_affinity(settings, problem)
     with invocation.progress(f"comparing {', '.join(names)}"):
         comparison = weigh(
             problem,
@@ -159,14 +146,13 @@ def compare(
     best = comparison.require()
     assert best.plan is not None
     assert best.timeline is not None
-    show_beside(comparison_beside(comparison, names, given), record)
+    show_beside(comparison_beside(comparison, names, settings), record)
     if sensitivities:
         show_sensitivities(best.plan, comparison.objective, record)
     if explains:
         _explain(comparison, best.plan, record)
     if explains or problem.measured:
         _next_measurement(comparison, record)
-    how = Executor(executor, address, seed, timeout_s, precision)
     done = []
     measured = {}
     for row in chosen_to_run(comparison, strategies) if runs else ():
@@ -175,8 +161,8 @@ def compare(
         done.append((row.plan, run))
         measured[f"wall_s {row.strategy}"] = run.wall_s
         wall = (
-            f"{row.strategy} on {executor}: {format_seconds(run.wall_s)} by the wall clock of this "
-            "machine"
+            f"{row.strategy} on {how.executor}: {format_seconds(run.wall_s)} by the wall clock of "
+            "this machine"
         )
         if invocation.as_json:
             invocation.note(wall)
@@ -200,7 +186,7 @@ def compare(
         arrivals_s=[0.0] if weighed == "latency" else None,
     )
     leave_report(
-        record, lambda: _pictures(comparison), lambda: comparison_report(comparison, wide=wide)
+        record, lambda: pictures_of(comparison), lambda: comparison_report(comparison, wide=wide)
     )
     if invocation.as_json:
         invocation.show_json(record)
@@ -217,12 +203,9 @@ def _next_measurement(comparison: Comparison, record: dict[str, Any]) -> None:
     from hetsim.reporting.tables.comparison import next_measurement_text
 
     found = next_measurement(comparison)
-    if found is None:
-        return
-    record["next_measurement"] = asdict(found)
-    if not current().as_json:
-        current().say("")
-        current().show(next_measurement_text(found))
+    if found is not None:
+        told = next_measurement_text(found)
+        current().add(record, "next_measurement", asdict(found), told)
 
 
 def _several_platforms() -> tuple[str, ...] | None:
@@ -234,34 +217,12 @@ def _several_platforms() -> tuple[str, ...] | None:
     return None if len(names) < 2 or Path(given).exists() else names
 
 
-ONE_PLATFORM = {
-    "sustained": "--sustained",
-    "runs": "--run",
-    "explains": "--explain",
-    "sensitivities": "--sensitivities",
-    "executor": "--executor",
-    "address": "--address",
-    "timeout_s": "--timeout",
-    "precision": "--precision",
-    "trace": "--trace",
-    "out": "--out",
-    "changes": "--what-if",
-    "without": "--without",
-    "profiles": "--profile",
-    "measured": "--measured",
-    "settings": "--set",
-    "affinity": "--affinity",
-}
+ONE_PLATFORM = (
+    "sustained", "runs", "explains", "sensitivities", "executor", "address", "timeout_s",
+    "precision", "trace", "out", "changes", "without", "profiles", "measured", "settings",
+    "affinity",
+)  # fmt: skip
 """Options that are about the plans or devices of one platform, by their parameters."""
-
-
-def _check_one_platform_options() -> None:
-    ctx = click.get_current_context()
-    for name, flag in ONE_PLATFORM.items():
-        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise UsageError(
-                f"{flag} needs one platform", hint="add --platform NAME, e.g. --platform rock-5b"
-            )
 
 
 def _compare_platforms(
@@ -276,8 +237,6 @@ def _compare_platforms(
 ) -> None:
     """Answer which platform is best for a model: of the catalog, or of those named."""
     from hetsim.analysis.platforms import compare_platforms
-    from hetsim.cli.files import check_targets, leave_report
-    from hetsim.cli.question import read_model
     from hetsim.cost import DEFAULT_COST
     from hetsim.cost.registry import cost_model
     from hetsim.hardware.catalog import load_platform
@@ -315,17 +274,6 @@ def _compare_platforms(
     found.require(target_s)
 
 
-def _pictures(comparison: Comparison) -> Record:
-    """What the page draws: every plan's timeline, the best first, as far as there is room."""
-    from hetsim.reporting.pages.alternatives import speeds_picture
-    from hetsim.reporting.results import pictures
-
-    found, best = pictures(comparison), comparison.rows[0].plan
-    if best is not None and comparison.objective == "latency" and not comparison.sustained:
-        found["speeds"] = speeds_picture(best, current().command, "compare")
-    return found
-
-
 def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any]) -> None:
     from hetsim.analysis.explanation import explain
     from hetsim.reporting.tables.analysis import explanation_record, explanation_report
@@ -333,10 +281,8 @@ def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any]) -> None
     invocation = current()
     with invocation.progress(f"explaining {plan.strategy}"):
         explanation = explain(plan, objective=comparison.objective)
-    record["explanation"] = explanation_record(explanation)
-    if not invocation.as_json:
-        invocation.say("")
-        invocation.show(explanation_report(explanation))
+    report = explanation_report(explanation)
+    invocation.add(record, "explanation", explanation_record(explanation), report)
 
 
 def chosen_to_run(comparison: Comparison, named: tuple[str, ...]) -> list[Row]:
@@ -348,19 +294,3 @@ def chosen_to_run(comparison: Comparison, named: tuple[str, ...]) -> list[Row]:
     split = [row for row in feasible if row.plan is not None and len(row.plan.devices_used) > 1]
     wanted = {row.strategy for row in split[:1]} | set(named)
     return [row for row in feasible if row.strategy in wanted] or feasible[:1]
-
-
-def _check_run_options(runs: bool) -> None:
-    ctx = click.get_current_context()
-    if runs:
-        if ctx.params["address"] is not None and ctx.params["executor"] != "ray":
-            raise UsageError("--address needs --executor ray")
-        return
-    for name, flag in (
-        ("executor", "--executor"),
-        ("address", "--address"),
-        ("timeout_s", "--timeout"),
-    ):
-        source = ctx.get_parameter_source(name)
-        if source is click.core.ParameterSource.COMMANDLINE:
-            raise UsageError(f"{flag} has no effect without --run", hint="add --run")

@@ -10,8 +10,11 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, json_option
+from hetsim.cli.options.common import verb_options
 from hetsim.cli.options.question import model_options, platform_options, strategy_options
+from hetsim.cli.question import read_plan
+from hetsim.core.text import fields
+from hetsim.core.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "compile", cls=Command,
+    cls=Command,
     examples=(
         ("hetsim compile zoo:inception_v1 --platform rock-5b -o compiled",
          "Write the plan of heft as a folder; `hetsim run compiled` runs it."),
@@ -51,9 +54,8 @@ if TYPE_CHECKING:
     help="Compute in the types of the graph, or round as each device does.",
 )
 @model_options
-@json_option
-@common_options
-def compile_(
+@verb_options
+def compile(
     source: str,
     folder: Path,
     precision: Literal["graph", "device"],
@@ -63,7 +65,6 @@ def compile_(
     The argument is a model, which --strategy plans, or a saved plan.json. `hetsim run DIR` needs
     the folder alone. The folder is written completely or not at all.
     """
-    from hetsim.cli.question import read_plan
     from hetsim.execution.compiled.write import compile_plan
     from hetsim.partitioning.onnx_export import check_folder
 
@@ -88,7 +89,6 @@ def compiled_record(manifest: Manifest) -> dict[str, Any]:
 
 def compiled_run_record(compiled: CompiledPlan, run: CompiledRun) -> dict[str, Any]:
     """Return one run of a compiled plan but for its wall clock."""
-    from hetsim.core.text import fields
     from hetsim.reporting.tables.records import array_record
 
     return {
@@ -103,10 +103,9 @@ def compiled_run_record(compiled: CompiledPlan, run: CompiledRun) -> dict[str, A
 
 def compiled_run_report(compiled: CompiledPlan, run: CompiledRun) -> RenderableType:
     """Return one run of a compiled plan: what ran where, and whether the outputs are right."""
-    from hetsim.core.units import format_seconds
+    from hetsim.reporting.console import bold, pairs, stack
+    from hetsim.reporting.formatting import count
     from hetsim.reporting.tables.plan import outputs_line
-    from hetsim.reporting.words.console import bold, pairs, stack
-    from hetsim.reporting.words.text import count
 
     rows = [
         ("strategy", str(compiled.plan["strategy"])),
@@ -126,8 +125,7 @@ def compiled_run_report(compiled: CompiledPlan, run: CompiledRun) -> RenderableT
 
 def _files_table(manifest: Manifest) -> RenderableType:
     """One row a file: its subgraph, device and size."""
-    from hetsim.core.units import format_bytes
-    from hetsim.reporting.words.console import table
+    from hetsim.reporting.console import table
 
     devices: Mapping[str, str] = {d.name: d.architecture for d in manifest.devices}
     rows = [

@@ -9,8 +9,9 @@ import click
 
 from hetsim.cli.commands import Family
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, duration, json_option, wide_option
+from hetsim.cli.options.common import common_options, duration, verb_options, wide_option
 from hetsim.cli.options.question import execute_option, model_options
+from hetsim.cli.question import read_model
 from hetsim.errors import PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -43,8 +44,7 @@ def devices() -> None:
     help="List the device families, cores and makes of graphics that a device file can name.",
 )
 @wide_option
-@json_option
-@common_options
+@verb_options
 def list_devices(families: bool, wide: bool) -> None:
     """List the devices, links and platforms of the catalog."""
     from hetsim.hardware.catalog import (
@@ -88,8 +88,7 @@ def list_devices(families: bool, wide: bool) -> None:
 @devices.command("show")
 @click.argument("name", metavar="NAME|FILE")
 @wide_option
-@json_option
-@common_options
+@verb_options
 def show_device(name: str, wide: bool) -> None:
     """Show each figure of a device, link or platform with its source.
 
@@ -126,8 +125,7 @@ def contents_of(name: str, sort: Sort, *, wide: bool) -> tuple[Record, Renderabl
 @click.argument("model")
 @execute_option
 @model_options
-@json_option
-@common_options
+@verb_options
 def query_device(
     name: str,
     model: str,
@@ -137,7 +135,6 @@ def query_device(
     A device supports a node alone, or as a part of a pattern. NAME is a device of the catalog;
     FILE is a YAML file of a device.
     """
-    from hetsim.cli.question import read_model
     from hetsim.device.registry import make_device
     from hetsim.device.support.quantized import is_quantized
     from hetsim.hardware.catalog import load_device
@@ -212,8 +209,7 @@ def query_device(
     metavar="NAME",
     help="Test the fitted cost model on this zoo model. Repeatable.  [default: all]",
 )
-@json_option
-@common_options
+@verb_options
 def calibrate_device(
     provider: str,
     out: Path | None,

@@ -11,22 +11,31 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from hetsim.cli.commands import Command
+from hetsim.cli.files import check_targets, leave_report, pictures_of
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import (
-    common_options,
-    force_option,
-    json_option,
-    limit,
-    report_option,
-    wide_option,
-)
+from hetsim.cli.load import given
+from hetsim.cli.options.common import force_option, limit, report_option, verb_options, wide_option
 from hetsim.cli.options.question import (
     device_option,
     model_options,
     platform_options,
     strategy_options,
 )
-from hetsim.errors import HetsimError, InvalidInput, UsageError
+from hetsim.cli.question import (
+    DEFAULT_STRATEGY,
+    read_model,
+    read_plan,
+    read_platform,
+    read_problem,
+    read_strategy_options,
+    with_affinity,
+)
+from hetsim.cli.verbs.devices import contents_of
+from hetsim.core.files import siblings
+from hetsim.core.text import cut
+from hetsim.core.units import format_seconds
+from hetsim.errors import HetsimError, InvalidInput, ObjectiveMissed, UsageError
+from hetsim.reporting.output import check_file, write_file
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -111,8 +120,7 @@ HOLDS = "a device, link, platform, workload, deployment, catalog or grid"
 @force_option("Let --out and --report overwrite files.")
 @model_options
 @wide_option
-@json_option
-@common_options
+@verb_options
 def inspect(
     files: tuple[str, ...],
     mode: Mode,
@@ -157,8 +165,6 @@ def _is_yaml(file: str) -> bool:
 
 def _check_options(mode: Mode) -> None:
     """Refuse options that the mode has no use for."""
-    from hetsim.cli.load import given
-
     for option in given(*_OF_PLANS) if not mode else ():
         raise UsageError(f"{option} needs --nodes or --lint", hint="add one of them")
     for option in given("fail_on") if mode != "--lint" else ():
@@ -192,8 +198,6 @@ def _schema(kind: str) -> Mapping[str, Any]:
 
 def _show_model(source: str, *, wide: bool) -> None:
     """Show ops, work and interface of a model, and which device of a platform supports them."""
-    from hetsim.cli.load import given
-    from hetsim.cli.question import read_model, read_platform
     from hetsim.hardware.catalog import device_names, platform_names
     from hetsim.hardware.variants import platform_executing
     from hetsim.problem.of_model import platform_as_asked
@@ -224,7 +228,6 @@ def _show_model(source: str, *, wide: bool) -> None:
 
 
 def _show_plan(source: str) -> None:
-    from hetsim.cli.question import read_plan
     from hetsim.reporting.tables.plan import plan_report
 
     plan = read_plan(source)
@@ -239,9 +242,6 @@ def _nodes(source: str, device: str | None, files: tuple[Path, ...], *, wide: bo
     from hetsim.analysis.nodes.files import form_of
     from hetsim.analysis.nodes.nodes import nodes as ask
     from hetsim.analysis.nodes.record import nodes_record
-    from hetsim.cli.files import check_targets, leave_report
-    from hetsim.reporting.output import check_file, write_file
-    from hetsim.reporting.results import pictures
     from hetsim.reporting.tables.analysis import PAGE_NODES, nodes_report
 
     invocation = current()
@@ -256,15 +256,12 @@ def _nodes(source: str, device: str | None, files: tuple[Path, ...], *, wide: bo
         write_file(path, told.to_file(path), force=invocation.force, option="--out")
         invocation.note(f"wrote {path}")
     record = nodes_record(told)
-    leave_report(record, lambda: pictures(told), lambda: nodes_report(told, most=PAGE_NODES))
+    leave_report(record, lambda: pictures_of(told), lambda: nodes_report(told, most=PAGE_NODES))
     invocation.answer(lambda: record, lambda: nodes_report(told, wide=wide))
 
 
 def _asked(source: str) -> Problem | Plan:
     """Return the saved plan, the plan by --strategy, or the problem alone."""
-    from hetsim.cli.load import given
-    from hetsim.cli.question import read_plan, read_problem
-
     if source.endswith(".json") or current().strategy is not None:
         return read_plan(source)
     for option in given("objective", "settings", "affinity"):
@@ -275,13 +272,6 @@ def _asked(source: str) -> Problem | Plan:
 def _lint(model: str, device: str | None, fail_on: Limit | None, *, wide: bool) -> None:
     """Show what costs time, and what each change saves when the same strategy plans again."""
     from hetsim.analysis.lint.lint import lint as look
-    from hetsim.cli.files import check_targets, leave_report
-    from hetsim.cli.question import (
-        DEFAULT_STRATEGY,
-        read_problem,
-        read_strategy_options,
-        with_affinity,
-    )
     from hetsim.reporting.tables.analysis import lint_record, lint_report
 
     invocation = current()
@@ -303,9 +293,6 @@ def _lint(model: str, device: str | None, fail_on: Limit | None, *, wide: bool) 
 
 def _check_saving(found: Lint, limit: Limit) -> None:
     """Raise ObjectiveMissed where one change saves as much as --fail-on, or more."""
-    from hetsim.core.units import format_seconds
-    from hetsim.errors import ObjectiveMissed
-
     for one in (*found.findings, *found.others):
         if (one.gain if limit.share else one.gain_s) >= limit.amount:
             saves = (
@@ -341,9 +328,7 @@ class Checked:
 
 def _check_files(files: tuple[str, ...], *, wide: bool) -> None:
     """Show a line for each file and for each error; of one valid file the contents, too."""
-    from hetsim.core.files import siblings
-    from hetsim.core.text import cut
-    from hetsim.reporting.words.text import errors_record
+    from hetsim.reporting.formatting import errors_record
 
     invocation = current()
     for file in files:
@@ -396,12 +381,22 @@ def _checked(file: str, *, wide: bool) -> Checked:
     except InvalidInput as error:
         return Checked(file, None, (error,))
     if keys & {"kinds", "hosts"}:
-        return _checked_catalog(file)
+        from hetsim.provisioning.platforms.catalog import load_catalog
+
+        return _loaded(
+            file,
+            "catalog",
+            load_catalog,
+            lambda found: ", ".join(one.name for one in (*found.kinds, *found.hosts)),
+        )
     # A device has streams, too.
     if keys & {"models", "streams"} and not keys & {"kind", "peak_tflops"}:
-        grid = keys & {"platforms", "platform", "strategies", "workloads"}
-        return _checked_grid(file) if grid else _checked_workload(file)
-    from hetsim.cli.verbs.devices import contents_of
+        if not keys & {"platforms", "platform", "strategies", "workloads"}:
+            return _checked_workload(file)
+        from hetsim.reporting.formatting import count
+        from hetsim.sweeping.files.reader import load_grid
+
+        return _loaded(file, "grid", load_grid, lambda found: count(found.size, "point"))
     from hetsim.hardware.files.checking import check_file
     from hetsim.reporting.tables.hardware import checked_line
 
@@ -414,26 +409,15 @@ def _checked(file: str, *, wide: bool) -> Checked:
     return Checked(file, kind, found.errors, line, found.name, contents, found.doubts)
 
 
-def _checked_catalog(file: str) -> Checked:
-    from hetsim.provisioning.platforms.catalog import load_catalog
-
+def _loaded(
+    file: str, kind: str, load: Callable[[str], Any], text: Callable[[Any], str]
+) -> Checked:
+    """Read a file of which only a line is shown, `text` of what is found."""
     try:
-        found = load_catalog(file)
+        found = load(file)
     except InvalidInput as error:
-        return Checked(file, "catalog", (error,))
-    names = ", ".join([one.name for one in found.kinds] + [one.name for one in found.hosts])
-    return Checked(file, "catalog", (), f"{file}: valid catalog ({names})")
-
-
-def _checked_grid(file: str) -> Checked:
-    from hetsim.reporting.words.text import count
-    from hetsim.sweeping.files.reader import load_grid
-
-    try:
-        found = load_grid(file)
-    except InvalidInput as error:
-        return Checked(file, "grid", (error,))
-    return Checked(file, "grid", (), f"{file}: valid grid ({count(found.size, 'point')})")
+        return Checked(file, kind, (error,))
+    return Checked(file, kind, (), f"{file}: valid {kind} ({text(found)})")
 
 
 def _checked_workload(file: str) -> Checked:

@@ -13,17 +13,13 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, force_option, json_option
-from hetsim.cli.options.question import (
-    FROM_MODEL,
-    model_options,
-    pessimistic_option,
-    platform_options,
-    price_options,
-)
-from hetsim.errors import InvalidInput, UsageError, nearest
+from hetsim.cli.options.common import force_option, verb_options
+from hetsim.cli.options.question import FROM_MODEL, model_options, platform_options, price_options
+from hetsim.cli.question import read_problem
+from hetsim.errors import InvalidInput, OutOfMemory, UsageError, nearest
 from hetsim.partitioning.housekeeping import Housekeeping
 from hetsim.partitioning.sizes import SizeRules
+from hetsim.reporting.output import check_file, write_file
 
 if TYPE_CHECKING:
     from hetsim.partitioning.partition import Partition
@@ -161,10 +157,8 @@ ALL = "all"
     help="Write split.onnx, annotated.onnx and one model for each subgraph to this new folder.",
 )
 @force_option("Overwrite the files of --dot and --mermaid.")
-@pessimistic_option
 @model_options
-@json_option
-@common_options
+@verb_options
 def partition(
     model: str,
     method: str,
@@ -177,13 +171,11 @@ def partition(
     folder: Path | None,
 ) -> None:
     """Cut MODEL into subgraphs, each of which one device can run as a whole."""
-    from hetsim.cli.question import read_problem
     from hetsim.partitioning.affinity import affinity_of_model
     from hetsim.partitioning.affinity_file import load_affinity
     from hetsim.partitioning.deconflict import parse_priority
     from hetsim.partitioning.flow import partition as cut
     from hetsim.partitioning.methods.registry import methods
-    from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.tables.plan import partition_report
 
     invocation = current()
@@ -252,7 +244,6 @@ def _compare(
     names: Sequence[str],
     asked: Callable[[str], Partition],
 ) -> None:
-    from hetsim.errors import OutOfMemory
     from hetsim.problem.plan import Plan
     from hetsim.reporting.tables.plan import method_row, methods_record, methods_report
     from hetsim.simulation.simulate import simulate

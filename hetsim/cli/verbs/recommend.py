@@ -10,14 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetsim.cli.commands import Command
+from hetsim.cli.files import check_targets
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import (
-    common_options,
-    force_option,
-    json_option,
-    report_option,
-    wide_option,
-)
+from hetsim.cli.load import check_form, said, told_where, workload_of
+from hetsim.cli.options.common import force_option, report_option, verb_options, wide_option
 from hetsim.cli.options.load import (
     batching_option,
     money_options,
@@ -26,22 +22,19 @@ from hetsim.cli.options.load import (
     speedup_option,
     workload_option,
 )
-from hetsim.cli.options.question import (
-    contention_option,
-    limit_options,
-    model_options,
-    pessimistic_option,
-    platform_options,
-    price_options,
-)
+from hetsim.cli.options.question import limit_options, model_options, platform_options
+from hetsim.cli.reports import report_of_placement, report_of_recommendation
+from hetsim.cli.under_load import as_supposed_and_as_is, asked_of, settings, with_options
+from hetsim.core.text import to_json
 from hetsim.errors import UsageError
+from hetsim.reporting.output import check_file, write_file, write_folder
 
 if TYPE_CHECKING:
-    from hetsim.hardware.price import Price
+    from hetsim.cli.load import Load
     from hetsim.provisioning.platforms.answer import Recommendation
     from hetsim.provisioning.platforms.question import Aim
     from hetsim.workload.deployment import DynamicBatching, Routing
-    from hetsim.workload.workload import Slo, Workload
+    from hetsim.workload.workload import Workload
 
 BUY = "hetsim recommend MODEL --rate RATE"
 SEARCH = "hetsim recommend --workload FILE"
@@ -162,9 +155,6 @@ FORMS = {
     help="Uncertain demand as factors of the rates: 0.8,1,1.3 (weights 30, 40, 30), or "
     "0.8:0.2,1:0.5,1.3:0.3.",
 )
-@contention_option
-@price_options
-@pessimistic_option
 @click.option(
     "--certificate",
     "certificate_file",
@@ -188,9 +178,8 @@ FORMS = {
 )
 @report_option
 @force_option("Let --certificate, --out and --report replace existing files.")
-@json_option
 @wide_option
-@common_options
+@verb_options
 def recommend(source: str | None, **given: Any) -> None:
     """Find the cheapest hardware that meets every latency objective.
 
@@ -198,8 +187,6 @@ def recommend(source: str | None, **given: Any) -> None:
     placement of the workload's models on its devices. Cheaper hardware is excluded by a lower
     bound or by simulation; what neither decides is listed as undecided.
     """
-    from hetsim.cli.load import check_form
-
     form = BUY
     if given["verify"] is not None:
         form = VERIFY
@@ -213,10 +200,10 @@ def recommend(source: str | None, **given: Any) -> None:
     answer: Mapping[str, Callable[..., None]] = {
         BUY: _buy, SEARCH: _search, PLACE: _place, VERIFY: _verify
     }  # fmt: skip
-    answer[form](source=source, **given)
+    answer[form](said(batching=None), **given)
 
 
-def _verify(*, verify: str, events: int | None, **_: object) -> None:
+def _verify(load: Load, *, verify: str, events: int | None, **_: object) -> None:
     """Check of a certificate."""
     from dataclasses import asdict
 
@@ -234,16 +221,11 @@ def _verify(*, verify: str, events: int | None, **_: object) -> None:
 
 
 def _search(
+    load: Load,
     *,
-    workload: str,
     catalog: str | None,
     max_devices: int | None,
     aim: Aim,
-    speedup: float | None,
-    prices: Mapping[str, Price],
-    tariff: float | None,
-    lifetime: float | None,
-    survive: int | None,
     most_requests: int | None,
     draws: int | None,
     demand: str | None,
@@ -253,34 +235,30 @@ def _search(
     **_: object,
 ) -> None:
     """The cheapest platform of a catalog for a workload."""
-    from hetsim.cli.files import check_targets
-    from hetsim.cli.under_load import settings
     from hetsim.provisioning.platforms.catalog import load_catalog
     from hetsim.provisioning.platforms.certificate import certificate, digests_of
     from hetsim.provisioning.platforms.doubt import AS_SAID, demand_of_text
     from hetsim.provisioning.platforms.priced import with_listed_prices
     from hetsim.provisioning.platforms.recommend import MAX_DEVICES, recommended
     from hetsim.provisioning.platforms.search import BUDGET
-    from hetsim.reporting.output import check_file, write_file
-    from hetsim.simulation.service.cost import Prices
     from hetsim.workload.files.reader import load_workload
 
     invocation = current()
     force = invocation.force
     if certificate_file is not None:
         check_file(certificate_file, force=force, option="--certificate")
-        if speedup is not None:
+        if load.speedup is not None:
             raise UsageError(
                 "--certificate cannot go with --speedup", hint="write the rates in the workload"
             )
     check_targets(out)
     factors = AS_SAID if demand is None else demand_of_text(demand)
-    as_said = load_workload(workload)
-    comes = as_said if speedup is None else as_said.faster(speedup)
+    assert load.workload is not None
+    as_said = load_workload(load.workload)
+    comes = as_said if load.speedup is None else as_said.faster(load.speedup)
     if catalog is None:
         raise UsageError(f"'{SEARCH}' needs --catalog", hint="give a YAML file, or names of boards")
-    terms = Prices(prices, tariff, lifetime)
-    on_offer, terms = with_listed_prices(load_catalog(catalog), terms, aim)
+    on_offer, terms = with_listed_prices(load_catalog(catalog), load.terms, aim)
     with invocation.progress("searching for the cheapest platform"):
         found = recommended(
             comes,
@@ -292,15 +270,15 @@ def _search(
             budget=most_requests or BUDGET,
             samples=draws,
             demand=factors,
-            losses=survive or 0,
+            losses=load.survive or 0,
         )
     if certificate_file is not None:
-        files = {"workload": workload, **({"catalog": catalog} if on_offer.sha256 else {})}
+        files = {**load.files, **({"catalog": catalog} if on_offer.sha256 else {})}
         digests = digests_of(files, found.found.question.models)
         text = certificate(found.found, comes, digests)
         write_file(certificate_file, text, force=force, option="--certificate")
         invocation.note(f"wrote {certificate_file}")
-    _answer(found, as_said, speedup=speedup, out=out, budget=most_requests or BUDGET, wide=wide)
+    _answer(found, as_said, speedup=load.speedup, out=out, wide=wide)
 
 
 def _answer(
@@ -309,17 +287,15 @@ def _answer(
     *,
     speedup: float | None = None,
     out: Path | None,
-    budget: int,
     wide: bool,
 ) -> None:
     """Print a recommendation, and write its folder and page."""
-    from hetsim.cli.reports import report_of_recommendation
     from hetsim.reporting.tables.recommendation import recommendation_record, recommendation_report
 
     record = recommendation_record(found)
     if out is not None:
         _leave(record, out, force=current().force)
-    report_of_recommendation(found, comes, record, speedup=speedup, out=out, budget=budget)
+    report_of_recommendation(found, comes, record, speedup=speedup, out=out)
     current().answer(lambda: record, lambda: recommendation_report(found, wide=wide))
     found.require()
 
@@ -327,9 +303,6 @@ def _answer(
 def _leave(record: Mapping[str, Any], out: Path, *, force: bool) -> None:
     """Write the folder with the platform and the deployment, which ``simulate`` takes."""
     import yaml
-
-    from hetsim.core.text import to_json
-    from hetsim.reporting.output import write_folder
 
     made = {"result.json": to_json(record)}
     if record["answer"] is not None:
@@ -342,8 +315,8 @@ def _leave(record: Mapping[str, Any], out: Path, *, force: bool) -> None:
 
 
 def _place(
+    load: Load,
     *,
-    workload: str | None,
     strategies: tuple[str, ...],
     batchings: tuple[DynamicBatching, ...],
     routing: Routing | None,
@@ -353,25 +326,20 @@ def _place(
     **_: object,
 ) -> None:
     """The best placement of a workload's models on the devices of one platform."""
-    from hetsim.cli.files import check_targets
-    from hetsim.cli.load import said, told_where, workload_of
-    from hetsim.cli.reports import report_of_placement
-    from hetsim.cli.under_load import as_supposed_and_as_is, asked_of, with_options
     from hetsim.provisioning.instances.offers import ALONE, MOST, SPLITS
     from hetsim.provisioning.instances.place import place
     from hetsim.provisioning.rates.capacity import BUDGET
-    from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.tables.place import best_sentence, place_record, place_report
     from hetsim.workload.deployment import Deployment, Instances, Served
     from hetsim.workload.files.reader import deployment_yaml
 
     invocation = current()
-    if workload is None:
+    if load.workload is None:
         raise UsageError(f"'{PLACE}' needs --workload", hint="give --workload FILE")
     if out is not None:
         check_file(out, force=invocation.force, option="--out")
     check_targets()
-    load, hardware, asked = asked_of(said(batching=None))
+    load, hardware, asked = asked_of(load)
     comes = workload_of(load)
     splits = tuple(dict.fromkeys(strategies)) or SPLITS
     planners = tuple(Instances(strategy=name) for name in splits)
@@ -388,7 +356,7 @@ def _place(
     )
     with (
         invocation.progress("searching for the best placement"),
-        told_where(comes, workload, named, None),
+        told_where(comes, load.workload, named, None),
     ):
         found, was = as_supposed_and_as_is(seek, hardware)
     record = place_record(found)
@@ -411,15 +379,10 @@ def _place(
 
 
 def _buy(
+    load: Load,
     *,
-    source: str | None,
-    rate: float | None,
-    slos: tuple[Slo, ...],
     catalog: str | None,
     max_devices: int | None,
-    prices: Mapping[str, Price],
-    tariff: float | None,
-    lifetime: float | None,
     most_requests: int | None,
     draws: int | None,
     out: Path | None,
@@ -427,29 +390,26 @@ def _buy(
     **_: object,
 ) -> None:
     """The cheapest hardware to buy or rent for one model at a rate."""
-    from hetsim.cli.files import check_targets
-    from hetsim.cli.under_load import settings
     from hetsim.provisioning.platforms.purchase import MAX_DEVICES, REQUESTS, purchased
-    from hetsim.simulation.service.cost import Prices
 
     invocation = current()
-    if source is None:
+    if load.source is None:
         raise UsageError("no model is given", hint=f"write '{BUY}' or '{SEARCH}'")
-    if rate is None or not slos:
-        lacks = "--rate" if rate is None else "--slo"
+    if load.rate is None or not load.slos:
+        lacks = "--rate" if load.rate is None else "--slo"
         raise UsageError(f"'{BUY}' needs {lacks}", hint="give e.g. --rate 500/s --slo p99=50ms")
     check_targets(out)
     with invocation.progress("searching for the cheapest hardware"):
         found = purchased(
-            source,
-            rate_per_s=rate,
-            slos=slos,
+            load.source,
+            rate_per_s=load.rate,
+            slos=load.slos,
             catalog=catalog,
             dims=invocation.dims,
-            prices=Prices(prices, tariff, lifetime),
+            prices=load.terms,
             asked=settings(),
             max_devices=max_devices or MAX_DEVICES,
             budget=most_requests or REQUESTS,
             samples=draws,
         )
-    _answer(found, found.workload, out=out, budget=most_requests or REQUESTS, wide=wide)
+    _answer(found, found.workload, out=out, wide=wide)

@@ -8,7 +8,8 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, force_option, json_option
+from hetsim.cli.options.common import force_option, verb_options
+from hetsim.reporting.output import check_file, write_file
 
 
 @click.command(
@@ -41,8 +42,7 @@ from hetsim.cli.options.common import common_options, force_option, json_option
     is_flag=True,
     help="Make an index of two answers of the same kind, and not their difference.",
 )
-@json_option
-@common_options
+@verb_options
 def report(sources: tuple[Path, ...], target: Path, as_index: bool) -> None:
     """Make one HTML file of saved answers; no model is needed.
 
@@ -50,11 +50,10 @@ def report(sources: tuple[Path, ...], target: Path, as_index: bool) -> None:
     or a folder of several of them. Two answers of the same kind give their difference and its
     cause; several answers give an index with one section for each.
     """
-    from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.pages.answers import folder_island, island_of
     from hetsim.reporting.pages.difference import difference_island
     from hetsim.reporting.pages.page import page
-    from hetsim.reporting.pages.reading import read_all
+    from hetsim.reporting.pages.saved import read_all
 
     invocation = current()
     check_file(target, force=invocation.force, option="--out")

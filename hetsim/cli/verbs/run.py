@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hetsim.cli.commands import Command
+from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import above_zero, common_options, json_option, output_options
+from hetsim.cli.load import OF_LOAD, check_form, given, said
+from hetsim.cli.options.common import above_zero, output_options, verb_options
 from hetsim.cli.options.load import served_options
 from hetsim.cli.options.question import (
     draws_option,
@@ -18,10 +20,21 @@ from hetsim.cli.options.question import (
     run_options,
     strategy_options,
 )
+from hetsim.cli.question import read_plan
+from hetsim.cli.running import execute, executor_said, recovery_lines, require_equal
+from hetsim.cli.under_load import serve
+from hetsim.cli.verbs.compile import compiled_run_record, compiled_run_report
+from hetsim.core.text import fields, plain
+from hetsim.core.units import format_seconds
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
-    from hetsim.workload.failure import Failure
+    from rich.console import RenderableType
+
+    from hetsim.cli.running import Executor
+    from hetsim.execution.emulation import Emulation
+    from hetsim.graph.inputs.arrays import Inputs
+    from hetsim.problem.plan import Plan
 
 ONE = "hetsim run MODEL"
 EMULATE = "hetsim run MODEL --emulate"
@@ -84,22 +97,14 @@ FORMS = {
 @served_options
 @model_options
 @output_options
-@json_option
-@common_options
+@verb_options
 def run(
     source: str | None,
     draws: int,
-    executor: Literal["ray", "threads"],
-    address: str | None,
-    seed: int,
-    timeout_s: float,
-    precision: Literal["graph", "device"],
-    plain: bool,
-    failures: tuple[Failure, ...],
     emulate: bool,
     time_scale: float | None,
     requests: int | None,
-    **of_load: object,
+    **others: object,
 ) -> None:
     """Run a plan for real, and check that its outputs equal those of the whole model.
 
@@ -109,28 +114,18 @@ def run(
     measured figures beside the simulated ones.
     """
     from hetsim.analysis.sureness import spread
-    from hetsim.cli.files import check_targets, leave, leave_report
-    from hetsim.cli.load import OF_LOAD, check_form, given, said
-    from hetsim.cli.question import read_plan
-    from hetsim.cli.running import Executor, execute, recovery_lines, require_equal
-    from hetsim.cli.under_load import serve
-    from hetsim.cli.verbs.emulate import run_emulated
-    from hetsim.core.units import format_seconds
     from hetsim.execution.compiled.manifest import is_compiled
-    from hetsim.reporting.results import pictures
     from hetsim.reporting.tables.plan import run_report
     from hetsim.reporting.tables.records import run_record
 
     invocation = current()
-    if address is not None and executor != "ray":
-        raise UsageError("--address needs --executor ray")
+    how = executor_said()
     folder = source is not None and is_compiled(Path(source))
     loaded = bool(given(*OF_LOAD))
     form = (EMULATE_LOAD if emulate else LOAD) if loaded else EMULATE if emulate else ONE
     if folder and not loaded:
         form = FOLDER
     check_form(form, FORMS)
-    how = Executor(executor, address, seed, timeout_s, precision, failures, plain)
     if loaded:
         serve(said(), how, emulate=emulate, time_scale=time_scale)
         return
@@ -140,7 +135,7 @@ def run(
         )
     check_targets()
     if folder:
-        _run_folder(Path(source), executor, address, timeout_s, seed)
+        _run_folder(Path(source), how)
         return
     plan = read_plan(source, runs=True)
     if emulate:
@@ -149,18 +144,18 @@ def run(
     done = execute(plan, how, invocation.inputs)
     for line in recovery_lines(done.recoveries):
         invocation.note(line)
-    drawn_over = spread(plan, samples=draws, draw_seed=seed)
+    drawn_over = spread(plan, samples=draws, draw_seed=how.seed)
     record = run_record(plan, done, drawn_over)
     leave(
         plan,
         done.timeline,
         record,
-        seed=seed,
+        seed=how.seed,
         measured={"wall_s": done.wall_s, "compile_s": done.compile_s},
         real=done.events,
         arrivals_s=[0.0] * len(done.timeline.latencies_s),
     )
-    leave_report(record, lambda: pictures(done), lambda: run_report(plan, done, drawn_over))
+    leave_report(record, lambda: pictures_of(done), lambda: run_report(plan, done, drawn_over))
     if invocation.as_json:
         invocation.note(f"wall clock {format_seconds(done.wall_s)}")
         invocation.show_json(record)
@@ -169,33 +164,86 @@ def run(
     require_equal(done.mismatches, f"plan '{plan.strategy}'")
 
 
-def _run_folder(
-    folder: Path,
-    executor: Literal["ray", "threads"],
-    address: str | None,
-    timeout_s: float,
-    seed: int,
-) -> None:
-    from hetsim.cli.running import require_equal
-    from hetsim.cli.verbs.compile import compiled_run_record, compiled_run_report
-    from hetsim.core.units import format_seconds
+def _run_folder(folder: Path, how: Executor) -> None:
     from hetsim.execution.compiled.run import open_compiled, run_compiled
 
     invocation = current()
     with invocation.progress(f"checking {folder}"):
         compiled = open_compiled(folder)
     with invocation.progress(f"running {folder}"):
-        done = run_compiled(
-            compiled,
-            invocation.inputs,
-            executor=executor,
-            address=address,
-            timeout_s=timeout_s,
-            seed=seed,
-        )
+        done = run_compiled(compiled, invocation.inputs, **how.where)
     if invocation.as_json:
         invocation.note(f"wall clock {format_seconds(done.wall_s)}")
         invocation.show_json(compiled_run_record(compiled, done))
     else:
         invocation.show(compiled_run_report(compiled, done))
     require_equal(done.mismatches, f"compiled plan '{folder}'")
+
+
+def run_emulated(
+    plan: Plan,
+    how: Executor,
+    inputs: Inputs | None,
+    time_scale: float | None,
+    requests: int,
+) -> None:
+    """Emulation of a plan: prints predicted and measured latency."""
+    from hetsim.execution.emulation import emulate
+
+    invocation = current()
+    with invocation.progress(f"emulating {plan.strategy} on {how.executor}"):
+        done = emulate(plan, inputs, requests=requests, time_scale=time_scale, **how.where)
+    invocation.answer(lambda: _record(plan, done), lambda: _report(plan, done))
+    require_equal(done.mismatches, f"plan '{plan.strategy}'")
+
+
+def _record(plan: Plan, done: Emulation) -> dict[str, Any]:
+    from hetsim.problem.record import problem_record
+    from hetsim.reporting.tables.records import plan_record
+
+    return {
+        "schema": "hetsim-emulation/1",
+        "problem": problem_record(plan.problem),
+        "plan": plan_record(plan),
+        "requests": len(done.wall_s),
+        **fields(
+            done,
+            "time_scale predicted_latency_s=predicted.latency_s measured_latency_s=latency_s "
+            "predicted_makespan_s=predicted.makespan_s measured_makespan_s=makespan_s wall_s "
+            "overrun_s bitwise_equal mismatches",
+        ),
+    }
+
+
+def _report(plan: Plan, done: Emulation) -> RenderableType:
+    from rich.console import Group as Stack
+    from rich.text import Text
+
+    from hetsim.reporting.console import pairs
+    from hetsim.reporting.tables.plan import outputs_line, plan_rows
+    from hetsim.reporting.tables.question import question
+
+    predicted, many = done.predicted, len(done.wall_s)
+    rows = [*question(plan.problem), *plan_rows(plan)]
+    rows.append(("time scale", f"1 simulated second takes {done.time_scale:.4g} s"))
+    for name, told, measured in (
+        ("latency", predicted.latency_s, done.latency_s),
+        (f"all {many}", predicted.makespan_s, done.makespan_s),
+    )[: 1 if many == 1 else 2]:
+        off = measured / told - 1 if told else 0.0
+        rows.append(
+            (
+                name,
+                f"{format_seconds(told)} predicted, {format_seconds(measured)} measured "
+                f"({off:+.1%})",
+            )
+        )
+    rows.append(
+        (
+            "overrun",
+            f"at most {format_seconds(done.overrun_s)} per call, of this machine's kernels and "
+            "messages; a larger --time-scale makes it smaller in proportion",
+        )
+    )
+    line = outputs_line(done.bitwise_equal, done.mismatches)
+    return Stack(pairs(rows), Text(""), Text(plain(line), style="bold"))

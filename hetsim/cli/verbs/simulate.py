@@ -7,35 +7,32 @@ from typing import TYPE_CHECKING
 import click
 
 from hetsim.cli.commands import Command
+from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import (
-    common_options,
-    duration,
-    json_option,
-    output_options,
-    per_second,
-)
+from hetsim.cli.load import OF_LOAD, check_form, given, only, said
+from hetsim.cli.options.common import duration, output_options, per_second, verb_options
 from hetsim.cli.options.load import load_options
 from hetsim.cli.options.question import (
-    contention_option,
-    draws_option,
+    judged_options,
     limit_options,
     model_options,
-    objective_option,
-    pessimistic_option,
     platform_options,
-    price_options,
     seed_option,
-    sensitivities_option,
-    sustained_option,
-    target_option,
 )
+from hetsim.cli.question import (
+    kept_as_supposed,
+    plan_beside,
+    read_plan,
+    show_beside,
+    show_sensitivities,
+    supposed,
+)
+from hetsim.cli.running import cost_lines, cost_record
+from hetsim.cli.under_load import find_rates
+from hetsim.cli.under_load import play as under_load
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
-    from hetsim.core.text import Record
-    from hetsim.problem.plan import Plan
-    from hetsim.problem.timeline import Timeline
     from hetsim.workload.deployment import DynamicBatching
     from hetsim.workload.failure import Failure
 
@@ -99,16 +96,9 @@ FIXES = {
     help="Strategy to plan with; repeatable with --max-rate.  [default: heft; with --max-rate "
     "single and heft]",
 )
-@objective_option
+@judged_options
 @limit_options
-@contention_option
-@price_options
-@pessimistic_option
-@sustained_option
-@draws_option
 @seed_option
-@target_option
-@sensitivities_option
 @click.option(
     "--requests",
     type=click.IntRange(min=1),
@@ -127,8 +117,7 @@ FIXES = {
 @load_options
 @model_options
 @output_options
-@json_option
-@common_options
+@verb_options
 def simulate(
     source: str | None,
     max_rate: bool,
@@ -154,19 +143,6 @@ def simulate(
     from hetsim.analysis.comparison import check_target
     from hetsim.analysis.sureness import spread
     from hetsim.analysis.sustaining import Sustaining
-    from hetsim.cli.files import check_targets, leave, leave_report
-    from hetsim.cli.load import OF_LOAD, check_form, given, only, said
-    from hetsim.cli.question import (
-        kept_as_supposed,
-        plan_beside,
-        read_plan,
-        show_beside,
-        show_sensitivities,
-        supposed,
-    )
-    from hetsim.cli.running import cost_lines, cost_record
-    from hetsim.cli.under_load import find_rates
-    from hetsim.cli.under_load import play as under_load
     from hetsim.placement.objective import kept_s
     from hetsim.reporting.tables.plan import simulation_report
     from hetsim.reporting.tables.records import simulation_record, slower_record
@@ -233,10 +209,9 @@ def simulate(
     if sensitivities:
         show_sensitivities(asked, objective or "latency", record)
     leave(asked, drawn, record, seed=seed, arrivals_s=arrivals_s)
-    one = requests == 1 and not (failures or sustained)
     leave_report(
         record,
-        lambda: _pictures(plan, drawn, alone=one),
+        lambda: pictures_of(drawn),
         lambda: simulation_report(plan, timeline, drawn_over, sustained=sustained),
     )
     if invocation.as_json:
@@ -246,15 +221,3 @@ def simulate(
         # Every request is to meet it.
         reached_s = max(timeline.latencies_s) if weighed == "latency" else kept_s(plan)
         check_target(weighed, reached_s, target_s, f"plan '{plan.strategy}'")
-
-
-def _pictures(plan: Plan, timeline: Timeline, *, alone: bool) -> Record:
-    """Pictures of the page; of one request `alone` with other speeds of devices."""
-    from hetsim.reporting.pages.alternatives import speeds_picture
-    from hetsim.reporting.results import pictures
-
-    command, contention = current().command, current().contention
-    found = pictures(timeline)
-    if alone:
-        found["speeds"] = speeds_picture(plan, command, "simulate", contention=contention)
-    return found

@@ -8,9 +8,11 @@ from typing import Literal
 import click
 
 from hetsim.cli.commands import Command
+from hetsim.cli.files import check_targets
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, json_option, report_options
+from hetsim.cli.options.common import report_options, verb_options
 from hetsim.cli.options.question import address_option
+from hetsim.cli.reports import report_of_sweep
 
 
 @click.command(
@@ -48,8 +50,7 @@ from hetsim.cli.options.question import address_option
     help="Show the Pareto front of these columns in place of all rows, e.g. p99_s,energy_j.",
 )
 @report_options
-@json_option
-@common_options
+@verb_options
 def sweep(
     file: str,
     folder: Path,
@@ -62,8 +63,6 @@ def sweep(
     Each point is one row of DIR/rows.jsonl, in the order of the grid, with its answer or its
     error. A sweep that was interrupted continues where it stopped.
     """
-    from hetsim.cli.files import check_targets
-    from hetsim.cli.reports import report_of_sweep
     from hetsim.reporting.tables.sweep import progress_text, sweep_record, sweep_report
     from hetsim.sweeping.files.reader import load_grid
     from hetsim.sweeping.verb import sweep as answer_all

@@ -6,7 +6,8 @@ import click
 
 from hetsim.cli.commands import Family
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, json_option, wide_option
+from hetsim.cli.options.common import common_options, verb_options, wide_option
+from hetsim.core.text import records
 
 
 @click.group(
@@ -27,15 +28,13 @@ def zoo() -> None:
 
 @zoo.command("list")
 @wide_option
-@json_option
-@common_options
+@verb_options
 def list_models(wide: bool) -> None:
     """List the models of the zoo: real graphs, with random weights that are made on first use."""
-    from hetsim.core.text import fields
     from hetsim.graph.zoo.models import describe
+    from hetsim.reporting.formatting import big
     from hetsim.reporting.tables.comparison import names_table
     from hetsim.reporting.tables.inspection import shape_text
-    from hetsim.reporting.words.text import big
 
     invocation = current()
     with invocation.progress("reading the zoo"):
@@ -56,17 +55,9 @@ def list_models(wide: bool) -> None:
     invocation.answer(
         lambda: {
             "schema": "hetsim-zoo/1",
-            "models": [
-                {
-                    **fields(entry, "name family nodes parameters"),
-                    "inputs": [
-                        {**fields(t, "name dtype"), "shape": list(t.shape or ())}
-                        for t in entry.inputs
-                    ],
-                    **fields(entry, "source licence"),
-                }
-                for entry in entries
-            ],
+            "models": records(
+                entries, "name family nodes parameters inputs(name dtype shape) source licence"
+            ),
         },
         lambda: names_table(header[:columns], (row[:columns] for row in rows)),
     )

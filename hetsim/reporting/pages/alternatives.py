@@ -1,32 +1,38 @@
-"""Answers beside a page's own: at other rates, device speeds, and prices."""
+"""Latencies of a deployment at several arrival rates: stops of a slider, and a figure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from shlex import join
 
-from hetsim.core.text import Record, plain
+from hetsim.core.text import Record, fields, plain
 from hetsim.errors import HetsimError
 from hetsim.hardware.spec import Platform
-from hetsim.hardware.what_if import what_if
-from hetsim.problem.parts import Contention
-from hetsim.problem.plan import Plan
-from hetsim.problem.repriced import repriced
-from hetsim.provisioning.platforms.answer import Recommendation
-from hetsim.provisioning.platforms.question import UNIT, Counts
-from hetsim.provisioning.platforms.question import Question as PlatformQuestion
-from hetsim.provisioning.platforms.search import BUDGET, Search, Tried
 from hetsim.provisioning.rates.carried import Question
 from hetsim.provisioning.rates.ceiling import rates_of
+from hetsim.reporting.formatting import percent, time_text
+from hetsim.reporting.pages.figures import (
+    axis,
+    colour,
+    figure,
+    label,
+    limits_drawn,
+    logarithmic,
+    remark,
+    rule,
+    scatter,
+)
+from hetsim.reporting.pages.page import told as shown
 from hetsim.reporting.tables.service import busiest
-from hetsim.simulation.service.layout import Setup, check_together, set_up
+from hetsim.reporting.tables.verdicts import latency_text
+from hetsim.simulation.service.layout import check_together, set_up
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.run import expected
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played
-from hetsim.simulation.simulate import simulate
+from hetsim.statistics.intervals import Percentile, percentile_at
 from hetsim.workload.workload import Workload
 
 FLAGS = ("--force", "--json", "--quiet", "-q", "--debug", "--sensitivities", "--wide", "--run",
@@ -92,34 +98,25 @@ def rates_picture(
     answer: Service | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Record:
-    """Peak rate of one deployment, and ``curve``, its latencies at several arrival rates.
+    """Latencies of one deployment at several arrival rates: stops of a slider, and a figure.
 
-    ``curve`` is None where there are no other rates, and ``why_not`` says why: devices fail,
-    replicas are autoscaled, or clients wait for answers. `command` is the reader's own; `verb`
-    stands for its verb, `options` are added, `gone` left out. `from_file`: arrivals are in a file,
-    so that commands have factors on its rate, else rates. `own` is the factor at which the slider
-    starts, `answer` the reader's own answer there; `name` is that of the deployment.
+    ``why_not`` alone where there are no other rates: devices fail, replicas are autoscaled, or
+    clients wait for answers. `command` is the reader's own; `verb` stands for its verb, `options`
+    are added, `gone` left out. `from_file`: arrivals are in a file, so that commands have factors
+    on its rate, else rates. `own` is the factor at which the slider starts, `answer` the reader's
+    own answer there; `name` is that of the deployment. O(rates) simulations.
     """
     if any(one.served.autoscaling for one in resolved) or workload.failures is not None:
-        return {"name": name, "curve": None, "why_not": "devices fail or replicas are autoscaled"}
+        return {"name": name, "why_not": "devices fail or replicas are autoscaled"}
     setup = set_up(resolved, workload, check_together(resolved, platform))
     rates_per_s = rates_of(workload)
     rate_per_s = sum(rates_per_s)
     if not 0 < rate_per_s < math.inf:
         at_once = math.isinf(rate_per_s)
         none = "all requests arrive at once" if at_once else "clients wait for answers"
-        return {"name": name, "curve": None, "why_not": none}
+        return {"name": name, "why_not": none}
     first = first_of(workload, from_file=from_file)
     ceiling = Question(name, tuple(resolved), setup, first, rates_per_s).ceiling()
-    found: Record = {
-        "name": name,
-        "rate_per_s": rate_per_s,
-        "requests": first.requests,
-        "ceiling_per_s": _number(ceiling.factor * rate_per_s),
-        "ceiling_binds": ceiling.binds,
-        "limits_s": [slo.latency_s for stream in first.streams for slo in stream.slos],
-        "curve": None,
-    }
     base = [*without(command, verb, (*RATE, *gone)), *options]
     factors = factors_of(ceiling.factor, (own,))
     if not from_file:
@@ -131,18 +128,155 @@ def rates_picture(
     told = not from_file or first is workload
     mine = answer is not None and [verb] == [w for w in command[1:] if w[:1] != "-"][:1]
     known = answer if mine or not told else None
+    services: list[Service] = []
     try:
-        curve = _curve(first, resolved, setup, factors, {own: known}, tell)
+        for number, factor in enumerate(factors):
+            if tell is not None:
+                tell(f"rate {number + 1} of {len(factors)}")
+            own_answer = known if factor == own else None
+            services.append(own_answer or played(first.faster(factor), resolved, setup))
     except HetsimError as error:
-        return {**found, "why_not": str(error)}
-    curve["start"] = min(range(len(factors)), key=lambda k: abs(factors[k] - own))
-    curve["command"] = [
+        return {"name": name, "why_not": str(error)}
+    start = min(range(len(factors)), key=lambda k: abs(factors[k] - own))
+    commands = [
         _line([*base, *_asked(first, factor, rate_per_s, from_file=from_file)]) if told else None
         for factor in factors
     ]
     if mine:
-        curve["command"][curve["start"]] = _line(without(command, verb, gone))
-    return {**found, "curve": curve}
+        commands[start] = _line(without(command, verb, gone))
+    rates = [factor * rate_per_s for factor in factors]
+    return {
+        "name": shown(name),
+        "rates": rates,
+        "start": start,
+        "leave": None,
+        "figure": _figure(first, rates, services, (ceiling.factor * rate_per_s, ceiling.binds)),
+        "stops": [
+            {
+                "rate": f"{rate:.4g}/s",
+                "say": f"At {rate:.4g} requests/s the service is {service.state}.",
+                "figures": [[shown(what), shown(text)] for what, text in _stop(first, service)],
+                "command": line,
+            }
+            for rate, service, line in zip(rates, services, commands, strict=True)
+        ],
+    }
+
+
+def _at(workload: Workload, service: Service, stream: int) -> Percentile | None:
+    """The percentile of a stream that its page shows; None where requests are not answered."""
+    return percentile_at(service.streams[stream].percentiles, percentile_of(workload, stream))
+
+
+def _verdicts(service: Service, stream: int) -> list[str]:
+    return [one.verdict.answer for one in service.streams[stream].objectives]
+
+
+def _stop(workload: Workload, service: Service) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for place, one in enumerate(workload.streams):
+        of = f" of {one.name}" if len(workload.streams) > 1 else ""
+        at = _at(workload, service, place)
+        text = "grows without limit"
+        if at is not None:
+            text = latency_text(fields(at, "latency_s=estimate_s low_s high_s enough"))
+        rows.append((f"p{percentile_of(workload, place):g}{of}", text))
+        if verdicts := _verdicts(service, place):
+            rows.append((f"objectives{of}", ", ".join(verdicts)))
+    return [*rows, ("state", service.state), ("bottleneck", _busiest(service))]
+
+
+def _busiest(service: Service) -> str:
+    return f"{service.bottleneck}, {percent(busiest(service))}"
+
+
+def _figure(
+    workload: Workload,
+    rates: Sequence[float],
+    services: Sequence[Service],
+    peak: tuple[float, str],
+) -> Record:
+    """Latency over rate, a line a stream, with limits and the peak rate."""
+    limits = [slo.latency_s for stream in workload.streams for slo in stream.slos]
+    traces: list[Record] = []
+    found_s: list[float] = []
+    for place, one in enumerate(workload.streams):
+        rows = [
+            (rate, at, _verdicts(service, place), service)
+            for rate, service in zip(rates, services, strict=True)
+            if (at := _at(workload, service, place)) is not None
+        ]
+        name = f"p{percentile_of(workload, place):g} of {one.name}"
+        traces += _latency_traces(name, rows, colour(place))
+        found_s += [at.estimate_s for _, at, _, _ in rows]
+    shapes, notes = limits_drawn(limits, x=0, xanchor="left")
+    peak_per_s, binds = peak
+    if math.isfinite(peak_per_s):
+        shapes.append(rule("x", peak_per_s, "--soft", "dot"))
+        notes.append(
+            remark(f"peak: {binds}", "--soft", x=peak_per_s, xanchor="right", yref="paper", y=1,
+                   yanchor="bottom")
+        )  # fmt: skip
+    layout = {
+        "shapes": shapes,
+        "annotations": notes,
+        "margin": {"t": 40},
+        "showlegend": len(workload.streams) > 1,
+        "legend": {"y": 1.1},
+        "xaxis": axis("Arrival rate (requests/s)", rangemode="tozero"),
+        "yaxis": axis("Latency", **logarithmic([*found_s, *limits])),
+    }
+    alt = "Latency over the rate of requests; the table has its figures"
+    return figure(traces, layout, alt=alt, height=420)
+
+
+def _latency_traces(
+    name: str, rows: Sequence[tuple[float, Percentile, list[str], Service]], hue: str
+) -> list[Record]:
+    band = [(rate, at) for rate, at, _, _ in rows if at.enough and at.high_s is not None]
+    area = scatter(
+        [rate for rate, _ in (*band, *reversed(band))],
+        [*(at.high_s for _, at in band), *(at.low_s for _, at in reversed(band))],
+        hoverinfo="skip",
+        showlegend=False,
+        fill="toself",
+        fillcolor=hue,
+        opacity=0.18,
+        line={"width": 0},
+    )
+    verdicts = [answers for _, _, answers, _ in rows]
+    told = [
+        [time_text(at.estimate_s), ", ".join(answers) or "no objective", label(_busiest(service))]
+        for _, at, answers, service in rows
+    ]
+    line = scatter(
+        [rate for rate, _, _, _ in rows],
+        [at.estimate_s for _, at, _, _ in rows],
+        mode="lines+markers",
+        name=label(name, 40),
+        line={"color": hue, "width": 2},
+        marker={
+            "size": 10,
+            "line": {"color": hue, "width": 2},
+            "symbol": ["x" if "misses" in answers else "circle" for answers in verdicts],
+            "color": ["--paper" if "undecided" in answers else hue for answers in verdicts],
+        },
+        customdata=told,
+        hovertemplate="%{x:.4~g}/s: %{customdata[0]}<br>%{customdata[1]}<br>"
+        "bottleneck: %{customdata[2]}<extra></extra>",
+    )
+    return [area, line]
+
+
+def load_pictures(rows: Sequence[Record]) -> Record:
+    """Return ``load``, the rows of ``rates_picture`` with a slider; nothing without one."""
+    load = [row for row in rows if "stops" in row]
+    left = dict.fromkeys(
+        f"{row['name']}: {row['why_not']}" if row["name"] else str(row["why_not"])
+        for row in rows
+        if "why_not" in row
+    )
+    return {"load": load, "not_simulated": list(left)} if load else {}
 
 
 def _line(words: Sequence[str]) -> str:
@@ -158,48 +292,6 @@ def _asked(workload: Workload, factor: float, rate_per_s: float, *, from_file: b
     rate = f"{factor * rate_per_s:.12g}"
     words = ["--rate", rate, "--requests", str(workload.requests)]
     return [*words, *(word for limit in limits for word in ("--slo", limit))]
-
-
-def _curve(
-    workload: Workload,
-    resolved: Sequence[Resolved],
-    setup: Setup,
-    factors: Sequence[float],
-    answers: Mapping[float, Service | None],
-    tell: Callable[[str], None] | None,
-) -> Record:
-    """Figures of a workload at some factors on its rate, as columns. O(factors) simulations."""
-    streams: list[Record] = [
-        {
-            "name": one.name,
-            "percentile": percentile_of(workload, at),
-            "limit_s": min((slo.latency_s for slo in one.slos), default=None),
-            "latency_s": [],
-            "low_s": [],
-            "high_s": [],
-            "enough": [],
-            "verdict": [],
-        }
-        for at, one in enumerate(workload.streams)
-    ]
-    found: Record = {"factor": [], "state": [], "bottleneck": [], "used": [], "streams": streams}
-    for number, factor in enumerate(factors):
-        if tell is not None:
-            tell(f"rate {number + 1} of {len(factors)}")
-        service = answers.get(factor) or played(workload.faster(factor), resolved, setup)
-        found["factor"].append(factor)
-        found["state"].append(service.state)
-        found["bottleneck"].append(service.bottleneck)
-        found["used"].append(busiest(service))
-        for one, stream in zip(streams, service.streams, strict=True):
-            known = {each.percentile: each for each in stream.percentiles}
-            at = known.get(one["percentile"])
-            one["latency_s"].append(None if at is None else at.estimate_s)
-            one["low_s"].append(None if at is None else at.low_s)
-            one["high_s"].append(None if at is None else at.high_s)
-            one["enough"].append(at is not None and at.enough)
-            one["verdict"].append([each.verdict.answer for each in stream.objectives])
-    return found
 
 
 def percentile_of(workload: Workload, stream: int) -> float:
@@ -234,153 +326,3 @@ def first_of(workload: Workload, *, from_file: bool) -> Workload:
         return workload
     requests = min(MOST, workload.requests or MOST)
     return replace(workload, duration_s=None, requests=requests, warm_up_s=0.0)
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-STOPS = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)
-"""Factors on a device's speed."""
-
-KEPT = "kept"
-"""Folder in which the command saves the plan."""
-
-
-def speeds_picture(
-    plan: Plan, command: Sequence[str], verb: str, *, contention: Contention | None = None
-) -> Record | None:
-    """Latency of one request by device and factor of STOPS on its speed, and the commands for it.
-
-    None for plans of several replicas and of problems from arrays, whose devices have no figures.
-    """
-    problem = plan.problem
-    platform = problem.platform
-    if platform is None or problem.model is None or plan.sizes:
-        return None
-    devices = [
-        {
-            "name": name,
-            "latency_s": [
-                _speed_latency_s(plan, f"device {name}.speed x{factor:g}", contention)
-                for factor in STOPS
-            ],
-        }
-        for name in plan.devices_used
-    ]
-    return {"stops": list(STOPS), "devices": devices, **_speed_commands(command, verb)}
-
-
-def _speed_latency_s(plan: Plan, change: str, contention: Contention | None) -> float | None:
-    platform = plan.problem.platform
-    assert platform is not None
-    try:
-        problem = repriced(plan.problem, what_if(platform, change))
-    except HetsimError:
-        return None
-    again = replace(plan, problem=problem)
-    return simulate(again, contention=contention, trace=False).latency_s
-
-
-def _speed_commands(command: Sequence[str], verb: str) -> Record:
-    """Commands that save the plan, and that simulate it."""
-    words = without(command, verb, ("--samples",))
-    if any(word.endswith(".json") for word in words[2:3]):
-        return {"leave": None, "play": words}
-    return {
-        "leave": [*words, "--samples", "0", "--out", KEPT],
-        "play": ["hetsim", "simulate", f"{KEPT}/plan.json"],
-    }
-
-
-FACTORS = (0.25, 0.5, 2.0, 4.0)
-"""Factors on the price of each kind."""
-
-MOST_PLAYED = 12
-"""Most platforms that are simulated for that."""
-
-
-def vectors_picture(
-    found: Recommendation,
-    *,
-    budget: int = BUDGET,
-    tell: Callable[[str], None] | None = None,
-) -> Record:
-    """Platforms that were tried, as ``tried``, and the cheapest at other prices, as ``prices``.
-
-    Whether a platform meets does not depend on prices: the order in which they are tried does. Up
-    to MOST_PLAYED more platforms are played, none where `budget` is 0.
-    """
-    question = found.found.question
-    known = {one.counts: one for one in found.found.tried}
-    for one in (found.found.answer, found.found.runner_up):
-        if one is not None:
-            known[one.counts] = one
-    prices: list[Record] = []
-    if question.aim == "cost" and question.given and budget:
-        prices = _at_other_prices(found, known, budget, tell)
-    answer = found.found.answer
-    rows = sorted(known.values(), key=lambda one: question.key(one.counts))
-    return {"tried": [_row(question, one, answer) for one in rows], "prices": prices}
-
-
-def _row(question: PlatformQuestion, one: Tried, answer: Tried | None) -> Record:
-    best = one.best(question)
-    latency_s = limit_s = None
-    if best is not None and best.played is not None:
-        said = best.played.worst(question)
-        latency_s = said.latency_s
-        limit_s = question.streams[said.stream].slos[said.slo].latency_s
-    return {
-        "vector": list(one.counts),
-        "counts": question.named(one.counts),
-        "cost": question.amount(one.counts),
-        "devices": question.key(one.counts)[1],
-        "latency_s": latency_s,
-        "limit_s": limit_s,
-        "answer": one.answer,
-        "chosen": answer is not None and one.counts == answer.counts,
-    }
-
-
-def _at_other_prices(
-    found: Recommendation,
-    known: dict[Counts, Tried],
-    budget: int,
-    tell: Callable[[str], None] | None,
-) -> list[Record]:
-    """Cheapest platform with another price of one kind; None where it was not simulated.
-
-    What is played for it is added to `known`.
-    """
-    question = found.found.question
-    search = Search(question, found.workload, budget=budget)
-    left = MOST_PLAYED
-    rows = []
-    for at, kind in enumerate(question.kinds):
-        for factor in FACTORS if kind.cost else ():
-            kinds = list(question.kinds)
-            kinds[at] = replace(kind, cost=round(kind.cost * factor))
-            other = replace(question, kinds=tuple(kinds))
-            best = None
-            for counts in search.left(other):
-                if counts not in known and left:
-                    left -= 1
-                    if tell is not None:
-                        named = question.named(counts)
-                        tell(" + ".join(f"{n} {name}" for name, n in named.items()))
-                    known[counts] = search.play(counts)
-                if counts not in known or known[counts].answer == "undecided":
-                    break
-                if known[counts].answer == "meets":
-                    best = counts
-                    break
-            rows.append(
-                {
-                    "kind": kind.name,
-                    "price": float(kinds[at].cost * UNIT[question.aim]),
-                    "counts": None if best is None else question.named(best),
-                    "cost": None if best is None else other.amount(best),
-                }
-            )
-    return rows

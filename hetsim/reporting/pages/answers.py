@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.table import Table as Printed
+from rich.console import RenderableType
 
 from hetsim.core.text import Record, to_compact_json
 from hetsim.core.units import format_bytes
+from hetsim.reporting.console import ROWS_MOST, parts
+from hetsim.reporting.formatting import count
 from hetsim.reporting.pages.page import Island, Section, Table, Verdict, table
-from hetsim.reporting.pages.reading import KINDS, LIMIT_BYTES, TRACE, UNDER_LOAD, Left, whole
 from hetsim.reporting.pages.records import beside, headline, record_tables, tiles
+from hetsim.reporting.pages.saved import KINDS, LIMIT_BYTES, TRACE, SavedAnswer, whole
 from hetsim.reporting.pages.subgraphs import subgraphs_section
 from hetsim.reporting.pages.timeline import timeline_section
 from hetsim.reporting.pages.views import (
     CAPTIONS,
     VIEWS,
-    front_picture,
-    load_picture,
     load_sections,
-    prices_sections,
     rows_picture,
-    speeds_sections,
 )
 from hetsim.reporting.tables.question import STATUSES
 from hetsim.reporting.tables.verdicts import Found, binds, title, verdict_of
-from hetsim.reporting.words.text import count
 
 ROOM_BYTES = 200_000
 """Most bytes of a page's record; above, its longest lists are cut."""
@@ -36,17 +32,9 @@ ROOM_BYTES = 200_000
 LENGTHS = (2**10, 2**8, 2**6, 2**4, 3)
 """Entries that a list of a large record has at most, as far as is needed."""
 
-ROWS_MOST = 400
-"""Rows of a printed table that a page shows."""
-
 ASKED_TOO = ("what_if", "explanation", "sensitivities", "failures", "autoscaling", "survived")
 """Entries of a record that are answers to options."""
 
-TASKS = "Tasks of each device and link over time, simulated or measured."
-REQUESTS = (
-    "Batches and waiting times of each request: choose a request, or point at one. A batch is "
-    "shown once for each of its requests."
-)
 CHANGES = "Answers to further options: what-if changes, explanation, sensitivities, and failures."
 SUBGRAPHS = (
     "Subgraphs of the plan. A report that the verb writes itself (--report) also has each node."
@@ -55,9 +43,6 @@ PROVENANCE = (
     "Provenance and uncertainty of the times of each device and link: about 80 % are within the "
     "stated factor."
 )
-
-HYPHEN = "-\n"
-"""End of a heading's line within a word."""
 
 EVIDENCE = ("of", "status", "before", "precision", "runtime", "within_80", "measured_share",
             "error", "likely")  # fmt: skip
@@ -78,9 +63,6 @@ def answer_island(
     """
     schema = record["schema"]
     made = VIEWS[schema](record) if schema in VIEWS else {}
-    if "vectors" in pictures:
-        made |= front_picture(pictures["vectors"]["tried"], record["unit"])
-    made |= load_picture(pictures.get("rates", []))
     if printed is not None:
         made["printed"] = list(parts(printed))
     pictures = {**made, **pictures}
@@ -89,10 +71,8 @@ def answer_island(
     sections = [
         _answer_section(record, pictures, (say, sure)),
         *load_sections(pictures),
-        *speeds_sections(pictures),
-        *prices_sections(pictures),
         *subgraphs_section(pictures),
-        *timeline_section(pictures, REQUESTS if schema in UNDER_LOAD else TASKS),
+        *timeline_section(pictures),
         *(
             Section(view, name, caption, order=order)
             for view, (name, caption, order) in CAPTIONS.items()
@@ -119,31 +99,35 @@ def answer_island(
 
 
 MAIN = {
-    "compare": "strategies",
-    "lint": "findings",
-    "nodes": "units",
-    "place": "placed",
-    "platforms": "platforms",
-    "recommend": "front",
-    "sweep": "points",
+    "compare": (
+        "strategies",
+        "Simulated cost of each strategy with its 80 % interval over Monte Carlo samples, best "
+        "first, single devices in orange.",
+    ),
+    "lint": ("findings", "Latency after the change that removes each finding."),
+    "nodes": ("units", "Nodes that each device supports, or the time of its nodes in the plan."),
+    "place": (
+        "placed",
+        "Utilization of devices and links at the highest demand that the placement sustains.",
+    ),
+    "platforms": (
+        "platforms",
+        "Boards and machines, then single devices in orange, each by its best plan with its 80 % "
+        "interval over Monte Carlo samples; the fastest is green.",
+    ),
+    "recommend": (
+        "front",
+        "Simulated platforms by cost and latency of the tightest objective: filled points meet it, "
+        "hollow ones are undecided, crosses miss it. Other platforms are ruled out by proof or "
+        "cost more.",
+    ),
+    "sweep": (
+        "points",
+        "Points of the grid by any two of their figures, with the Pareto front as a line. Points "
+        "without a figure are not shown.",
+    ),
 }
-"""The view that is drawn above the answer's tables, by the kind of report."""
-
-CAPTION = {
-    "compare": "Simulated cost of each strategy with its 80 % interval over Monte Carlo samples, "
-    "best first, single devices in orange.",
-    "lint": "Latency after the change that removes each finding.",
-    "nodes": "Nodes that each device supports, or the time of its nodes in the plan.",
-    "place": "Utilization of devices and links at the highest demand that the placement sustains.",
-    "platforms": "Boards and machines, then single devices in orange, each by its best plan with "
-    "its 80 % interval over Monte Carlo samples; the fastest is green.",
-    "recommend": "Simulated platforms by cost and latency of the tightest objective: filled points "
-    "meet it, hollow ones are undecided, crosses miss it. Other platforms are ruled out by proof "
-    "or cost more.",
-    "sweep": "Points of the grid by any two of their figures, with the Pareto front as a line. "
-    "Points without a figure are not shown.",
-}
-"""Caption of that view."""
+"""The view that is drawn above the answer's tables and its caption, by the kind of report."""
 
 
 def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Section:
@@ -154,7 +138,7 @@ def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Sect
     if "printed" in pictures:
         for part in pictures["printed"]:
             if "rows" in part:
-                tables.append(table(part["title"], part["headings"], part["rows"], part["marked"]))
+                tables.append(table(**part))
             elif not part["text"].removeprefix("How sure: ").startswith(said):
                 notes.append(part["text"])
     else:
@@ -169,37 +153,8 @@ def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Sect
     if left:
         notes.append(f"{left} more rows are in {record['rows']}.")
     told_as = "Tables as on the terminal." if "printed" in pictures else "Figures of the record."
-    view, caption = MAIN.get(kind, "answer"), CAPTION.get(kind, told_as)
+    view, caption = MAIN.get(kind, ("answer", told_as))
     return Section(view, "Answer", caption, tuple(tables), open=True, order=10, notes=tuple(notes))
-
-
-def parts(report: RenderableType) -> Iterator[Record]:
-    """Yield texts and tables of the terminal as plain data."""
-    if isinstance(report, Group):
-        for one in report.renderables:
-            yield from parts(one)
-    elif isinstance(report, Printed):
-        yield _printed_table(report)
-    elif str(report).strip():
-        yield {"text": str(report)}
-
-
-def _printed_table(printed: Printed) -> Record:
-    columns = printed.columns
-    headings = [
-        f"{'#' * (one.justify == 'right')}{' '.join(str(one.header).replace(HYPHEN, '').split())}"
-        for one in columns
-    ]
-    if not printed.show_header:
-        headings = ["", *headings[1:]]
-    cells = [[str(cell).split("\n") for cell in one.cells] for one in columns]
-    rows = list(zip(*cells, strict=True))
-    named = ", ".join([one.removeprefix("#") for one in headings if one.strip("#")][:3])
-    name = f"{named[:1].upper()}{named[1:]}" or ("Options" if len(columns) == 1 else "Summary")
-    more = f", the first {ROWS_MOST} of {len(rows)}" if len(rows) > ROWS_MOST else ""
-    marked = [place for place, row in enumerate(printed.rows[:ROWS_MOST]) if row.style]
-    return {"title": f"{name}{more}", "headings": headings, "rows": rows[:ROWS_MOST],
-            "marked": marked}  # fmt: skip
 
 
 def _problem(record: Found) -> Found | None:
@@ -247,7 +202,7 @@ def _cut(value: Any, most: int) -> Any:
     return [_cut(one, most) for one in value[:most]] if isinstance(value, list) else value
 
 
-def island_of(left: Left, command: Sequence[str]) -> Island:
+def island_of(left: SavedAnswer, command: Sequence[str]) -> Island:
     """Return the page of `left`; `command` stands in where it has none.
 
     Raises InvalidInput where its record lacks fields, as one of another version may.
@@ -283,7 +238,7 @@ def _subgraphs(plan: Record) -> Section:
 
 
 def folder_island(
-    title: str, answers: Sequence[tuple[Left, Island]], command: Sequence[str]
+    title: str, answers: Sequence[tuple[SavedAnswer, Island]], command: Sequence[str]
 ) -> Island:
     """Return a page of `answers`, each with the island of its own page: an index, and tables."""
     named = [(left.source, island.kind, island.title, island.verdict.say)
@@ -321,7 +276,7 @@ def folder_island(
     )
 
 
-def _made_by(left: Left, island: Island) -> str:
+def _made_by(left: SavedAnswer, island: Island) -> str:
     return f" Made by: {island.command_line}" if left.command else ""
 
 

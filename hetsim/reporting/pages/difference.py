@@ -10,10 +10,10 @@ from typing import Any
 from hetsim.core.text import Record, tally
 from hetsim.core.units import format_seconds
 from hetsim.errors import InvalidInput, UsageError
+from hetsim.reporting.formatting import ABSENT, count, listed, time_text
 from hetsim.reporting.pages.page import Island, Section, Verdict, table
-from hetsim.reporting.pages.reading import Left, whole
 from hetsim.reporting.pages.records import Change, beside, changes, headline, same, tiles
-from hetsim.reporting.words.text import ABSENT, count, listed, time_text
+from hetsim.reporting.pages.saved import SavedAnswer, whole
 from hetsim.sweeping.rows import ASKED
 
 ROWS_MOST = 500
@@ -42,7 +42,7 @@ _TARGETS = ("--report", "--trace", "--out", "-o", "--force", "--json", "--quiet"
 """Options for output, which are no part of the question."""
 
 
-def difference_island(first: Left, second: Left, command: Sequence[str]) -> Island:
+def difference_island(first: SavedAnswer, second: SavedAnswer, command: Sequence[str]) -> Island:
     """Return the difference of two answers as a page.
 
     Raises UsageError where they are of two kinds, InvalidInput where one is damaged.
@@ -87,7 +87,7 @@ def difference_island(first: Left, second: Left, command: Sequence[str]) -> Isla
         )  # fmt: skip
 
 
-def _figures(left: Left) -> Record:
+def _figures(left: SavedAnswer) -> Record:
     """The answer of a record without its question; of a sweep its rows by what was asked."""
     found = {key: value for key, value in left.record.items() if key not in _NO_FIGURES}
     if left.rows:
@@ -111,7 +111,7 @@ class Cause:
     change: Change
 
 
-def causes(first: Left, second: Left) -> list[Cause]:
+def causes(first: SavedAnswer, second: SavedAnswer) -> list[Cause]:
     """Return the differences of two questions, model and platform first."""
     was, now = (_question(left) for left in (first, second))
     commands = [_words(left.command) for left in (first, second)]
@@ -130,7 +130,7 @@ def causes(first: Left, second: Left) -> list[Cause]:
     return [Cause(sort, change) for sort in was for change in changes(was[sort], now[sort])]
 
 
-def _question(left: Left) -> dict[str, Record]:
+def _question(left: SavedAnswer) -> dict[str, Record]:
     """Question of an answer by sort: model, platform, figures, options, versions."""
     record = left.record
     found: dict[str, Record] = {
@@ -152,7 +152,7 @@ def _question(left: Left) -> dict[str, Record]:
     return found
 
 
-def _problems(left: Left) -> list[Record]:
+def _problems(left: SavedAnswer) -> list[Record]:
     record = left.record
     if left.kind == "plan":
         return [{key: value for key, value in record.items() if value is not None}]
@@ -227,7 +227,7 @@ class Placed:
     groups: int
 
 
-def placed(left: Left) -> list[Placed]:
+def placed(left: SavedAnswer) -> list[Placed]:
     """Return the placement of each plan of an answer, the first plan first.
 
     Empty where the answer tells of no node. Raises InvalidInput where its plans are damaged.
@@ -254,7 +254,7 @@ def placed(left: Left) -> list[Placed]:
 
 
 def _of_columns(found: Record, plan: Record) -> Placed:
-    names, of = found["name"], plan["groups"]["device"]
+    names, of = found["name"], plan["device"]
     on = [found["devices"][of[group]] for group in plan["group"]]
     taken = dict(zip(names, plan["seconds"], strict=True))
     return Placed(plan["name"], dict(zip(names, on, strict=True)), taken, len(of))
@@ -266,7 +266,7 @@ class Moved:
 
     was: Placed
     now: Placed
-    nodes: tuple[str, ...]
+    nodes: tuple[Change, ...]
 
     @property
     def name(self) -> str:
@@ -274,10 +274,10 @@ class Moved:
         was, now = self.was.plan, self.now.plan
         return was if was == now else f"{was} to {now}"
 
-    def row(self, node: str) -> tuple[str, ...]:
+    def row(self, one: Change) -> tuple[str, ...]:
         """Return a node's devices and times before and now."""
-        on = (one.device.get(node, "not there") for one in (self.was, self.now))
-        return (node, *on, *(time_text(one.seconds.get(node)) for one in (self.was, self.now)))
+        [node], on = one.path, (str(each or "not there") for each in (one.was, one.now))
+        return (node, *on, *(time_text(each.seconds.get(node)) for each in (self.was, self.now)))
 
 
 def _moved(first: list[Placed], second: list[Placed]) -> list[Moved]:
@@ -286,11 +286,7 @@ def _moved(first: list[Placed], second: list[Placed]) -> list[Moved]:
     pairs = [(first[0], second[0])] if first and second else []
     pairs += [(named[one.plan], one) for one in second if one.plan in named]
     unique = {(was.plan, now.plan): (was, now) for was, now in pairs}
-    return [
-        Moved(was, now, tuple(name for name in {**now.device, **was.device}
-                              if was.device.get(name) != now.device.get(name)))
-        for was, now in unique.values()
-    ]  # fmt: skip
+    return [Moved(was, now, tuple(changes(was.device, now.device))) for was, now in unique.values()]
 
 
 def _say(top: Sequence[Change], figures: Sequence[Change], moved: Sequence[Moved]) -> str:
@@ -314,7 +310,7 @@ def _became(one: Change) -> str:
     return f"{one.name} changed from {was} to {now}"
 
 
-def _because(first: Left, second: Left, why: Sequence[Cause], moved: bool) -> str:
+def _because(first: SavedAnswer, second: SavedAnswer, why: Sequence[Cause], moved: bool) -> str:
     if not why:
         lacks = [left.source for left in (first, second) if left.manifest is None]
         unknown = f" The versions of {' and '.join(lacks)} are unknown." if lacks else ""
@@ -350,10 +346,7 @@ def _nodes_section(moved: Sequence[Moved]) -> Section:
     overview = []
     tables = []
     for one in moved:
-        pairs = tally(
-            f"{one.was.device.get(node, 'nowhere')} to {one.now.device.get(node, 'nowhere')}"
-            for node in one.nodes
-        )
+        pairs = tally(f"{each.was or 'nowhere'} to {each.now or 'nowhere'}" for each in one.nodes)
         overview.append((one.name, str(one.was.groups), str(one.now.groups), str(len(one.nodes)),
                          listed(pairs) if pairs else ABSENT))  # fmt: skip
         if one.nodes:
@@ -379,7 +372,7 @@ def _figures_table(title: str, found: Sequence[Change]) -> Any:
     return table(title, ("figure", "#was", "#is", "#difference"), rows)
 
 
-def _answers_section(first: Left, second: Left) -> Section:
+def _answers_section(first: SavedAnswer, second: SavedAnswer) -> Section:
     rows = [(which, left.source, left.kind, " ".join(left.command) or ABSENT)
             for which, left in (("was", first), ("is", second))]  # fmt: skip
     return Section(
@@ -393,8 +386,8 @@ def _answers_section(first: Left, second: Left) -> Section:
 
 
 def _record(
-    first: Left,
-    second: Left,
+    first: SavedAnswer,
+    second: SavedAnswer,
     why: Sequence[Cause],
     figures: Sequence[Change],
     moved: Sequence[Moved],
@@ -413,8 +406,8 @@ def _record(
             {
                 "plans": [one.was.plan, one.now.plan],
                 "nodes": [
-                    {"node": node, "was": one.was.device.get(node), "is": one.now.device.get(node)}
-                    for node in one.nodes[:ROWS_MOST]
+                    {"node": each.path[0], "was": each.was, "is": each.now}
+                    for each in one.nodes[:ROWS_MOST]
                 ],
                 "count": len(one.nodes),
             }

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import isclose
 from typing import Any
 
+from hetsim.reporting.formatting import ABSENT, SHARES, figure_text, percent, relative_change
 from hetsim.reporting.pages.page import Table, Tile, table
-from hetsim.reporting.words.text import ABSENT, SHARES, figure_text, percent, relative_change
 
 ROWS_MOST = 200
 """Rows of a table of a record."""

@@ -1,19 +1,30 @@
-"""Plans over time: timeline, utilization of devices and links, memory."""
+"""Plans over time, as in their traces: timeline, utilization of devices and links, memory."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import groupby
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hetsim.core.text import Record, cut, plain
 from hetsim.core.units import format_bytes, format_seconds
+from hetsim.problem.plan import Plan
+from hetsim.problem.timeline import Event as PlayedEvent
+from hetsim.problem.timeline import Events, Timeline
+from hetsim.reporting.formatting import listed, percent
 from hetsim.reporting.pages.figures import STACKED_MOST, Area, colour, label, stacked
 from hetsim.reporting.pages.page import Section, Table, packed, table, told, unpacked
-from hetsim.reporting.words.text import listed, percent
+from hetsim.reporting.trace import REAL, SIMULATED, trace_json
+from hetsim.reporting.trace_tracks import read_nanoseconds
+
+if TYPE_CHECKING:
+    from hetsim.analysis.comparison import Comparison
 
 NOTE_MOST = 2000
 """Characters of what stands under a timeline."""
@@ -39,6 +50,11 @@ TASKS_TOLD = 100
 NEAR = 3
 """A device's capacity is drawn up to so many times what it holds."""
 
+Event = Mapping[str, Any]
+
+_KINDS = ("compute", "transfer", "failure")
+_DEVICE, _LINKS = "device ", "links"
+
 
 @dataclass(frozen=True, slots=True)
 class Track:
@@ -50,61 +66,43 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task on one or several tracks.
+    """A task on one or several tracks: `text` is what it is, and where.
 
-    ``request`` is -1 where it is none's; ``way`` what it moved from where to where, if anything.
+    ``request`` is -1 where it is none's.
     """
 
     tracks: tuple[Track, ...]
     start_ns: int
     duration_ns: int
     request: int
-    label: str
-    way: str = ""
-    critical: bool = False
+    text: tuple[str, str]
+    critical: bool
 
 
-def whole_requests(requests: Sequence[int], most: int) -> tuple[list[int], str]:
-    """Return the indices of the tasks that a page shows, and a note on the others.
-
-    Those of the first requests, whole, as far as they are at most `most` tasks.
-    """
-    if len(requests) <= most:
-        return list(range(len(requests))), ""
+def _whole_requests(tasks: list[list[Event]], most: int) -> tuple[list[list[Event]], str]:
+    """The tasks of the first requests, whole, at most so many, and a note on the others."""
+    if len(tasks) <= most:
+        return tasks, ""
     last, kept = 0, 0
-    counts = Counter(requests)
+    counts = Counter(slices[0]["args"]["request"] for slices in tasks)
     for request in sorted(counts):
         kept += counts[request]
         if kept > most:
             break
         last = request
-    indices = [index for index, request in enumerate(requests) if request <= last]
-    return indices, (
-        f"{len(indices)} of {len(requests)} tasks are shown, those of the first {last + 1} "
+    shown = [slices for slices in tasks if slices[0]["args"]["request"] <= last]
+    return shown, (
+        f"{len(shown)} of {len(tasks)} tasks are shown, those of the first {last + 1} "
         "requests; the page has no room for more."
     )
 
 
-def way_of(source: str, target: str, nbytes: int, lost: bool) -> str:
-    """Return the transfer of a task, and whether a failure ended it."""
-    ends = f"from {source or 'caller'} to {target or 'caller'}"
-    moved = f"{format_bytes(nbytes)} {ends}" if source or nbytes else ""
-    return ", ".join(filter(None, (moved, "lost by a failure" if lost else "")))
-
-
-def timeline_picture(
-    name: str,
-    tracks: Sequence[Track],
-    tasks: Sequence[Task],
-    *,
-    note: str = "",
-    of: str = "plan",
-) -> Record:
-    """Return the timeline: rows, and tasks as packed columns.
+def _timeline(name: str, tracks: Sequence[Track], tasks: Sequence[Task], note: str) -> Record:
+    """The timeline: rows, and tasks as packed columns.
 
     ``tasks`` has an entry a task and track that it holds: ``track``, ``start_ns``, ``duration_ns``,
-    ``request``, ``text`` (into ``texts``: what it is, and where), ``critical``. Of many `tracks`
-    those on which nothing happens are named in the note.
+    ``request``, ``text`` (into ``texts``), ``critical``. Of many `tracks` those on which nothing
+    happens are named in the note.
     """
     used = {track for task in tasks for track in task.tracks}
     idle = [track.name for track in tracks if track not in used]
@@ -115,10 +113,8 @@ def timeline_picture(
     columns: dict[str, list[int]] = {column: [] for column in names}
     texts: dict[tuple[str, str], int] = {}
     for task in tasks:
-        on = " + ".join(track.name for track in task.tracks)
-        text = (told(task.label), told(", ".join(filter(None, (f" on {on}", task.way)))))
         values = (task.start_ns, task.duration_ns, task.request,
-                  texts.setdefault(text, len(texts)), int(task.critical))  # fmt: skip
+                  texts.setdefault(task.text, len(texts)), int(task.critical))  # fmt: skip
         for track in task.tracks:
             for column, value in zip(names, (place_of[track], *values), strict=True):
                 columns[column].append(value)
@@ -127,7 +123,6 @@ def timeline_picture(
         note = f"Always idle: {', '.join(idle)}. {note}"
     return {
         "name": told(name),
-        "of": of,
         "note": cut(plain(note), NOTE_MOST),
         "alt": told(f"Timeline of {name}: {len(tasks)} tasks on {len(rows)} rows"),
         "end_s": max(end_ns, 1) / 1e9,
@@ -150,12 +145,13 @@ def _short(track: Track, several: Mapping[int, int]) -> str:
     return track.name.removesuffix("/0") if one else track.name
 
 
-def timeline_section(pictures: Mapping[str, Any], caption: str, *tables: Table) -> list[Section]:
+def timeline_section(pictures: Mapping[str, Any]) -> list[Section]:
     """Return the timelines with a table of the first tasks."""
     drawn = pictures.get("timeline")
-    made = [*tables, *([_tasks_table(drawn[0])] if drawn else [])]
-    title = "Requests" if drawn and drawn[0]["of"] == "requests" else "Timeline"
-    return [Section("timeline", title, caption, tuple(made), order=30)] if made else []
+    if not drawn:
+        return []
+    caption = "Tasks of each device and link over time, simulated or measured."
+    return [Section("timeline", "Timeline", caption, (_tasks_table(drawn[0]),), order=30)]
 
 
 def _tasks_table(picture: Record) -> Table:
@@ -178,7 +174,7 @@ def _tasks_table(picture: Record) -> Table:
     return table(f"Tasks of {picture['name']}{more}", heads, rows)
 
 
-def utilization_figure(
+def _utilization(
     name: str, tracks: Sequence[Track], tasks: Iterable[Task], streams: Mapping[int, int]
 ) -> Record:
     """Return the utilization of devices and links over time, of the busiest rows.
@@ -251,19 +247,32 @@ class Held:
     times_s: Sequence[float]
     nbytes: Sequence[int]
     weight_bytes: int
-    capacity_bytes: int | None = None
+    capacity_bytes: int | None
+
+    @property
+    def peak(self) -> int:
+        """Most bytes at a time."""
+        return max(self.nbytes, default=0)
 
 
-def memory_figure(name: str, held: Sequence[Held]) -> list[Record]:
-    """Return memory use over time; no figure where none was used."""
-    peaks = {one.device: max(one.nbytes, default=0) for one in held}
+def _memory(
+    clock: _Clock, name: str, weights: Mapping[str, int], capacity: Mapping[str, int]
+) -> list[Record]:
+    """Memory use over time; no figure where none was counted or used."""
+    held = []
+    for pid, device in clock.devices.items() if clock.memory else ():
+        own = int(weights.get(device) or 0)
+        steps = [one for one in clock.memory if one["pid"] == pid]
+        times_s = [read_nanoseconds(one["ts"]) / 1e9 for one in steps] or [0.0]
+        nbytes = [int(one["args"]["bytes"]) for one in steps] or [own]
+        held.append(Held(device, times_s, nbytes, own, capacity.get(device)))
     places = {one.device: place for place, one in enumerate(held)}
-    end_s = max((one.times_s[-1] for one in held if len(one.times_s)), default=0.0)
-    kept = sorted((one for one in held if peaks[one.device]), key=lambda one: -peaks[one.device])
+    end_s = max((one.times_s[-1] for one in held), default=0.0)
+    kept = sorted((one for one in held if one.peak), key=lambda one: -one.peak)
     shown = sorted(kept[:STACKED_MOST], key=lambda one: places[one.device])
     if not shown:
         return []
-    idle = [one.device for one in held if not peaks[one.device]]
+    idle = [one.device for one in held if not one.peak]
     note = f"Always empty: {', '.join(idle)}." if idle else ""
     if any(len(one.times_s) > STEPS_MOST for one in shown):
         note += f" The peaks of {STEPS_MOST} spans are shown."
@@ -271,7 +280,7 @@ def memory_figure(name: str, held: Sequence[Held]) -> list[Record]:
         note += f" The {len(shown)} fullest of {len(kept)} are shown."
     rows = [_held_area(one, places[one.device], end_s) for one in shown]
     alt = f"Memory of {name}, at most: "
-    alt += ", ".join(f"{one.device} {format_bytes(peaks[one.device])}" for one in shown)
+    alt += ", ".join(f"{one.device} {format_bytes(one.peak)}" for one in shown)
     return [stacked(rows, name=name, alt=alt, note=note.strip())]
 
 
@@ -300,7 +309,200 @@ def _held_area(one: Held, place: int, end_s: float) -> Area:
     )
 
 
-def subgraph_label(name: str, ops: Mapping[str, int], nodes: int, first: str, last: str) -> str:
-    """Return the label of a subgraph: its ops, first and last node."""
-    between = first if nodes == 1 else f"{first} to {last}"
-    return cut(f"{name}: {listed(ops, limit=3)} ({between})", LABEL_MOST)
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """One clock of a trace: names by process and thread, slices, counters of memory.
+
+    ``streams`` are the rows of devices by process and thread.
+    """
+
+    processes: Mapping[int, str]
+    devices: Mapping[int, str]
+    threads: Mapping[tuple[int, int], str]
+    streams: Mapping[tuple[int, int], Track]
+    slices: Sequence[Event]
+    memory: Sequence[Event]
+
+    def tasks(self) -> list[list[Event]]:
+        """Return the slices of devices and links; those of one task, on all it holds, together."""
+        mine = self.devices.keys() | {pid for pid, name in self.processes.items() if name == _LINKS}
+        drawn = [one for one in self.slices if one["pid"] in mine and one["cat"] in _KINDS]
+        return [list(same) for _, same in groupby(drawn, key=_same)]
+
+    def track(self, event: Event) -> Track:
+        """Return the row that a slice is on; of a route without contention it is one."""
+        key = event["pid"], event["tid"]
+        if key in self.streams:
+            return self.streams[key]
+        thread = self.threads[key]
+        route = f"{event['args']['from']}>{event['args']['to']}"
+        return Track(route if thread.startswith(f"{route} (") else thread)
+
+
+def _read(events: Sequence[Event], prefix: str) -> _Clock:
+    """Read the processes whose names begin so."""
+    processes: dict[int, str] = {}
+    threads: dict[tuple[int, int], str] = {}
+    for event in events:
+        if event["ph"] == "M" and event["name"] == "process_name":
+            name = str(event["args"]["name"])
+            if name.startswith(prefix):
+                processes[event["pid"]] = name.removeprefix(prefix)
+        elif event["ph"] == "M" and event["name"] == "thread_name":
+            threads[event["pid"], event["tid"]] = str(event["args"]["name"])
+    devices = {pid: name.removeprefix(_DEVICE) for pid, name in processes.items()
+               if name.startswith(_DEVICE)}  # fmt: skip
+    places = {pid: place for place, pid in enumerate(devices)}
+    streams = {
+        (pid, tid): Track(f"{devices[pid]}/{name.removeprefix('stream ')}", places[pid])
+        for (pid, tid), name in threads.items()
+        if pid in devices
+    }
+    slices = [one for one in events if one["ph"] == "X" and one["pid"] in processes]
+    counted = [one for one in events if one["ph"] == "C" and one["pid"] in devices]
+    memory = [one for one in counted if one["name"] == "memory"]
+    return _Clock(processes, devices, threads, streams, slices, memory)
+
+
+def _same(event: Event) -> tuple[Any, ...]:
+    """Key of the slices of one task, which differs between consecutive tasks."""
+    args = event["args"]
+    own = (args.get(key) for key in ("group", "from", "to", "bytes", "device", "lost"))
+    return event["cat"], event["name"], event["ts"], event["dur"], args["request"], *own
+
+
+Played = tuple[str, Plan, Timeline]
+"""Name, plan and timeline."""
+
+
+def played_of(comparison: Comparison) -> list[Played]:
+    """Return the plans of a comparison, the best first; strategies without one are left out."""
+    return [
+        (row.strategy, row.plan, row.timeline)
+        for row in comparison.rows
+        if row.plan is not None and row.timeline is not None
+    ]
+
+
+def pictures_of(
+    played: Sequence[Played], real: Sequence[PlayedEvent] = (), most: int = TASKS_MOST
+) -> Record:
+    """Return the pictures of simulated plans, in their order, as in their traces.
+
+    All plans together get `most` tasks; the first gets as many as it has, up to that. `real` is
+    what a run of the first did on the wall clock.
+    """
+    found: Record = {"timeline": [], "utilization": [], "memory": []}
+    left_out: list[str] = []
+    for name, plan, timeline in played:
+        if found["timeline"] and len(timeline.events) > most:
+            left_out.append(name)
+            continue
+        trace = json.loads(trace_json(plan, timeline, real, _arrivals_s(timeline)))
+        capacity = plan.problem.capacity_bytes or ()
+        has = {
+            device: plan.problem.held_bytes(p, nbytes)
+            for p, (device, nbytes) in enumerate(zip(plan.problem.devices, capacity, strict=False))
+        }
+        made = pictures_of_trace(trace, name, timeline.weight_bytes, has, most)
+        for view, pictures in made.items():
+            found[view] += pictures
+        most -= min(len(timeline.events), most)
+    if left_out:
+        first = found["timeline"][0]
+        missing = ", ".join(told(name) for name in left_out)
+        first["note"] += f" The page has no room for the timelines of {missing}."
+    return found
+
+
+def _arrivals_s(timeline: Timeline) -> list[float] | None:
+    """When each request came: its end less its latency; None where some were never answered."""
+    events = Events.of(timeline.events)
+    own = events.request >= 0
+    ends_s = np.full(len(timeline.latencies_s), -np.inf)
+    np.maximum.at(ends_s, events.request[own], events.end_s[own])
+    arrivals_s = ends_s - np.array(timeline.latencies_s)
+    found: list[float] = arrivals_s.tolist()
+    return found if np.isfinite(arrivals_s).all() else None
+
+
+def pictures_of_trace(
+    trace: Record,
+    name: str,
+    weights: Mapping[str, int],
+    capacity: Mapping[str, int] = MappingProxyType({}),
+    most: int = TASKS_MOST,
+) -> Record:
+    """Return the pictures of a plan's trace that ``trace_json`` wrote; `name` is the plan's.
+
+    `weights` and, where it is known, `capacity` are bytes by device. Raises LookupError, TypeError,
+    ValueError or ArithmeticError where the trace is damaged. O(E log E).
+    """
+    both = trace["otherData"]["clock"] != "virtual"
+    clocks = {SIMULATED: f"{name}, virtual clock", REAL: f"{name}, wall clock"}
+    found: Record = {"timeline": [], "utilization": [], "memory": []}
+    for prefix, named in clocks.items() if both else [("", name)]:
+        clock = _read(trace["traceEvents"], prefix)
+        _add(found, clock, named, most)
+        if prefix != REAL:
+            found["memory"] += _memory(clock, named, weights, capacity)
+    return found
+
+
+def _add(found: Record, clock: _Clock, name: str, most: int) -> None:
+    made = clock.tasks()
+    if not made:
+        return
+    drawn, left_out = _whole_requests(made, most)
+    tracks = _tracks(clock, drawn)
+    labels: dict[str, str] = {}
+    tasks = [_task(clock, slices, labels) for slices in drawn]
+    found["timeline"].append(_timeline(name, tracks, tasks, left_out))
+    streams = {
+        place: sum(pid == one for one, _ in clock.threads)
+        for place, pid in enumerate(clock.devices)
+    }
+    found["utilization"].append(_utilization(name, tracks, tasks, streams))
+
+
+def _task(clock: _Clock, slices: Sequence[Event], labels: dict[str, str]) -> Task:
+    first = slices[0]
+    args = first["args"]
+    target = clock.devices.get(first["pid"], args.get("to", ""))
+    if first["name"] not in labels:
+        labels[first["name"]] = told(_label(first))
+    source, nbytes = args.get("from", ""), int(args.get("bytes", 0))
+    ends = f"from {source or 'caller'} to {target or 'caller'}"
+    moved = f"{format_bytes(nbytes)} {ends}" if source or nbytes else ""
+    lost = "lost by a failure" if args.get("lost") else ""
+    tracks = tuple(map(clock.track, slices))
+    on = f" on {' + '.join(track.name for track in tracks)}"
+    return Task(
+        tracks,
+        read_nanoseconds(first["ts"]),
+        read_nanoseconds(first["dur"]),
+        int(args["request"]),
+        (labels[first["name"]], told(", ".join(filter(None, (on, moved, lost))))),
+        bool(args.get("critical")),
+    )
+
+
+def _tracks(clock: _Clock, tasks: Sequence[Sequence[Event]]) -> list[Track]:
+    """Every stream and link that something is drawn on, and one stream of each device."""
+    used = {(one["pid"], one["tid"]): clock.track(one) for task in tasks for one in task}
+    found: list[Track] = []
+    for place, (pid, device) in enumerate(clock.devices.items()):
+        own = [used[key] for key in sorted(used) if key[0] == pid]
+        found += own or [Track(f"{device}/0", place)]
+    found += [used[key] for key in sorted(used) if key[0] not in clock.devices]
+    return list(dict.fromkeys(found))
+
+
+def _label(event: Event) -> str:
+    """Label of a task: a subgraph with its nodes, or a tensor."""
+    name, args = str(event["name"]), event["args"]
+    if "ops" not in args:
+        return cut(name, LABEL_MOST)
+    first, last = str(args["first"]), str(args["last"])
+    between = first if args["nodes"] == 1 else f"{first} to {last}"
+    return cut(f"{name}: {listed(args['ops'], limit=3)} ({between})", LABEL_MOST)

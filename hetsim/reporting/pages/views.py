@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from shlex import join
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hetsim.core.text import Record
+from hetsim.reporting.formatting import ABSENT, count, percent, time_text
 from hetsim.reporting.pages.figures import (
     BLUE,
     COLOURS,
@@ -26,16 +26,16 @@ from hetsim.reporting.pages.figures import (
     limits_drawn,
     logarithmic,
     pattern,
-    remark,
-    rule,
     scatter,
 )
 from hetsim.reporting.pages.page import Section, Table, table, told
 from hetsim.reporting.pages.records import leaf
 from hetsim.reporting.tables.recommendation import amount, counts_text
-from hetsim.reporting.tables.verdicts import Found, latency_text
-from hetsim.reporting.words.text import ABSENT, count, percent, time_text
+from hetsim.reporting.tables.verdicts import Found
 from hetsim.sweeping.rows import ASKED, LARGER, NUMBERS, OF_LOAD, OF_PLAN, Row
+
+if TYPE_CHECKING:
+    from hetsim.provisioning.platforms.answer import Recommendation
 
 SPANS_MOST = 256
 """Spans of time of which queue lengths are drawn."""
@@ -74,42 +74,37 @@ CAPTIONS: Mapping[str, tuple[str, str, int]] = {
 """Titles and captions of views without tables, and where they stand."""
 
 
+def _cost(record: Found) -> str:
+    return "Latency" if record["objective"] == "latency" else "Time a request"
+
+
+def _bar(row: Found, name: str, hue: str, within: Found | None) -> Bar:
+    """A row's cost with its interval."""
+    low, high = (within[end] if within else None for end in ("p10", "p90"))
+    return Bar(row[name], row["cost_s"], time_text(row["cost_s"]), hue, low=low, high=high)
+
+
 def _strategies(record: Found) -> Record:
     """Strategies by their cost with its interval, and the bound that no plan is left of."""
-    counted = "Latency" if record["objective"] == "latency" else "Time a request"
     bound = record["lower_bound_s"]
-    rows = [
-        Bar(
-            row["strategy"],
-            row["cost_s"],
-            time_text(row["cost_s"]),
-            ORANGE if row["strategy"].startswith("single:") else GREEN if place else "--strong",
-            low=row["sure"] and row["sure"]["cost_s"]["p10"],
-            high=row["sure"] and row["sure"]["cost_s"]["p90"],
-        )
-        for place, row in enumerate(record["rows"])
-    ]
+    rows = []
+    for place, row in enumerate(record["rows"]):
+        hue = ORANGE if row["strategy"].startswith("single:") else GREEN if place else "--strong"
+        rows.append(_bar(row, "strategy", hue, row["sure"] and row["sure"]["cost_s"]))
     line = "" if bound is None else f"lower bound {time_text(bound)}"
-    return {"strategies": bars(rows, name=counted, unit="seconds", line=bound, line_text=line)}
+    made = bars(rows, name=_cost(record), unit="seconds", line=bound, line_text=line)
+    return {"strategies": made}
 
 
 def _platforms(record: Found) -> Record:
     """Platforms by the cost of their plan with its interval, devices alone in orange."""
     rows = [row for row in record["rows"] if row["feasible"]]
-    counted = "Latency" if record["objective"] == "latency" else "Time a request"
     best = record["verdict"]["fastest"]
-    made = [
-        Bar(
-            row["name"],
-            row["cost_s"],
-            time_text(row["cost_s"]),
-            GREEN if row["name"] == best else ORANGE if row["alone"] else BLUE,
-            low=row["interval_s"] and row["interval_s"]["p10"],
-            high=row["interval_s"] and row["interval_s"]["p90"],
-        )
-        for row in sorted(rows, key=lambda row: (row["alone"], row["cost_s"]))
-    ]
-    return {"platforms": bars(made, name=counted, unit="seconds", dots=True)}
+    made = []
+    for row in sorted(rows, key=lambda row: (row["alone"], row["cost_s"])):
+        hue = GREEN if row["name"] == best else ORANGE if row["alone"] else BLUE
+        made.append(_bar(row, "name", hue, row["interval_s"]))
+    return {"platforms": bars(made, name=_cost(record), unit="seconds", dots=True)}
 
 
 def _findings(record: Found) -> Record:
@@ -125,8 +120,7 @@ def _findings(record: Found) -> Record:
     ]
     before_s = record["before_s"]
     line = "" if before_s is None else f"now: {time_text(before_s)}"
-    counted = "Latency" if record["objective"] == "latency" else "Time a request"
-    name = f"{counted} after the change"
+    name = f"{_cost(record)} after the change"
     return {"findings": bars(made, name=name, unit="seconds", line=before_s, line_text=line)}
 
 
@@ -224,9 +218,29 @@ VIEWS: Mapping[str, Callable[[Found], Record]] = {
 """Pictures that are made of a record, by its schema."""
 
 
-def front_picture(tried: Sequence[Found], unit: str) -> Record:
-    """Platforms that were tried by cost and latency; the line joins those that none beats."""
-    tried = [one for one in tried if one["latency_s"]]
+def front_picture(found: Recommendation) -> Record:
+    """Platforms that were simulated by cost and latency of their tightest objective.
+
+    The line joins those that no other beats.
+    """
+    question, answer, unit = found.found.question, found.found.answer, found.unit
+    known = {one.counts: one for one in found.found.tried}
+    known |= {one.counts: one for one in (answer, found.found.runner_up) if one is not None}
+    tried: list[Record] = []
+    for each in sorted(known.values(), key=lambda each: question.key(each.counts)):
+        of_one = each.best(question)
+        said = None if of_one is None or of_one.played is None else of_one.played.worst(question)
+        if said is not None and said.latency_s:
+            tried.append(
+                {
+                    "counts": question.named(each.counts),
+                    "cost": question.amount(each.counts),
+                    "latency_s": said.latency_s,
+                    "limit_s": question.streams[said.stream].slos[said.slo].latency_s,
+                    "answer": each.answer,
+                    "chosen": answer is not None and each.counts == answer.counts,
+                }
+            )
     if not tried:
         return {}
     traces: list[Record] = []
@@ -281,55 +295,6 @@ def _by_cost(tried: Sequence[Found]) -> tuple[list[float], list[float]]:
     return [one["cost"] for one in tried], [one["latency_s"] for one in tried]
 
 
-def speeds_sections(pictures: Found) -> list[Section]:
-    """Return the plan's latency on devices of other speeds; nothing where it is not known."""
-    speeds = pictures.get("speeds")
-    if not speeds:
-        return []
-    stops = [f"#x{stop:g}" for stop in speeds["stops"]]
-    rows = [(one["name"], *map(time_text, one["latency_s"])) for one in speeds["devices"]]
-    leave = "" if speeds["leave"] is None else f"`{join(speeds['leave'])}` saves the plan; "
-    return [
-        Section(
-            "speeds",
-            "Other speeds",
-            "Latency of this plan with one device faster or slower by a factor. A new plan may be "
-            f"faster. {leave}`{join(speeds['play'])} --what-if 'device NAME.speed xF'` prints it.",
-            (table("Latency by device and speed", ("device", *stops), rows),),
-            open=True,
-            order=15,
-        )
-    ]
-
-
-def prices_sections(pictures: Found) -> list[Section]:
-    """Return the cheapest platform at other prices; nothing where none were tried."""
-    rows = [
-        (
-            str(one["kind"]),
-            f"{one['price']:.4g}",
-            "unknown: run recommend at this price"
-            if one["counts"] is None
-            else counts_text(one["counts"]),
-            ABSENT if one["cost"] is None else f"{one['cost']:.4g}",
-        )
-        for one in pictures.get("vectors", {}).get("prices", [])
-    ]
-    if not rows:
-        return []
-    return [
-        Section(
-            "prices",
-            "Other prices",
-            "Cheapest platform with the price of one kind changed by a factor. "
-            "`hetsim recommend --price KIND=PRICE/h` prints it.",
-            (table("Other prices", ("kind", "#USD/h", "cheapest", "#USD/h of all"), rows),),
-            open=True,
-            order=12,
-        )
-    ]
-
-
 def load_sections(pictures: Found) -> list[Section]:
     """View of latency over rate with what each stop of the slider says; none without a rate."""
     if "load" not in pictures:
@@ -339,11 +304,7 @@ def load_sections(pictures: Found) -> list[Section]:
         "more requests to be decided. The slider stops at each simulated rate, and the command "
         "beside it prints the same figures."
     )
-    left = dict.fromkeys(
-        f"{one['name']}: {one['why_not']}" if one["name"] else str(one["why_not"])
-        for one in pictures["rates"]
-        if one.get("why_not")
-    )
+    left = pictures["not_simulated"]
     if left:
         text += f" Not simulated at other rates: {'; '.join(left)}."
     tables = tuple(map(_stops_table, pictures["load"]))
@@ -358,113 +319,6 @@ def _stops_table(row: Found) -> Table:
         rows.append([stop["rate"], *(known.get(name, ABSENT) for name in names)])
     by = f" of {row['name']}" if row["name"] else ""
     return table(f"Latency over rate{by}", ["#rate", *names], rows)
-
-
-def load_picture(rates: Sequence[Found]) -> Record:
-    """Return ``load``: a slider's stops and the figure of each deployment; nothing without one."""
-    rows = [row for row in rates if row.get("curve")]
-    return {"load": [_load(row) for row in rows]} if rows else {}
-
-
-def _load(row: Found) -> Record:
-    curve = row["curve"]
-    rates = [factor * row["rate_per_s"] for factor in curve["factor"]]
-    return {
-        "name": told(row["name"]),
-        "rates": rates,
-        "start": curve["start"],
-        "leave": row.get("leave"),
-        "figure": _load_figure(row, rates),
-        "stops": [
-            {
-                "rate": f"{rate:.4g}/s",
-                "say": f"At {rate:.4g} requests/s the service is {curve['state'][k]}.",
-                "figures": [[told(name), told(text)] for name, text in _stop(curve, k)],
-                "command": curve["command"][k],
-            }
-            for k, rate in enumerate(rates)
-        ],
-    }
-
-
-def _stop(curve: Found, k: int) -> list[tuple[str, str]]:
-    rows: list[tuple[str, str]] = []
-    for one in curve["streams"]:
-        of = f" of {one['name']}" if len(curve["streams"]) > 1 else ""
-        found = {key: one[key][k] for key in ("latency_s", "low_s", "high_s", "enough")}
-        none = "grows without limit"
-        text = none if found["latency_s"] is None else latency_text(found)
-        rows.append((f"p{one['percentile']:g}{of}", text))
-        if one["verdict"][k]:
-            rows.append((f"objectives{of}", ", ".join(one["verdict"][k])))
-    busiest = f"{curve['bottleneck'][k]}, {percent(curve['used'][k])}"
-    return [*rows, ("state", curve["state"][k]), ("bottleneck", busiest)]
-
-
-def _load_figure(row: Found, rates: Sequence[float]) -> Record:
-    curve, limits = row["curve"], row["limits_s"]
-    traces = [trace for at, one in enumerate(curve["streams"])
-              for trace in _latency_traces(one, curve, rates, colour(at))]  # fmt: skip
-    found_s = [at for one in curve["streams"] for at in one["latency_s"] if at is not None]
-    shapes, notes = limits_drawn(limits, x=0, xanchor="left")
-    if row["ceiling_per_s"] is not None:
-        shapes.append(rule("x", row["ceiling_per_s"], "--soft", "dot"))
-        notes.append(
-            remark(f"peak: {row['ceiling_binds']}", "--soft", x=row["ceiling_per_s"],
-                   xanchor="right", yref="paper", y=1, yanchor="bottom")
-        )  # fmt: skip
-    layout = {
-        "shapes": shapes,
-        "annotations": notes,
-        "margin": {"t": 40},
-        "showlegend": len(curve["streams"]) > 1,
-        "legend": {"y": 1.1},
-        "xaxis": axis("Arrival rate (requests/s)", rangemode="tozero"),
-        "yaxis": axis("Latency", **logarithmic([*found_s, *limits])),
-    }
-    alt = "Latency over the rate of requests; the table has its figures"
-    return figure(traces, layout, alt=alt, height=420)
-
-
-def _latency_traces(one: Found, curve: Found, rates: Sequence[float], hue: str) -> list[Record]:
-    kept = [k for k, at_s in enumerate(one["latency_s"]) if at_s is not None]
-    band = [k for k in kept if one["enough"][k] and one["high_s"][k] is not None]
-    area = scatter(
-        [rates[k] for k in (*band, *reversed(band))],
-        [*(one["high_s"][k] for k in band), *(one["low_s"][k] for k in reversed(band))],
-        hoverinfo="skip",
-        showlegend=False,
-        fill="toself",
-        fillcolor=hue,
-        opacity=0.18,
-        line={"width": 0},
-    )
-    verdicts, used = one["verdict"], curve["used"]
-    told = [
-        [
-            time_text(one["latency_s"][k]),
-            ", ".join(verdicts[k]) or "no objective",
-            label(f"{curve['bottleneck'][k]}, {percent(used[k])}"),
-        ]
-        for k in kept
-    ]
-    line = scatter(
-        [rates[k] for k in kept],
-        [one["latency_s"][k] for k in kept],
-        mode="lines+markers",
-        name=label(f"p{one['percentile']:g} of {one['name']}", 40),
-        line={"color": hue, "width": 2},
-        marker={
-            "size": 10,
-            "line": {"color": hue, "width": 2},
-            "symbol": ["x" if "misses" in verdicts[k] else "circle" for k in kept],
-            "color": ["--paper" if "undecided" in verdicts[k] else hue for k in kept],
-        },
-        customdata=told,
-        hovertemplate="%{x:.4~g}/s: %{customdata[0]}<br>%{customdata[1]}<br>"
-        "bottleneck: %{customdata[2]}<extra></extra>",
-    )
-    return [area, line]
 
 
 POINTS_MOST = 8000

@@ -14,14 +14,12 @@ from hetsim.analysis.explanation import Explanation, Step
 from hetsim.analysis.lint.lint import Finding, Lint
 from hetsim.analysis.lint.suspects import Change
 from hetsim.analysis.nodes.facts import CHOICE, Facts, NodeFacts
-from hetsim.core.text import Record, fields, plain, records, tally
+from hetsim.core.text import Record, fields, plain, tally
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import measured_record, problem_record, unpriced_record
-from hetsim.reporting.tables.question import measured_rows, question, unpriced_rows
-from hetsim.reporting.tables.verdicts import verdict_of
-from hetsim.reporting.words.console import Heading, bold, cell, pairs, stack, table, table_of
-from hetsim.reporting.words.text import (
+from hetsim.reporting.console import Heading, bold, cell, pairs, stack, table, table_of
+from hetsim.reporting.formatting import (
     ABSENT,
     count,
     difference_text,
@@ -30,6 +28,8 @@ from hetsim.reporting.words.text import (
     percent,
     time_text,
 )
+from hetsim.reporting.tables.question import measured_rows, question, unpriced_rows
+from hetsim.reporting.tables.verdicts import verdict_of
 
 STEPS_SHOWN = 12
 """Steps of the critical path that are listed: the longest, in their order."""
@@ -117,8 +117,7 @@ def explanation_record(explanation: Explanation) -> Record:
             }
             for step in explanation.path
         ],
-        "changes": records(explanation.changes, "kind what cost_s gain strategy"),
-        "changes_tried": explanation.tried,
+        **fields(explanation, "changes(kind what cost_s gain strategy) changes_tried=tried"),
     }
 
 
@@ -191,10 +190,9 @@ def lint_record(lint: Lint) -> Record:
     return {
         "schema": "hetsim-lint/1",
         "problem": problem_record(lint.problem),
-        "strategy": lint.asked.strategy,
+        **fields(lint, "strategy=asked.strategy"),
         "options": {} if lint.plan is None else dict(sorted(lint.plan.options.items())),
-        "objective": lint.asked.objective,
-        "before_s": lint.before_s,
+        **fields(lint, "objective=asked.objective before_s"),
         "infeasible": lint.why or None,
         "least": lint.least,
         "findings": [_finding(lint.problem, one) for one in lint.findings],

@@ -25,10 +25,8 @@ from hetsim.provisioning.rates.answer import (
     Without,
     nearest_miss,
 )
-from hetsim.reporting.tables.service_record import served_rows, served_text, service_record
-from hetsim.reporting.tables.workload import objectives_record
-from hetsim.reporting.words.console import bold, pairs, stack, table, table_of
-from hetsim.reporting.words.text import (
+from hetsim.reporting.console import bold, pairs, stack, table, table_of
+from hetsim.reporting.formatting import (
     ABSENT,
     between,
     big,
@@ -39,6 +37,8 @@ from hetsim.reporting.words.text import (
     percent,
     share_text,
 )
+from hetsim.reporting.tables.service_record import served_rows, served_text, service_record
+from hetsim.reporting.tables.workload import objectives_record
 from hetsim.simulation.service.service import Service
 
 SHOWN = 12
@@ -192,8 +192,7 @@ def capacity_record(found: Capacity) -> dict[str, Any]:
         "rate_per_s": found.rate_per_s,
         "seed": workload.seed,
         "objectives": objectives_record(workload.streams),
-        "bound_per_s": found.bound_per_s,
-        "impossible": found.impossible,
+        **fields(found, "bound_per_s impossible"),
         "rows": [_row_record(one) for one in found.rows],
     }
 
@@ -202,23 +201,20 @@ def _row_record(row: Carried) -> dict[str, Any]:
     return {
         "name": row.name,
         "served": [served_text(one) for one in row.resolved],
-        "how": row.how,
-        "answer": row.answer,
-        "proved": row.proved,
+        **fields(row, "how answer proved"),
         "one_span": row.one_span is None,
         "why_not_one_span": row.one_span,
         **_span_record(row),
         **fields(row, "sample_per_s sample ceiling_per_s ceiling_binds utilization ends requests"),
         "at": None if row.at is None else service_record(row.at),
-        "refused": None if row.refused is None else str(row.refused),
+        **fields(row, "refused"),
         "losses": [
             {
                 "without": list(one.lost),
                 "stands_for": choices_record(one.sets),
-                "answer": one.carried.answer,
-                "how": one.carried.how,
+                **fields(one.carried, "answer how"),
                 **_span_record(one.carried),
-                "refused": None if one.carried.refused is None else str(one.carried.refused),
+                **fields(one.carried, "refused"),
             }
             for one in row.losses
         ],
@@ -340,13 +336,9 @@ def _loss_record(one: Loss) -> dict[str, Any]:
         "percentile": None if nearest is None else nearest[0].percentile,
         "latency_s": None if nearest is None else nearest[1].estimate_s,
         "limit_s": None if nearest is None else nearest[0].latency_s,
-        **(
-            {"bottleneck": None, "state": None, "requests": 0}
-            if one.service is None
-            else fields(one.service, "bottleneck state requests")
-        ),
-        "planned_again": list(one.anew),
-        "refused": None if one.refused is None else str(one.refused),
+        **fields(one, "bottleneck=service.bottleneck state=service.state"),
+        "requests": 0 if one.service is None else one.service.requests,
+        **fields(one, "planned_again=anew refused"),
     }
 
 
@@ -417,7 +409,7 @@ def availability_record(found: Availability) -> dict[str, Any]:
     """Return the record for ``to_json``; shares are fractions, as text, and floats beside."""
     return {
         "target": _share(found.target),
-        "answer": found.answer,
+        **fields(found, "answer"),
         "low": _share(found.low),
         "high": _share(found.high),
         **fields(found, "missed_minutes_a_month=minutes_a_month impossible"),

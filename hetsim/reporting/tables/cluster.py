@@ -11,8 +11,8 @@ from rich.text import Text
 
 from hetsim.core.text import fields, records
 from hetsim.core.units import format_seconds
-from hetsim.reporting.words.console import pairs, stack, table_of
-from hetsim.reporting.words.text import ABSENT, count, ratio
+from hetsim.reporting.console import pairs, stack, table_of
+from hetsim.reporting.formatting import ABSENT, count, ratio
 
 if TYPE_CHECKING:
     from hetsim.execution.cluster import ClusterFile, Seat
@@ -104,8 +104,9 @@ def transfers_report(transfers: Sequence[Transfer]) -> RenderableType:
 def file_record(cluster: ClusterFile, seats: Sequence[Seat]) -> dict[str, Any]:
     """Return a cluster file as a record for ``to_json``."""
     return {
-        **fields(cluster, "file=shown name provider"),
-        "node_types": records(cluster.node_types, "name nodes=least offers stated line"),
+        **fields(
+            cluster, "file=shown name provider node_types(name nodes=least offers stated line)"
+        ),
         "devices": records(seats, "device state nodes"),
     }
 
@@ -123,7 +124,7 @@ def live_record(live: LiveCluster) -> dict[str, Any]:
             }
             for report in live.nodes
         ],
-        "devices": records(live.seats, "device state nodes"),
+        **fields(live, "devices=seats(device state nodes)"),
     }
 
 

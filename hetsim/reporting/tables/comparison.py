@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -12,15 +11,12 @@ from rich.text import Text
 
 from hetsim.analysis.comparison import Comparison, Row
 from hetsim.analysis.next_measurement import LEAST_SHARE, NextMeasurement
-from hetsim.analysis.sureness import Interval, Spread, Sureness
 from hetsim.analysis.verdict import Choice
-from hetsim.core.text import fields, plain
+from hetsim.core.text import plain
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.problem.timeline import Timeline
-from hetsim.reporting.tables.plan import critical_path, deal_text
-from hetsim.reporting.tables.question import question, slower_text, sustained_rows
-from hetsim.reporting.words.console import Cell, Heading, bold, pairs, stack, table
-from hetsim.reporting.words.text import (
+from hetsim.reporting.console import Cell, Heading, bold, pairs, stack, table
+from hetsim.reporting.formatting import (
     ABSENT,
     between,
     bytes_text,
@@ -33,6 +29,8 @@ from hetsim.reporting.words.text import (
     percent,
     ratio,
 )
+from hetsim.reporting.tables.plan import critical_path, deal_text
+from hetsim.reporting.tables.question import question, slower_text, sustained_rows
 
 
 def comparison_report(comparison: Comparison, *, wide: bool = False) -> RenderableType:
@@ -443,36 +441,6 @@ def plan_name(strategy: str) -> str:
     """Return a strategy as text; ``npu alone`` of ``single:npu``."""
     kind, _, device = strategy.partition(":")
     return plain(f"{device} alone" if kind == "single" and device else strategy)
-
-
-def sureness_record(sure: Sureness | None) -> dict[str, Any] | None:
-    """Return a row's intervals and regrets as a record; None without samples."""
-    if sure is None:
-        return None
-    return {
-        "cost_s": interval_record(sure.cost_s),
-        "speedup_over_best_single": interval_record(sure.speedup),
-        **fields(
-            sure,
-            "best regret_mean_s regret_p90_s regret_mean regret_p90 pays loss_mean loss_p90",
-        ),
-    }
-
-
-def spread_record(spread: Spread | None) -> dict[str, Any] | None:
-    """Return the 80 % intervals of mean latency and makespan; None without samples."""
-    if spread is None:
-        return None
-    return {
-        "latency_mean_s": interval_record(spread.latency_s),
-        "makespan_s": interval_record(spread.makespan_s),
-        **fields(spread, "draws draw_seed"),
-    }
-
-
-def interval_record(interval: Interval | None) -> dict[str, float] | None:
-    """Return an 80 % interval by its ends."""
-    return None if interval is None else {"p10": interval.low, "p90": interval.high}
 
 
 def next_measurement_text(found: NextMeasurement) -> Text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
@@ -17,15 +17,9 @@ from hetsim.cost.calibration.fit import Judged, median_and_p90
 from hetsim.device.support.rules import without_values
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
-from hetsim.hardware.kernel_figures import (
-    PARAMETERS,
-    Basis,
-    Counted,
-    FigureError,
-    KernelFigures,
-)
-from hetsim.reporting.words.console import cell, pairs, stack, table, table_of
-from hetsim.reporting.words.text import ABSENT, count, listed, percent, rate
+from hetsim.hardware.kernel_figures import PARAMETERS, Basis, Counted, KernelFigures
+from hetsim.reporting.console import cell, pairs, stack, table, table_of
+from hetsim.reporting.formatting import ABSENT, count, listed, percent, rate
 
 if TYPE_CHECKING:
     from hetsim.cost.calibration.calibrate import Calibration
@@ -273,9 +267,8 @@ def parameters_table(kernels: Mapping[str, KernelFigures]) -> Table:
     )
 
 
-def error_record(error: FigureError) -> dict[str, Any]:
-    """Return an out-of-sample error as plain data."""
-    return fields(error, "batch networks rows median p90 unseen_median unseen_p90 spread sd common")
+ERRORS = "errors(batch networks rows median p90 unseen_median unseen_p90 spread sd common)"
+"""Fields of out-of-sample errors."""
 
 
 def kernels_record(kernels: Mapping[str, KernelFigures]) -> dict[str, Any]:
@@ -290,8 +283,7 @@ def kernels_record(kernels: Mapping[str, KernelFigures]) -> dict[str, Any]:
                 }
                 for parameter in PARAMETERS
             },
-            "errors": [error_record(error) for error in figures.errors],
-            "rests_on": None if figures.basis is None else asdict(figures.basis),
+            **fields(figures, f"{ERRORS} rests_on=basis"),
         }
         for precision, figures in kernels.items()
     }
@@ -339,11 +331,13 @@ def calibration_record(done: Calibration) -> dict[str, Any]:
     """Return a calibration as a record."""
     return {
         "schema": "hetsim-calibrate/1",
-        "output": str(done.output),
-        "journal": str(done.journal),
+        **fields(done, "output journal"),
         **fields(done.setting, "provider threads runtime machine clock"),
-        **fields(done, "networks complete spread waited noisy"),
-        "judged": records(done.judged, "name part measured_s predicted_s error spread"),
+        **fields(
+            done,
+            "networks complete spread waited noisy "
+            "judged(name part measured_s predicted_s error spread)",
+        ),
         "errors": {
             name: None if found is None else {"median": found[0], "p90": found[1]}
             for name, found in (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from math import exp, hypot
 from typing import Any
@@ -30,8 +29,10 @@ from hetsim.problem.evidence import basis_floors, link_evidence
 from hetsim.problem.of_model import float_evidence
 from hetsim.problem.parts import Z80, Evidence, Measured
 from hetsim.problem.record import evidence_record, figures_record
+from hetsim.reporting.console import Heading, pairs, stack, table, table_of
+from hetsim.reporting.formatting import ABSENT, count, fold_links, fold_rows, rate
 from hetsim.reporting.tables.devices import (
-    error_record,
+    ERRORS,
     errors_table,
     errors_text,
     kernels_record,
@@ -48,8 +49,6 @@ from hetsim.reporting.tables.question import (
     shared_text,
     within_text,
 )
-from hetsim.reporting.words.console import Heading, pairs, stack, table, table_of
-from hetsim.reporting.words.text import ABSENT, count, fold_links, fold_rows, rate
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
 ON_ROWS = ("measured", "fitted")
@@ -84,11 +83,9 @@ def families_record(families: Sequence[tuple[str, Kin]]) -> Record:
         "families": [
             {
                 "name": name,
-                **fields(kin, "runtime source"),
-                "rests_on": None
-                if kin.by_datasheet is None or kin.by_datasheet.basis is None
-                else dataclasses.asdict(kin.by_datasheet.basis.family),
-                "errors": [error_record(error) for error in chip_errors(kin)],
+                **fields(kin, "runtime source rests_on=by_datasheet.basis.family"),
+                "errors": [],
+                **(fields(kin.by_datasheet, ERRORS) if kin.by_datasheet else {}),
             }
             for name, kin in families
         ],
@@ -391,11 +388,10 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
             "launch_s dispatch_s streams idle_w busy_w execution_dtype",
         ),
         "support": {
-            "ops": None if rule.ops is None else sorted(rule.ops),
-            "except_ops": sorted(rule.except_ops),
-            "foreign": None if rule.foreign is None else sorted(rule.foreign),
-            "dtypes": None if rule.dtypes is None else sorted(rule.dtypes),
-            **fields(rule, "static_shapes_only opset max_rank max_tensor_bytes"),
+            **fields(
+                rule,
+                "ops except_ops foreign dtypes static_shapes_only opset max_rank max_tensor_bytes",
+            ),
             "attributes": dict(sorted(fields(rule, "attributes")["attributes"].items())),
         },
         **fields(spec, "fusions"),
@@ -406,7 +402,7 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
         "runtime": spec.runtime or None,
         "runtimes": sorted(spec.runtimes),
         "runtimes_by_factor": list(runtimes_by_factor(spec)),
-        "measurements": [dataclasses.asdict(one) for one in spec.measurements],
+        **fields(spec, "measurements"),
         "kernels": kernels_record(spec.kernels),
         "figures": evidence_record(float_evidence(name, spec)),
         "offers": records(offers(name)),

@@ -18,9 +18,9 @@ from hetsim.graph.shapes.open_shapes import binding_flags, open_dims, open_ranks
 from hetsim.graph.work import node_work, op_key
 from hetsim.hardware.variants import executed
 from hetsim.problem.record import seen_record, supposed_record
+from hetsim.reporting.console import Heading, cell, pairs, stack, table
+from hetsim.reporting.formatting import ABSENT, big, bytes_text, fold_rows, more_text
 from hetsim.reporting.tables.question import as_if, shape_rows
-from hetsim.reporting.words.console import Heading, cell, pairs, stack, table
-from hetsim.reporting.words.text import ABSENT, big, bytes_text, fold_rows, more_text
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model

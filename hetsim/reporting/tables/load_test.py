@@ -12,10 +12,8 @@ from rich.table import Table
 from hetsim.core.text import fields
 from hetsim.core.units import format_seconds
 from hetsim.execution.serving.load_test import Host, Late, LoadTest
-from hetsim.reporting.tables.service_record import served_rows, service_record
-from hetsim.reporting.tables.verdicts import difference_text, verdict_of
-from hetsim.reporting.words.console import Cell, bold, pairs, stack, table
-from hetsim.reporting.words.text import (
+from hetsim.reporting.console import Cell, bold, pairs, stack, table
+from hetsim.reporting.formatting import (
     ABSENT,
     count,
     number_text,
@@ -25,6 +23,8 @@ from hetsim.reporting.words.text import (
     relative_change,
     time_text,
 )
+from hetsim.reporting.tables.service_record import served_rows, service_record
+from hetsim.reporting.tables.verdicts import difference_text, verdict_of
 from hetsim.simulation.service.service import StreamService
 
 SHOWN = (50.0, 90.0, 99.0)

@@ -8,13 +8,13 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table
 
-from hetsim.core.text import fields, plain, records
+from hetsim.core.text import fields, plain
 from hetsim.problem.record import problem_record
 from hetsim.provisioning.instances.answer import Apart, Placed, Placement, Sought
+from hetsim.reporting.console import bold, pairs, stack, table, table_of
+from hetsim.reporting.formatting import ABSENT, big, bytes_text, latency_text, percent, time_text
 from hetsim.reporting.tables.service_record import served_rows, service_record
 from hetsim.reporting.tables.workload import objectives_record
-from hetsim.reporting.words.console import bold, pairs, stack, table, table_of
-from hetsim.reporting.words.text import ABSENT, big, bytes_text, latency_text, percent, time_text
 from hetsim.simulation.service.service import StreamService
 from hetsim.workload.deployment import DynamicBatching
 
@@ -187,10 +187,10 @@ def place_record(found: Placement) -> dict[str, Any]:
         "verdict": {"say": best_sentence(found)},
         "sought": [_sought_record(one) for one in found.sought],
         "rows": [_row_record(row) for row in found.rows],
-        "apart": records(
-            found.apart,
-            "stream model alone_p99_s=alone.p99_s together_p99_s=together.p99_s "
-            "alone_mean_s=alone.mean_s together_mean_s=together.mean_s others_s",
+        **fields(
+            found,
+            "apart(stream model alone_p99_s=alone.p99_s together_p99_s=together.p99_s "
+            "alone_mean_s=alone.mean_s together_mean_s=together.mean_s others_s)",
         ),
         "service": None
         if not found.rows or found.rows[0].service is None
@@ -203,8 +203,11 @@ def _sought_record(one: Sought) -> dict[str, Any]:
     return {
         "max_batch_size": 1 if batching is None else batching.max_batch_size,
         "max_queue_delay_us": 0 if batching is None else batching.max_queue_delay_us,
-        **fields(one, "offered factor bound relaxed_bound=relaxed gap proved"),
-        "refused": records(one.refused, "model devices strategy why too_slow=slow"),
+        **fields(
+            one,
+            "offered factor bound relaxed_bound=relaxed gap proved "
+            "refused(model devices strategy why too_slow=slow)",
+        ),
     }
 
 

@@ -22,9 +22,9 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
 from hetsim.problem.timeline import Timeline
+from hetsim.reporting.console import bold, pairs, stack, table, table_of
+from hetsim.reporting.formatting import between, bytes_text, count, folded, joules, listed, percent
 from hetsim.reporting.tables.question import device_as_if, question, slower_text, sustained_rows
-from hetsim.reporting.words.console import bold, pairs, stack, table, table_of
-from hetsim.reporting.words.text import between, bytes_text, count, folded, joules, listed, percent
 
 if TYPE_CHECKING:
     from hetsim.execution.run import Run

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.platforms import PlatformComparison, PlatformRow
-from hetsim.core.text import Record, fields, plain, records
+from hetsim.core.text import Record, fields, plain
 from hetsim.core.units import format_seconds, significant, three_digits
 from hetsim.hardware.price import Offer
 from hetsim.problem.record import weakest_of
-from hetsim.reporting.tables.comparison import interval_record, plan_name
-from hetsim.reporting.tables.question import shape_rows, unpriced_rows
-from hetsim.reporting.words.console import Heading, bold, pairs, stack, table_of
-from hetsim.reporting.words.text import (
+from hetsim.reporting.console import Heading, bold, pairs, stack, table_of
+from hetsim.reporting.formatting import (
     ABSENT,
     between,
     count,
@@ -27,6 +25,8 @@ from hetsim.reporting.words.text import (
     ratio,
     time_text,
 )
+from hetsim.reporting.tables.comparison import plan_name
+from hetsim.reporting.tables.question import shape_rows, unpriced_rows
 
 NEAR = 0.1
 """Share above the fastest within which the cheapest is named."""
@@ -325,26 +325,19 @@ def platforms_record(found: PlatformComparison) -> Record:
 
 
 def _row_record(row: PlatformRow) -> Record:
-    problem, taken = row.comparison.problem, row.taken
-    figures: Mapping[str, object] = {
-        "latency_s": None if taken is None else taken.latency_s,
-        "cost_s": row.cost_s,
-        "interval_s": interval_record(row.interval),
-        "fastest_share": row.fastest,
-        "strategy": None if taken is None else taken.strategy,
-    }
+    problem, comparison = row.comparison.problem, row.comparison
     return {
         **fields(row, "name alone"),
-        "feasible": taken is not None,
-        "reason": row.reason,
-        **figures,
-        **fields(row, "devices precisions"),
-        "best_single": row.comparison.best_single,
-        "best_single_s": row.comparison.single_s.get(row.comparison.best_single or ""),
-        "speedup_over_best_single": row.speedup,
-        "offers": records(row.offers),
-        **fields(row, "busy_w energy_j integer_only"),
+        "feasible": row.taken is not None,
+        **fields(
+            row,
+            "reason latency_s=taken.latency_s cost_s interval_s=interval(p10=low p90=high) "
+            "fastest_share=fastest strategy=taken.strategy devices precisions "
+            "best_single=comparison.best_single",
+        ),
+        "best_single_s": comparison.single_s.get(comparison.best_single or ""),
+        **fields(row, "speedup_over_best_single=speedup offers busy_w energy_j integer_only"),
         "weakest": weakest_of(problem.evidence, problem.link_evidence),
-        "platform": fields(row.platform, "source sha256 runtime"),
+        **fields(row, "platform(source sha256 runtime)"),
         "execute": problem.executed,
     }

@@ -13,7 +13,7 @@ from hetsim.hardware.kernel_figures import Basis
 from hetsim.hardware.spec import Platform
 from hetsim.problem.parts import Z80, Evidence, Floor, Measured, Slower
 from hetsim.problem.problem import Problem
-from hetsim.reporting.words.text import (
+from hetsim.reporting.formatting import (
     count,
     fold_siblings,
     folded,

@@ -27,12 +27,12 @@ from hetsim.provisioning.platforms.priced import (
     Purchase,
 )
 from hetsim.provisioning.platforms.question import Question
+from hetsim.reporting.console import bold, pairs, stack, table, table_of
+from hetsim.reporting.formatting import ABSENT, big, latency_text, percent
 from hetsim.reporting.tables.capacity import surviving_record, surviving_report
 from hetsim.reporting.tables.question import figures_text
 from hetsim.reporting.tables.service_record import served_text, service_record
 from hetsim.reporting.tables.workload import objectives_record
-from hetsim.reporting.words.console import bold, pairs, stack, table, table_of
-from hetsim.reporting.words.text import ABSENT, big, latency_text, percent
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.service import Objective, Service, StreamService
 from hetsim.statistics.intervals import percentile_at
@@ -302,11 +302,9 @@ def purchase_record(bought: Purchase) -> dict[str, Any]:
     return {
         **fields(
             bought,
-            "lifetime_years tariff_usd_per_kwh choices least_hourly_usd cheaper proved missed "
-            "left_open complete unplayed seconds",
-        ),
-        "choices": records(
-            bought.choices, "label counts usd hourly_usd percentile latency_s utilization"
+            "lifetime_years tariff_usd_per_kwh choices(label counts usd hourly_usd percentile "
+            "latency_s utilization) least_hourly_usd cheaper proved missed left_open complete "
+            "unplayed seconds",
         ),
         "kinds": [
             {
@@ -322,8 +320,7 @@ def purchase_record(bought: Purchase) -> dict[str, Any]:
 def _offer_record(had: Had | None) -> dict[str, Any]:
     if had is None:
         return {}
-    host = None if had.host is None else had.host.name
-    return {**fields(had, "what hardware=offer.name month source=offer.source"), "host": host}
+    return fields(had, "what hardware=offer.name month source=offer.source host=host.name")
 
 
 def priced_rows(question: Question) -> list[tuple[str, str]]:
@@ -507,7 +504,7 @@ def _binding(binding: Binding) -> list[RenderableType]:
 def recommendation_record(found: Recommendation) -> dict[str, Any]:
     """Return the record for ``to_json``."""
     question = found.found.question
-    best, binding = found.best, found.binding
+    best = found.best
     answer = found.found.answer
     resolved = () if best is None else best.service.resolved
     devices = [each for one in resolved for each in one.problem.evidence]
@@ -553,16 +550,12 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
             "survived": None if best.survived is None else surviving_record(best.survived),
         },
         "runner_up": found.runner_up and fields(found, "counts=runner_up cost=runner_up_cost"),
-        **fields(found, "undecided"),
-        "excuses": records(found.excuses, "because=what vectors proved counts"),
-        **fields(found, "dearer impossible"),
+        **fields(found, "undecided excuses(because=what vectors proved counts) dearer impossible"),
         "doubt": None if found.doubt is None else _doubt_record(found.doubt),
         **({} if found.purchase is None else {"purchase": purchase_record(found.purchase)}),
-        "binding": binding
-        and {
-            **fields(binding, "what needs has gap unit counts proved"),
-            "levers": records(binding.levers, "sort what to enough"),
-        },
+        **fields(
+            found, "binding(what needs has gap unit counts proved levers(sort what to enough))"
+        ),
     }
 
 
@@ -572,7 +565,7 @@ def _doubt_record(doubt: Doubt) -> dict[str, Any]:
         "right": doubt.right if doubt.near else None,
         **fields(doubt, "none answer"),
         "least_regret": doubt.candidates.index(doubt.least_regret),
-        "candidates": records(doubt.candidates, "counts cost meets cheapest regret"),
+        **fields(doubt, "candidates(counts cost meets cheapest regret)"),
     }
 
 

@@ -12,24 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 from hetsim.analysis.comparison import Comparison, Row
 from hetsim.analysis.sureness import Spread
-from hetsim.analysis.verdict import Choice
-from hetsim.core.text import Record, fields, records
+from hetsim.core.text import Record, fields
 from hetsim.device.kernels.onnx_runtime import SESSION_OPTIONS
 from hetsim.problem.parts import Slower
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
 from hetsim.problem.timeline import Timeline
-from hetsim.reporting.tables.comparison import (
-    spread_record,
-    sureness_record,
-    sureness_text,
-    verdict,
-)
+from hetsim.reporting.tables.comparison import sureness_text, verdict
 from hetsim.reporting.tables.plan import critical_path, latency_spread
 
 if TYPE_CHECKING:
     from hetsim.execution.run import Run
+
+
+INTERVAL = "(p10=low p90=high)"
+"""Fields of an 80 % interval."""
+
+_SPREAD = f"latency_mean_s=latency_s{INTERVAL} makespan_s{INTERVAL} draws draw_seed"
+_DEVIATIONS = "deviations(output max_abs max_rel lost)"
 
 
 def timeline_record(timeline: Timeline) -> Record:
@@ -88,9 +89,9 @@ def row_record(row: Row, busy: Mapping[str, float]) -> Record:
         **fields(
             row,
             "strategy feasible reason latency_s speedup_over_best_single speedup_over gap cost_s "
-            "bottleneck_s",
+            f"bottleneck_s sure(cost_s{INTERVAL} speedup_over_best_single=speedup{INTERVAL} best "
+            "regret_mean_s regret_p90_s regret_mean regret_p90 pays loss_mean loss_p90)",
         ),
-        "sure": sureness_record(row.sure),
         "slower": None if row.plan is None else slower_record(row.plan.problem, row.slower),
         "busy": dict(busy),
         "subgraphs": row.groups,
@@ -119,18 +120,11 @@ def comparison_record(comparison: Comparison) -> Record:
 
 def _verdict_record(comparison: Comparison) -> Record:
     found = comparison.verdict
-
-    def choice(one: Choice | None) -> Record | None:
-        return None if one is None else fields(one, "strategy cost_s devices")
-
+    choice = "(strategy cost_s devices)"
     return {
         "say": verdict(comparison),
         "sure": None if found.sure is None else sureness_text(comparison),
-        "answer": found.answer,
-        "take": choice(found.take),
-        "tried": choice(found.tried),
-        "over": choice(found.over),
-        **fields(found, "gain chance"),
+        **fields(found, f"answer take{choice} tried{choice} over{choice} gain chance"),
     }
 
 
@@ -151,7 +145,7 @@ def simulation_record(plan: Plan, timeline: Timeline, spread: Spread | None = No
         "problem": problem_record(plan.problem),
         "plan": plan_record(plan),
         "timeline": timeline_record(timeline),
-        "sure": spread_record(spread),
+        "sure": None if spread is None else fields(spread, _SPREAD),
     }
 
 
@@ -159,20 +153,11 @@ def checked_record(plan: Plan, run: Run) -> Record:
     """Return the comparison of a run's outputs."""
     return {
         "strategy": plan.strategy,
-        **fields(run, "executor bitwise_equal tolerance mismatches precision"),
-        "deviations": records(run.deviations, _DEVIATION),
+        **fields(run, f"executor bitwise_equal tolerance mismatches precision {_DEVIATIONS}"),
         "session_options": dict(SESSION_OPTIONS),
-        "default_session_options": run.plain
-        and {
-            **fields(run.plain, "bitwise_equal"),
-            "deviations": records(run.plain.deviations, _DEVIATION),
-            "mismatches": list(run.plain.mismatches),
-        },
+        **fields(run, f"default_session_options=plain(bitwise_equal {_DEVIATIONS} mismatches)"),
         "outputs": {name: array_record(array) for name, array in run.outputs.items()},
     }
-
-
-_DEVIATION = "output max_abs max_rel lost"
 
 
 def run_record(plan: Plan, run: Run, spread: Spread | None = None) -> Record:
@@ -183,7 +168,7 @@ def run_record(plan: Plan, run: Run, spread: Spread | None = None) -> Record:
         "plan": plan_record(plan),
         **checked_record(plan, run),
         "timeline": timeline_record(run.timeline),
-        "sure": spread_record(spread),
+        "sure": None if spread is None else fields(spread, _SPREAD),
     }
 
 

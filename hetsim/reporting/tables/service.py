@@ -12,11 +12,8 @@ from rich.table import Table
 from hetsim.core.text import plain
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.hardware.kernel_figures import weakest
-from hetsim.reporting.tables.question import STATUSES
-from hetsim.reporting.tables.service_record import Fixed, served_rows, service_record
-from hetsim.reporting.tables.verdicts import verdict_of
-from hetsim.reporting.words.console import Cell, Column, bold, pairs, stack, table, table_of
-from hetsim.reporting.words.text import (
+from hetsim.reporting.console import Cell, Column, bold, pairs, stack, table, table_of
+from hetsim.reporting.formatting import (
     ABSENT,
     between,
     big,
@@ -29,6 +26,9 @@ from hetsim.reporting.words.text import (
     percentile_lines,
     time_text,
 )
+from hetsim.reporting.tables.question import STATUSES
+from hetsim.reporting.tables.service_record import Fixed, served_rows, service_record
+from hetsim.reporting.tables.verdicts import verdict_of
 from hetsim.simulation.service.cost import Charge, Cost
 from hetsim.simulation.service.figures import ends_of
 from hetsim.simulation.service.replicas import ReplicaBound, Scaled

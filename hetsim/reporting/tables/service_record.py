@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from hetsim.core.text import fields, plain, records
+from hetsim.core.text import fields, plain
 from hetsim.core.units import format_seconds
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.question import question
@@ -13,15 +13,7 @@ from hetsim.reporting.tables.workload import failing_record
 from hetsim.simulation.service.cost import Cost
 from hetsim.simulation.service.replicas import Scaled
 from hetsim.simulation.service.resolution import Resolved, devices_of
-from hetsim.simulation.service.service import (
-    Failed,
-    ModelService,
-    Period,
-    Service,
-    StreamService,
-    Use,
-)
-from hetsim.statistics.intervals import Mean
+from hetsim.simulation.service.service import Service
 
 Fixed: TypeAlias = tuple[Service, Cost]
 """The same requests with a fixed number of replicas, and their cost."""
@@ -107,120 +99,53 @@ def service_record(
             "end state bottleneck on_time energy_j energy_per_1000_on_time_j=energy_per_1000_j",
         ),
         "cost": None if cost is None else cost_record(cost),
-        "bad_end": None
-        if worse is None
-        else {
-            **fields(worse, "state bottleneck"),
-            "streams": [_stream_record(one) for one in worse.streams],
-        },
-        "streams": [_stream_record(one) for one in service.streams],
-        "models": [_model_record(one) for one in service.models],
+        "bad_end": None if worse is None else fields(worse, f"state bottleneck streams({_STREAM})"),
+        **fields(service, f"streams({_STREAM}) models({_MODEL})"),
         "devices": {
             name: {
-                **_use_record(use),
+                **fields(use, _USE),
                 "energy_per_1000_on_time_j": service.per_1000(use.energy_j),
                 "memory_bytes": service.memory_bytes[name],
             }
             for name, use in service.devices.items()
         },
-        "links": {name: _use_record(use) for name, use in service.links.items()},
-        "loading": records(service.loading, "model device loads nbytes alone_s seconds resident"),
+        **fields(
+            service,
+            f"links({_USE}) loading(model device loads nbytes alone_s seconds resident)",
+        ),
         **_scaled_record(service, fixed),
         **(
-            {"failures": {"asked": failing_record(asked), **failed_record(failed)}}
+            {"failures": {"asked": failing_record(asked), **fields(failed, _FAILED)}}
             if asked is not None and failed is not None
             else {}
         ),
     }
 
 
-_PART = "mean_s p50_s p99_s max_s"
-_PERCENTILE = "percentile latency_s=estimate_s low_s high_s confidence enough"
-
-
-def _stream_record(one: StreamService) -> dict[str, Any]:
-    return {
-        **fields(
-            one,
-            "name model requests answered rejected_full=full rejected_expired=expired "
-            "throughput_per_s",
-        ),
-        "throughput_interval": _interval_record(one.throughput),
-        "latency_mean_s": one.mean_s,
-        "latency_mean_interval": _interval_record(one.mean),
-        "percentiles": records(one.percentiles, _PERCENTILE),
-        **{part: fields(getattr(one, part), _PART) for part in ("queue", "loading", "service")},
-        "batch_mean": one.batch,
-        "objectives": [
-            {
-                **fields(each, "share_on_time=slo.share latency_s=slo.latency_s on_time"),
-                **fields(each.verdict, "verdict=answer more_requests=more"),
-                "mlperf": fields(each.verdict.mlperf, "valid more_requests=more"),
-            }
-            for each in one.objectives
-        ],
-    }
-
-
-def _model_record(one: ModelService) -> dict[str, Any]:
-    state = one.stability
-    return {
-        **fields(one, "model batches"),
-        "stability": None
-        if state is None
-        else fields(state, "state caught_up_s backlog offered_per_s carried_per_s"),
-        "queue": {
-            "mean": one.queue.mean,
-            "mean_interval": _interval_record(one.queue.mean_interval),
-            "mean_inside": one.queue.mean_inside,
-            "mean_inside_interval": _interval_record(one.queue.inside_interval),
-            **fields(one.queue, "most beyond_most=beyond window_s"),
-            "waiting": one.queue.waiting.tolist(),
-            "inside": one.queue.inside.tolist(),
-        },
-        "instances": [_use_record(use) for use in one.instances],
-    }
-
-
-def failed_record(failed: Failed) -> dict[str, Any]:
-    """Return outages and lost work by device, model and stream."""
-    return {
-        **fields(failed, "random cut_off_s=cut_s"),
-        "devices": records(failed.devices, "device failures down_s"),
-        "models": [
-            {
-                **fields(one, "model available outages"),
-                "windows": records(one.windows, "begin_s works_s end_s"),
-            }
-            for one in failed.models
-        ],
-        "streams": [
-            {
-                **fields(one, "name lost_work=lost retried"),
-                "before": _period_record(one.before),
-                "during": _period_record(one.during),
-                "after": _period_record(one.after),
-            }
-            for one in failed.streams
-        ],
-    }
-
-
-def _period_record(one: Period) -> dict[str, Any]:
-    return {
-        **fields(one, "requests answered rejected latency_mean_s=mean_s"),
-        "percentiles": records(one.percentiles, _PERCENTILE),
-        "on_time": list(one.on_time),
-    }
-
-
-def _use_record(one: Use) -> dict[str, Any]:
-    interval = _interval_record(one.interval)
-    return {**fields(one, "busy_s utilization energy_j"), "utilization_interval": interval}
-
-
-def _interval_record(one: Mean | None) -> dict[str, Any] | None:
-    return None if one is None else fields(one, "low high confidence enough")
+_INTERVAL = "(low high confidence enough)"
+_PART = "(mean_s p50_s p99_s max_s)"
+_PERCENTILES = "percentiles(percentile latency_s=estimate_s low_s high_s confidence enough)"
+_STREAM = (
+    "name model requests answered rejected_full=full rejected_expired=expired throughput_per_s "
+    f"throughput_interval=throughput{_INTERVAL} latency_mean_s=mean_s "
+    f"latency_mean_interval=mean{_INTERVAL} {_PERCENTILES} queue{_PART} loading{_PART} "
+    f"service{_PART} batch_mean=batch "
+    "objectives(share_on_time=slo.share latency_s=slo.latency_s on_time verdict=verdict.answer "
+    "more_requests=verdict.more mlperf=verdict.mlperf(valid more_requests=more))"
+)
+_USE = f"busy_s utilization energy_j utilization_interval=interval{_INTERVAL}"
+_MODEL = (
+    "model batches stability(state caught_up_s backlog offered_per_s carried_per_s) "
+    f"queue(mean mean_interval{_INTERVAL} mean_inside mean_inside_interval="
+    f"inside_interval{_INTERVAL} most beyond_most=beyond window_s waiting inside) "
+    f"instances({_USE})"
+)
+_PERIOD = f"(requests answered rejected latency_mean_s=mean_s {_PERCENTILES} on_time)"
+_FAILED = (
+    "random cut_off_s=cut_s devices(device failures down_s) "
+    "models(model available outages windows(begin_s works_s end_s)) "
+    f"streams(name lost_work=lost retried before{_PERIOD} during{_PERIOD} after{_PERIOD})"
+)
 
 
 def _scaled_record(service: Service, fixed: Sequence[Fixed]) -> dict[str, Any]:
@@ -237,8 +162,9 @@ def _scaled_record(service: Service, fixed: Sequence[Fixed]) -> dict[str, Any]:
 
 def _fixed_record(one: Service, cost: Cost) -> dict[str, Any]:
     return {
-        "models": records(
-            one.scaled, "model replicas=config.max_replicas replica_seconds=replica_s"
+        **fields(
+            one,
+            "models=scaled(model replicas=config.max_replicas replica_seconds=replica_s)",
         ),
         "hardware_usd": cost.hardware_usd,
         "streams": [
@@ -257,11 +183,9 @@ def _scaled_model(one: Scaled) -> dict[str, Any]:
         **fields(
             one,
             "model config replicas_mean=mean replicas_most=most starts start_mean_s=start_s "
-            "replica_seconds=replica_s replica_hours",
+            "replica_seconds=replica_s replica_hours "
+            "fewest(replica_seconds=replica_s work_seconds=work_s binds)",
         ),
-        "fewest": None
-        if one.fewest is None
-        else fields(one.fewest, "replica_seconds=replica_s work_seconds=work_s binds"),
         "over_time": {
             "at_s": [at_s for at_s, _, _ in changes],
             "alive": [alive for _, alive, _ in changes],
@@ -275,10 +199,10 @@ def cost_record(cost: Cost) -> dict[str, Any]:
     return {
         **fields(cost, "usd hardware_usd electricity_usd tariff_usd_per_kwh"),
         "usd_per_1000_on_time": cost.per_1000(cost.usd),
-        **fields(cost, "unpriced no_lifetime=unspread"),
-        "charges": records(
-            cost.charges,
-            "name usd_per_hour=price.usd_per_hour usd=price.usd years=price.years hourly_usd "
-            "energy_j rented_s of=price.of source=price.source",
+        **fields(
+            cost,
+            "unpriced no_lifetime=unspread charges(name usd_per_hour=price.usd_per_hour "
+            "usd=price.usd years=price.years hourly_usd energy_j rented_s of=price.of "
+            "source=price.source)",
         ),
     }

@@ -10,9 +10,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from hetsim.core.text import Record, plain
+from hetsim.reporting.console import bold, pairs, stack, table
+from hetsim.reporting.formatting import ABSENT, count, figure_text
 from hetsim.reporting.tables.verdicts import verdict_of
-from hetsim.reporting.words.console import bold, pairs, stack, table
-from hetsim.reporting.words.text import ABSENT, count, figure_text
 from hetsim.sweeping.answering import Progress
 from hetsim.sweeping.rows import ASKED, TEXT, Row
 from hetsim.sweeping.verb import Swept

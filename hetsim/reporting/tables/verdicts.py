@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from hetsim.core.text import tally
+from hetsim.reporting.formatting import between, big, count, listed, more_text, percent, time_text
 from hetsim.reporting.tables.plan import outputs_line
-from hetsim.reporting.words.text import between, big, count, listed, more_text, percent, time_text
 from hetsim.workload.workload import percentile_of
 
 Found = Mapping[str, Any]
@@ -18,37 +18,6 @@ NAMED = 6
 
 TIMES = 2.0
 """Relative difference from which a factor is shown instead of per cent."""
-
-
-def title(record: Found) -> str:
-    """Return the title of a record's page."""
-    schema = record["schema"]
-    if schema in ("hetsim-plan/1", "hetsim-plan/2"):
-        return "A plan"
-    if schema == "hetsim-sweep/1":
-        return f"A sweep of {count(record['points'], 'point')}"
-    if schema == "hetsim-recommendation/1":
-        return "The cheapest platform"
-    if schema == "hetsim-placement/1":
-        return "Placement of models"
-    if schema in ("hetsim-service/1", "hetsim-load-test/1"):
-        served = record.get("measured", record)["served"]
-        what = "Requests" if schema == "hetsim-service/1" else "A run under load"
-        return f"{what} for {', '.join(str(one['model']) for one in served)}"
-    if schema == "hetsim-platforms/1":
-        return f"Boards and machines for {record['model']['name']}"
-    problem = record["problem"]
-    of = "" if problem is None else f" for {problem['name']}"
-    if schema in ("hetsim-simulation/1", "hetsim-run/1"):
-        run = "A run of " if schema == "hetsim-run/1" else ""
-        return f"{run}{record['plan']['strategy']}{of}"
-    what = {
-        "hetsim-comparison/1": "Strategies",
-        "hetsim-capacity/1": "Capacity",
-        "hetsim-lint/1": "Lint findings",
-        "hetsim-nodes/1": "Devices of each node",
-    }[schema]
-    return f"{what}{of}"
 
 
 def latency_text(one: Found) -> str:
@@ -208,64 +177,87 @@ def _plan(record: Found) -> str:
     return f"{record['strategy']} made {count(len(groups), 'subgraph')}: {on}."
 
 
-SAYS: Mapping[str, Callable[[Found], str]] = {
-    "hetsim-simulation/1": _simulation,
-    "hetsim-run/1": _run,
-    "hetsim-service/1": _service,
-    "hetsim-load-test/1": _load_test,
-    "hetsim-lint/1": _lint,
-    "hetsim-nodes/1": _nodes,
-    "hetsim-sweep/1": _sweep,
-    "hetsim-plan/1": _plan,
-    "hetsim-plan/2": _plan,
+def _of(what: str) -> Callable[[Found], str]:
+    """Title of a record: what it is, and of which problem."""
+
+    def named(record: Found) -> str:
+        problem = record["problem"]
+        return what if problem is None else f"{what} for {problem['name']}"
+
+    return named
+
+
+def _served(what: str) -> Callable[[Found], str]:
+    def named(record: Found) -> str:
+        served = record.get("measured", record)["served"]
+        return f"{what} for {', '.join(str(one['model']) for one in served)}"
+
+    return named
+
+
+class Answer(NamedTuple):
+    """Kind of report, title, and verdict of a record without one of its own."""
+
+    kind: str
+    title: Callable[[Found], str]
+    say: Callable[[Found], str] | None = None
+
+
+_A_PLAN = Answer("plan", lambda record: "A plan", _plan)
+
+ANSWERS: Mapping[str, Answer] = {
+    "hetsim-comparison/1": Answer("compare", _of("Strategies")),
+    "hetsim-platforms/1": Answer(
+        "platforms", lambda record: f"Boards and machines for {record['model']['name']}"
+    ),
+    "hetsim-simulation/1": Answer(
+        "simulate", lambda record: _of(record["plan"]["strategy"])(record), _simulation
+    ),
+    "hetsim-service/1": Answer("simulate", _served("Requests"), _service),
+    "hetsim-run/1": Answer(
+        "run", lambda record: _of(f"A run of {record['plan']['strategy']}")(record), _run
+    ),
+    "hetsim-load-test/1": Answer("run", _served("A run under load"), _load_test),
+    "hetsim-capacity/1": Answer("capacity", _of("Capacity")),
+    "hetsim-recommendation/1": Answer("recommend", lambda record: "The cheapest platform"),
+    "hetsim-placement/1": Answer("place", lambda record: "Placement of models"),
+    "hetsim-lint/1": Answer("lint", _of("Lint findings"), _lint),
+    "hetsim-nodes/1": Answer("nodes", _of("Devices of each node"), _nodes),
+    "hetsim-sweep/1": Answer(
+        "sweep", lambda record: f"A sweep of {count(record['points'], 'point')}", _sweep
+    ),
+    "hetsim-plan/1": _A_PLAN,
+    "hetsim-plan/2": _A_PLAN,
 }
-"""Verdicts by schema, of records without one of their own."""
+"""Answers by the schema of their record."""
+
+
+def title(record: Found) -> str:
+    """Return the title of a record's page."""
+    return ANSWERS[record["schema"]].title(record)
 
 
 def verdict_of(record: Found) -> str:
     """Return the verdict of a record in a sentence or two."""
-    return str(record.get("verdict", {}).get("say") or SAYS[record["schema"]](record))
+    own, say = record.get("verdict", {}).get("say"), ANSWERS[record["schema"]].say
+    return str(own or (say and say(record)))
 
 
 def binds(record: Found) -> str:
-    """Return the bottleneck of an answer in a sentence; empty where its record has none."""
-    schema = record["schema"]
-    if schema == "hetsim-comparison/1":
-        best = record["rows"][0]
-        if best["timeline"] is None:
-            return ""
-        if record["objective"] == "latency":
-            return path_text(best["timeline"]["critical_path"])
-        uses = {**best["busy"]}
-        for name, one in best["timeline"]["links"].items():
-            uses[name] = one["busy_s"] / best["timeline"]["requests"] / best["cost_s"]
-        name = max(uses, key=lambda one: uses[one])
-        every = f"allows one request every {time_text(best['cost_s'])}"
-        return f"The bottleneck is {name}, which is busy {percent(uses[name])} and {every}."
-    if schema in ("hetsim-simulation/1", "hetsim-run/1"):
+    """Return the critical path or the bottleneck of a plan that was played, else nothing."""
+    if record["schema"] in ("hetsim-simulation/1", "hetsim-run/1"):
         return busiest_text(record["timeline"])
-    if schema == "hetsim-capacity/1":
-        text = str(record["rows"][0]["ends"])
-        return f"{text[:1].upper()}{text[1:]}."
-    if schema == "hetsim-placement/1" and record["rows"]:
-        best = record["rows"][0]
-        factor = "any" if best["factor"] is None else f"{best['factor']:.3g}x"
-        return f"The bottleneck is {best['binds']}, which is fully busy at {factor} the demand."
-    if schema == "hetsim-recommendation/1":
-        binding = record["binding"]
-        return "" if binding is None else f"The nearest cheaper platform fails: {binding['what']}."
-    if schema not in _UNDER_LOAD:
+    if record["schema"] != "hetsim-comparison/1" or record["rows"][0]["timeline"] is None:
         return ""
-    served = record.get("measured", record)
-    kind, _, name = served["bottleneck"].partition(" ")
-    use = served.get(f"{kind}s", {}).get(name)
-    busy = "" if use is None or use["utilization"] is None else (
-        f", which is busy {percent(use['utilization'])} of the time"
-    )  # fmt: skip
-    return f"The bottleneck is {served['bottleneck']}{busy}."
-
-
-_UNDER_LOAD = ("hetsim-service/1", "hetsim-load-test/1")
+    best = record["rows"][0]
+    if record["objective"] == "latency":
+        return path_text(best["timeline"]["critical_path"])
+    uses = {**best["busy"]}
+    for name, one in best["timeline"]["links"].items():
+        uses[name] = one["busy_s"] / best["timeline"]["requests"] / best["cost_s"]
+    name = max(uses, key=lambda one: uses[one])
+    every = f"allows one request every {time_text(best['cost_s'])}"
+    return f"The bottleneck is {name}, which is busy {percent(uses[name])} and {every}."
 
 
 def busiest_text(timeline: Found) -> str:

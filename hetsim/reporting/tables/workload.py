@@ -10,8 +10,8 @@ from rich.console import RenderableType
 
 from hetsim.core.text import fields, plain, records
 from hetsim.core.units import format_seconds
-from hetsim.reporting.words.console import pairs, stack, table
-from hetsim.reporting.words.text import ABSENT, count
+from hetsim.reporting.console import pairs, stack, table
+from hetsim.reporting.formatting import ABSENT, count
 from hetsim.workload.arrivals import Closed, Replay
 from hetsim.workload.deployment import Deployment
 from hetsim.workload.failure import ByDevice, Failing

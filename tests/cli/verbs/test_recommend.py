@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from answers_on_disk import read_left
 from certificate_parts import certified, left
 from cli_calls import Cli
 from hetsim.hardware.catalog import offers
 from hetsim.reporting.pages.answers import island_of
-from hetsim.reporting.pages.reading import read_left
 
 WORKLOAD = """\
 requests: {requests}
@@ -136,10 +136,9 @@ def test_faster_and_what_its_slider_names(
     record = json.loads(faster.stdout)
     assert record["rate_per_s"] == 2 * found["rate_per_s"]
     assert record["factor"] == pytest.approx(found["factor"] / 2)
-    [row] = read_left(Path("p.html")).pictures["rates"]
-    curve = row["curve"]
-    assert curve["factor"][curve["start"]] == 2
-    command = shlex.split(curve["command"][curve["start"]])
+    [row] = read_left(Path("p.html")).pictures["load"]
+    assert row["rates"][row["start"]] == pytest.approx(record["rate_per_s"])
+    command = shlex.split(row["stops"][row["start"]]["command"])
     assert command[-2:] == ["--speedup", "2.0"]
     played = cli(*command[1:], "--json")
     assert json.loads(played.stdout)["streams"] == record["service"]["streams"]

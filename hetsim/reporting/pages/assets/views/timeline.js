@@ -47,8 +47,7 @@
     const frame = element("div"), detail = element("p", { class: "detail", "aria-live": "polite" });
     const note = element("p", { class: "caption" }), tools = element("div", { class: "tools" });
     box.append(tools, frame, detail, note);
-    const what = made[0].of === "requests" ? "clock" : "plan";
-    return hetsim.oneOf(tools, what, made, async (picture, inner) => {
+    return hetsim.oneOf(tools, "plan", made, async (picture, inner) => {
       const tasks = await opened(picture), count = picture.tracks.length;
       const bases = picture.tracks.map((_, track) => count - 1 - track);
       const requests = [...new Set(tasks.request)].filter((one) => one >= 0).sort((a, b) => a - b);

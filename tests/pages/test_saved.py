@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from answers_on_disk import AnswersOnDisk, left_by_verbs
+from answers_on_disk import AnswersOnDisk, left_by_verbs, read_left
 from cli_calls import call
 from hetsim.core.text import Record
 from hetsim.errors import InvalidInput
 from hetsim.reporting.pages.answers import island_of
 from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.page import pack, page, write_page
-from hetsim.reporting.pages.reading import KINDS, Left, read_all, read_left
 from hetsim.reporting.pages.records import headline
+from hetsim.reporting.pages.saved import KINDS, SavedAnswer, read_all
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_the_figures_that_an_answer_is_about_lead_its_report(tmp_path: Path) -> 
     workload.write_text(f"requests: 9\nstreams: {{a: {{model: zoo:squeezenet, {arrivals}}}}}\n")
     words = ("recommend", "--workload", str(workload), "--platform", "edge-tpu", "--json")
     placed = json.loads(call(*words).stdout)
-    left = Left("placement.json", KINDS[placed["schema"]], placed)
+    left = SavedAnswer("placement.json", KINDS[placed["schema"]], placed)
     factor = placed["rows"][0]["factor"]
     assert headline(placed)["best", "factor"] == factor
     assert f"{factor:.3g}x the demand" in island_of(left, ()).verdict.say

@@ -6,7 +6,7 @@ import doctest
 
 import pytest
 
-from hetsim.reporting.words import text
+from hetsim.reporting import formatting as text
 
 
 def test_docstring_examples() -> None:

@@ -13,12 +13,12 @@ from rich.text import Text
 
 from hetsim.analysis.beside import Beside, Side
 from hetsim.analysis.sensitivity import Sensitivities
-from hetsim.core.text import Record, fields, plain, records
+from hetsim.core.text import Record, fields, plain
 from hetsim.core.units import format_seconds
 from hetsim.problem.plan import Plan
 from hetsim.problem.record import supposed_record
-from hetsim.reporting.words.console import bold, stack, table
-from hetsim.reporting.words.text import (
+from hetsim.reporting.console import bold, stack, table
+from hetsim.reporting.formatting import (
     ABSENT,
     count,
     folded,
@@ -100,15 +100,13 @@ def _moved(names: Sequence[str], none: str) -> str:
 def beside_record(found: Beside) -> Record:
     """Return both answers as plain data."""
     return {
-        "changes": list(found.supposed.changes),
-        "without": list(found.supposed.without),
-        "without_effect": list(found.idle),
-        "objective": found.objective,
+        **fields(
+            found, "changes=supposed.changes without=supposed.without without_effect=idle objective"
+        ),
         "as_it_is": side_record(found.was),
         "plan_kept": None if found.kept is None else side_record(found.kept),
         "supposed": side_record(found.now),
-        "change": found.change,
-        "moved": list(found.moved),
+        **fields(found, "change moved"),
     }
 
 
@@ -288,8 +286,4 @@ def sensitivities_report(found: Sensitivities) -> RenderableType:
 
 def sensitivities_record(found: Sensitivities) -> Record:
     """Return sensitivities as plain data."""
-    return {
-        "figure": found.figure,
-        "value_s": found.value_s,
-        "changes": records(found.changes, "change plan_kept=kept planned_anew=anew strategy"),
-    }
+    return fields(found, "figure value_s changes(change plan_kept=kept planned_anew=anew strategy)")

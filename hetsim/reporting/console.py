@@ -14,8 +14,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.core.text import plain
-from hetsim.reporting.words.text import figure_text
+from hetsim.core.text import Record, plain
+from hetsim.reporting.formatting import figure_text
 
 PLAIN_WIDTH = 120
 """Columns of output that goes to a file or a pipe."""
@@ -218,3 +218,40 @@ def stack(*parts: Part) -> RenderableType:
 def bold(text: str) -> Text:
     """Return a sentence that stands out, free of characters that steer a terminal."""
     return Text(plain(text), style="bold")
+
+
+ROWS_MOST = 400
+"""Rows of a printed table that a page shows."""
+
+HYPHEN = "-\n"
+"""End of a heading's line within a word."""
+
+
+def parts(report: RenderableType) -> Iterator[Record]:
+    """Yield texts and tables of the terminal as plain data."""
+    if isinstance(report, Group):
+        for one in report.renderables:
+            yield from parts(one)
+    elif isinstance(report, Table):
+        yield plain_table(report)
+    elif str(report).strip():
+        yield {"text": str(report)}
+
+
+def plain_table(printed: Table) -> Record:
+    """Return a table as plain data: title, headings, rows of lines, and rows that stand out."""
+    columns = printed.columns
+    headings = [
+        f"{'#' * (one.justify == 'right')}{' '.join(str(one.header).replace(HYPHEN, '').split())}"
+        for one in columns
+    ]
+    if not printed.show_header:
+        headings = ["", *headings[1:]]
+    cells = [[str(cell).split("\n") for cell in one.cells] for one in columns]
+    rows = list(zip(*cells, strict=True))
+    named = ", ".join([one.removeprefix("#") for one in headings if one.strip("#")][:3])
+    name = f"{named[:1].upper()}{named[1:]}" or ("Options" if len(columns) == 1 else "Summary")
+    more = f", the first {ROWS_MOST} of {len(rows)}" if len(rows) > ROWS_MOST else ""
+    marked = [place for place, row in enumerate(printed.rows[:ROWS_MOST]) if row.style]
+    return {"title": f"{name}{more}", "headings": headings, "rows": rows[:ROWS_MOST],
+            "marked": marked}  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 
 import hetsim
 from cli.conftest import tiny_model
-from hetsim.reporting.tables.beside import difference, served_sentence
+from hetsim.reporting.tables.what_if import difference, served_sentence
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import serve
 from hetsim.workload.arrivals import Poisson

@@ -14,31 +14,17 @@ from hetsim.core.files import no_such_file, read_regular
 from hetsim.core.text import Record
 from hetsim.errors import InvalidInput, nearest
 from hetsim.reporting.pages.page import SCHEMA, check_packed, unpacked
-from hetsim.reporting.pages.timeline_of_trace import pictures_of_trace, timelines_of_requests
+from hetsim.reporting.pages.timeline import pictures_of_trace
+from hetsim.reporting.tables.verdicts import ANSWERS
 
 RESULT, MANIFEST, PLAN, ROWS = "result.json", "manifest.json", "plan.json", "rows.jsonl"
 TRACE = "trace.json"
 
-KINDS = {
-    "hetsim-comparison/1": "compare",
-    "hetsim-platforms/1": "platforms",
-    "hetsim-simulation/1": "simulate",
-    "hetsim-service/1": "simulate",
-    "hetsim-run/1": "run",
-    "hetsim-load-test/1": "run",
-    "hetsim-capacity/1": "capacity",
-    "hetsim-recommendation/1": "recommend",
-    "hetsim-placement/1": "place",
-    "hetsim-lint/1": "lint",
-    "hetsim-nodes/1": "nodes",
-    "hetsim-sweep/1": "sweep",
-    "hetsim-plan/1": "plan",
-    "hetsim-plan/2": "plan",
-}
+KINDS = {schema: answer.kind for schema, answer in ANSWERS.items()}
 """The kind of report of a record, by its schema."""
 
 UNDER_LOAD = ("hetsim-service/1", "hetsim-load-test/1")
-"""Schemas of those whose trace is of requests under load."""
+"""Schemas of those whose trace is of requests under load, which a page does not draw."""
 
 _ISLAND = '<script type="application/json" id="hetsim-data">'
 _OF_REPORTS = ("folder", "difference")
@@ -48,7 +34,7 @@ _WHAT = "give a report.html, a record from --json, a folder of --out or of a swe
 
 
 @contextmanager
-def whole(*read: Left) -> Iterator[None]:
+def whole(*read: SavedAnswer) -> Iterator[None]:
     """Context in which missing or wrong fields of a record raise InvalidInput."""
     try:
         yield
@@ -64,7 +50,7 @@ def whole(*read: Left) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class SavedAnswer:
     """Answer of one verb on disk.
 
     `source` is the file or folder as it was named, `kind` of ``KINDS``, `command` the command line
@@ -93,8 +79,6 @@ class Left:
             return {}
         trace = _record(self.trace)
         try:
-            if self.record["schema"] in UNDER_LOAD:
-                return {"timeline": timelines_of_requests(trace)}
             name, weights = self._played()
             return pictures_of_trace(trace, name, weights)
         except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError):
@@ -133,32 +117,19 @@ _MOST = 10**300
 """Largest whole number in a record: figures are compared and drawn as floats."""
 
 
-def read_left(path: Path) -> Left:
-    """Read the answer of a verb from a file or folder.
-
-    Raises InvalidInput where it cannot be read, is damaged, or is nothing that there is a report
-    of.
-    """
-    if path.is_dir():
-        found = _folder(path)
-        if found is None:
-            raise InvalidInput(f"no {RESULT}, {PLAN} or {ROWS} in it", where=str(path), hint=_WHAT)
-        return found
-    return _file(path)
-
-
-def read_all(path: Path) -> list[Left]:
+def read_all(path: Path) -> list[SavedAnswer]:
     """Read what is in a file, a folder of one verb, or a folder of several, in their names' order.
 
     Files of a folder that are no JSON or HTML, and those of other schemas, are passed over;
-    damaged ones are errors. Raises InvalidInput as ``read_left``, and where there is nothing.
+    damaged ones are errors. Raises InvalidInput where something cannot be read, is damaged, or is
+    nothing that there is a report of, and where there is nothing.
     """
     if not path.is_dir():
         return [_file(path)]
     own = _folder(path)
     if own is not None:
         return [own]
-    found: list[Left] = []
+    found: list[SavedAnswer] = []
     for entry in sorted(_listing(path), key=lambda entry: entry.name):
         if entry.is_dir():
             inner = _folder(entry)
@@ -176,7 +147,7 @@ def read_all(path: Path) -> list[Left]:
     return found
 
 
-def _folder(path: Path) -> Left | None:
+def _folder(path: Path) -> SavedAnswer | None:
     """Answer in a folder of ``--out`` or of a sweep; None where it is neither."""
     if (path / RESULT).is_file():
         record = _record(path / RESULT)
@@ -184,8 +155,9 @@ def _folder(path: Path) -> Left | None:
         plan = _record(path / PLAN) if (path / PLAN).is_file() else None
         command = () if manifest is None else _words(manifest.get("command"))
         found = _of_record(str(path), record, where=path / RESULT)
-        trace = path / TRACE if (path / TRACE).is_file() else None
-        return Left(str(path), found.kind, record, command, {}, manifest, plan, trace=trace)
+        drawn = (path / TRACE).is_file() and record["schema"] not in UNDER_LOAD
+        trace = path / TRACE if drawn else None
+        return SavedAnswer(str(path), found.kind, record, command, {}, manifest, plan, trace=trace)
     if (path / ROWS).is_file():
         return _sweep(path)
     if (path / PLAN).is_file():
@@ -193,7 +165,7 @@ def _folder(path: Path) -> Left | None:
     return None
 
 
-def _file(path: Path) -> Left:
+def _file(path: Path) -> SavedAnswer:
     text = _text(path)
     if path.name == ROWS:
         return _sweep(path.parent)
@@ -207,7 +179,7 @@ def _file(path: Path) -> Left:
     return _of_record(str(path), record)
 
 
-def _page(path: Path, text: str) -> Left:
+def _page(path: Path, text: str) -> SavedAnswer:
     start = text.find(_ISLAND)
     end = text.find("</script>", start)
     if start < 0 or end < 0:
@@ -228,7 +200,7 @@ def _of_reports(text: str) -> bool:
     return any(f'"kind":"{kind}"' in head for kind in _OF_REPORTS)
 
 
-def _of_data(path: Path, data: Record) -> Left:
+def _of_data(path: Path, data: Record) -> SavedAnswer:
     record, pictures, command = data.get("record"), data.get("pictures"), data.get("command")
     if not (isinstance(record, dict) and isinstance(pictures, dict) and isinstance(command, str)):
         raise InvalidInput("its data lack fields", where=str(path), hint="write the report again")
@@ -249,7 +221,7 @@ def _of_data(path: Path, data: Record) -> Left:
     manifest = {"versions": {"hetsim": data.get("version")}}
     found = _of_record(str(path), record)
     rows = _page_rows(pictures) if found.kind == "sweep" else ()
-    return Left(str(path), found.kind, record, words, pictures, manifest, rows=rows)
+    return SavedAnswer(str(path), found.kind, record, words, pictures, manifest, rows=rows)
 
 
 def _page_rows(pictures: Record) -> tuple[Record, ...]:
@@ -264,7 +236,7 @@ def _page_rows(pictures: Record) -> tuple[Record, ...]:
     )
 
 
-def _of_record(source: str, record: Record, where: Path | None = None) -> Left:
+def _of_record(source: str, record: Record, where: Path | None = None) -> SavedAnswer:
     schema = record.get("schema")
     kind = KINDS.get(schema) if isinstance(schema, str) else None
     if kind is None:
@@ -272,10 +244,10 @@ def _of_record(source: str, record: Record, where: Path | None = None) -> Left:
         raise InvalidInput(
             told, where=str(where or source), hint=nearest(str(schema), KINDS) if schema else _WHAT
         )
-    return Left(source, kind, record)
+    return SavedAnswer(source, kind, record)
 
 
-def _sweep(folder: Path) -> Left:
+def _sweep(folder: Path) -> SavedAnswer:
     """Record and rows of a sweep's folder."""
     rows = []
     path = folder / ROWS
@@ -299,7 +271,7 @@ def _sweep(folder: Path) -> Left:
         "front": [],
         "front_of": [],
     }
-    return Left(str(folder), "sweep", record, rows=tuple(rows))
+    return SavedAnswer(str(folder), "sweep", record, rows=tuple(rows))
 
 
 def _record(path: Path) -> Record:

@@ -223,23 +223,24 @@ def folded(names: Iterable[str]) -> list[str]:
 
 def fold_siblings(names: Iterable[str]) -> list[tuple[str, list[str]]]:
     """Return the ranges of ``folded``, each with its names."""
-    runs: list[list[str]] = []
-    for name in names:
-        if runs and _follows(runs[-1][-1], name):
-            runs[-1].append(name)
-        else:
-            runs.append([name])
-    return [(_range(run), run) for run in runs]
+    return _folded(names, str, lambda name: None)
 
 
 def fold_rows(
-    rows: Sequence[Row], name: Callable[[Row], str], looks: Callable[[Row], Hashable]
+    rows: Iterable[Row], name: Callable[[Row], str], looks: Callable[[Row], Hashable]
 ) -> list[tuple[str, Row]]:
     """Return the rows with neighbours that look alike as one, under their folded name.
 
     Rows are joined where `looks`, what a row shows besides its name, is equal and their names are
     numbered siblings.
     """
+    return [(range_, run[0]) for range_, run in _folded(rows, name, looks)]
+
+
+def _folded(
+    rows: Iterable[Row], name: Callable[[Row], str], looks: Callable[[Row], Hashable]
+) -> list[tuple[str, list[Row]]]:
+    """Runs of alike siblings, each with its range."""
     runs: list[list[Row]] = []
     for row in rows:
         last = runs[-1][-1] if runs else None
@@ -247,7 +248,7 @@ def fold_rows(
             runs[-1].append(row)
         else:
             runs.append([row])
-    return [(_range([name(row) for row in run]), run[0]) for run in runs]
+    return [(_range([name(row) for row in run]), run) for run in runs]
 
 
 def fold_links(links: Sequence[Link]) -> list[tuple[str, Link]]:

@@ -1,1 +1,0 @@
-"""Figures, names and lists as a reader meets them."""
