@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hetsim.device.device import Device
-from hetsim.errors import NonconformingDevice
+from hetsim.errors import NonconformingDevice, UsageError
 from hetsim.graph.model import Model
 
 if TYPE_CHECKING:
-    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
     from hetsim.device.support.rules import Support
     from hetsim.hardware.spec import DeviceSpec
 
@@ -47,7 +46,7 @@ def check_device(
     spec : DeviceSpec, optional
         Description that a class is constructed with; absent: that of a CPU of the catalog.
     run : bool
-        Whether subgraphs are opened and run too, and held against ONNX Runtime.
+        Whether subgraphs are compiled and run too, and held against ONNX Runtime.
 
     Raises
     ------
@@ -66,12 +65,20 @@ def check_device(
         model = given if isinstance(given, Model) else load_model(given)
         support = _check_query(made, make, model)
         if run:
-            _check_kernels(made, model, support)
+            _check_compile(made, model, support)
 
 
 def _require(holds: bool, what: str, where: str) -> None:
     if not holds:
         raise NonconformingDevice(what, where=where)
+
+
+def _refuses(call: Callable[[], Any], what: str, where: str) -> None:
+    try:
+        call()
+    except UsageError:
+        return
+    raise NonconformingDevice(what, where=where, hint="raise hetsim.errors.UsageError")
 
 
 def _check_query(device: Device, make: Callable[[], Device], model: Model) -> Support:
@@ -98,8 +105,8 @@ def _check_query(device: Device, make: Callable[[], Device], model: Model) -> Su
     return support
 
 
-def _check_kernels(device: Device, model: Model, support: Support) -> None:
-    """Open what the device takes, run it, and hold it against the model node by node."""
+def _check_compile(device: Device, model: Model, support: Support) -> None:
+    """Compile what the device takes, run it, and hold it against the model node by node."""
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
     from hetsim.graph.inputs.samples import random_inputs
 
@@ -118,9 +125,14 @@ def _check_kernels(device: Device, model: Model, support: Support) -> None:
             KernelSettings(libraries=model.libraries),
         ).run(values)
     )
+    _refuses(
+        lambda: device.compile(model, groups[0], "no such precision"),
+        "compile takes an unknown precision",
+        where,
+    )
     for nodes in groups:
-        exact = _opened(device, model, nodes, {}).run(values)
-        own = _opened(device, model, nodes, device.spec.rounding).run(values)
+        exact = device.compile(model, nodes, "float32").run(values)
+        own = device.compile(model, nodes).run(values)
         for name, found in exact.items():
             _require(
                 _deviation(found, values[name]) < max(1e-4, device.tolerance),
@@ -132,21 +144,6 @@ def _check_kernels(device: Device, model: Model, support: Support) -> None:
                 f"'{name}' is wrong in the device's own precision",
                 where,
             )
-
-
-def _opened(
-    device: Device, model: Model, nodes: Sequence[int], rounding: Mapping[str, str]
-) -> CompiledSubgraph:
-    """A subgraph on the device's kernels, its values rounded as `rounding` says."""
-    from hetsim.device.kernels.precision import rounded
-    from hetsim.graph.extract import runnable, runnable_dtypes
-
-    proto = runnable(model, nodes).proto
-    if rounding:
-        proto = rounded(proto, [rounding] * len(proto.graph.node), runnable_dtypes(model))
-    folder = str(model.weights_dir) if model.weights_dir is not None else None
-    outputs = [value.name for value in proto.graph.output]
-    return device.open(proto.SerializeToString(), folder, outputs)
 
 
 def _groups(model: Model, support: Support) -> list[tuple[int, ...]]:

@@ -1,1 +1,1 @@
-"""Devices: node support, and kernels of subgraphs."""
+"""Devices: node support, and compilation of subgraphs."""

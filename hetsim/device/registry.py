@@ -17,6 +17,9 @@ from hetsim.graph.patterns.matching import Match
 from hetsim.graph.reading.extension import Extension
 from hetsim.hardware.spec import DeviceSpec, Platform
 
+if TYPE_CHECKING:
+    import onnx
+
 
 def watched(device: Device, backend: str) -> Device:
     """Return a plugin's `device` with checked hooks that raise only hetsim's errors."""
@@ -66,6 +69,19 @@ def _of_query(given: Any, graph: Graph | None = None, *rest: Any) -> str | None:
     return None if len(members) == len(set(members)) else "a Support of disjoint composites"
 
 
+def _of_model(given: onnx.ModelProto, *rest: Any) -> str | None:
+    import onnx
+
+    return None if isinstance(given, onnx.ModelProto) else "an onnx.ModelProto"
+
+
+def _of_rounding(given: Any, *rest: Any) -> str | None:
+    fits = isinstance(given, Mapping) and all(
+        isinstance(word, str) for pair in given.items() for word in pair
+    )
+    return None if fits else "a mapping of element types"
+
+
 def _of_kernels(given: Any, *rest: Any) -> str | None:
     fits = all(callable(getattr(given, name, None)) for name in ("run", "cancel"))
     return None if fits else "a CompiledSubgraph"
@@ -73,7 +89,10 @@ def _of_kernels(given: Any, *rest: Any) -> str | None:
 
 _HOOKS: Mapping[str, Callable[..., str | None]] = {
     "query_model": _of_query,
-    "open": _of_kernels,
+    "transform_graph": lambda given, *_: None if isinstance(given, Graph) else "a Graph",
+    "transform": _of_model,
+    "rounding": _of_rounding,
+    **dict.fromkeys(("open", "compile"), _of_kernels),
     "add_extension": lambda *given: None,
 }
 """What each hook must give, in words where it does not."""

@@ -12,7 +12,6 @@ import hetsim
 from custom_op_builders import LIBRARY, bodies, user
 from hetsim.device.device import SimulatedDevice
 from hetsim.errors import HetsimError, UsageError
-from hetsim.graph.extract import runnable
 from hetsim.graph.model import Model
 from hetsim.graph.reading.extension import load_extension
 from hetsim.testing import check_device
@@ -34,13 +33,11 @@ def test_an_op_of_a_library_is_taken_once_it_is_given(tmp_path: Path) -> None:
     assert support.reasons == {
         node.id: "op ai.onnx.contrib:NegPos of a custom-op library that it was not given"
     }
-    subgraph = runnable(model, [node.id])
-    proto = subgraph.proto.SerializeToString()
     with pytest.raises(HetsimError, match="NegPos"):
-        device.open(proto, None, subgraph.outputs)
+        device.compile(model, [node.id])
     device.add_extension(model.extensions[0])
     assert all(device.query_model(model.graph).supported)
-    compiled = device.open(proto, None, subgraph.outputs)
+    compiled = device.compile(model, [node.id])
     x = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
     found = compiled.run({node.inputs[0]: x})
     np.testing.assert_array_equal(found[node.outputs[0]], np.minimum(x, 0))

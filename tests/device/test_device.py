@@ -1,25 +1,44 @@
-"""Devices: what is there, and the rules that all of them hold."""
+"""Devices: precisions, backends, and the rules that all of them hold."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import hetsim
 from hetsim.device.device import Device, SimulatedDevice, Support
-from hetsim.errors import DeviceUnavailable
-from hetsim.graph.graph import Graph
+from hetsim.errors import DeviceUnavailable, UsageError
+from hetsim.graph.graph import Graph, Node, Tensor
+from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import device_names
-from hetsim.hardware.spec import DeviceSpec
+from hetsim.hardware.spec import DeviceSpec, SupportRule
 from hetsim.testing import NonconformingDevice, check_device
 from loaded_devices import loaded_device
 from sweeps import sweep, swept
 
 NPU = hetsim.load_device("rockchip-rk3588-npu")
 CPU = hetsim.load_device("rockchip-rk3588-cpu")
+
+
+def test_a_subgraph_is_computed_in_the_precision_that_is_asked_for() -> None:
+    model = hetsim.load_model("zoo:squeezenet")
+    inputs = random_inputs(model)
+    device = SimulatedDevice("npu", NPU)
+    assert (device.precision, SimulatedDevice("cpu", CPU).precision) == ("float16", "float32")
+    nodes = range(4)
+    half = device.compile(model, nodes).run(inputs)
+    full = device.compile(model, nodes, "float32").run(inputs)
+    host = SimulatedDevice("cpu", CPU).compile(model, nodes).run(inputs)
+    for name, array in host.items():
+        assert np.array_equal(full[name], array)
+        assert not np.array_equal(half[name], array)
+        assert np.array_equal(half[name], half[name].astype(np.float16).astype(np.float32))
+    with pytest.raises(UsageError, match=r"device 'npu': .*did you mean 'float16'"):
+        device.compile(model, nodes, "float15")
 
 
 class NeedsDriver(Device):
@@ -68,6 +87,58 @@ def models(request: pytest.FixtureRequest) -> list[hetsim.Model]:
 @pytest.mark.parametrize("name", device_names())
 def test_every_device_answers_for_every_model(name: str, models: list[hetsim.Model]) -> None:
     check_device(SimulatedDevice, models, spec=loaded_device(name), run=False)
+
+
+class Fusing(SimulatedDevice):
+    """Its compiler turns MatMul and the Add after it into one operator."""
+
+    def transform_graph(self, graph: Graph) -> Graph:
+        nodes: list[Node] = []
+        for node in graph.nodes:
+            last = nodes[-1] if nodes else None
+            if node.op_type == "Add" and last is not None and last.op_type == "MatMul":
+                nodes[-1] = replace(
+                    last,
+                    op_type="Dense",
+                    inputs=(*last.inputs, node.inputs[1]),
+                    outputs=node.outputs,
+                    origins=(*last.origins, *node.origins),
+                )
+            elif node.op_type != "Dropout":
+                nodes.append(node)
+        return replace(graph, nodes=tuple(replace(n, id=i) for i, n in enumerate(nodes)))
+
+
+def fused_graph() -> Graph:
+    rows = [("mm", "MatMul", "xw", "a"), ("add", "Add", "ab", "c"), ("drop", "Dropout", "c", "d"),
+            ("relu", "Relu", "d", "e"), ("erf", "Erf", "e", "f")]  # fmt: skip
+    nodes = tuple(
+        Node(v, name, kind, "", tuple(reads), (writes,), origins=("file",))
+        for v, (name, kind, reads, writes) in enumerate(rows)
+    )
+    tensors = {name: Tensor(name, "float32", (2, 2)) for name in "xwabcdef"}
+    return Graph("g", nodes, tensors, ("x",), ("f",), frozenset({"w", "b"}), {"": 20})
+
+
+@pytest.mark.parametrize("takes", ["Dense", "MatMul"])
+def test_an_answer_about_fused_nodes_is_told_of_the_model_s_own(takes: str) -> None:
+    rule = SupportRule(ops=frozenset({takes, "Relu"}))
+    graph = fused_graph()
+    device = Fusing("npu", replace(NPU, support=rule))
+    support = device.query_model(graph)
+    if takes == "Dense":
+        # Neither is taken alone; what they become is.
+        assert [match.nodes for match in support.composites] == [(0, 1)]
+        assert support.taken == (True, True, False, True, False)
+        assert support.reasons[1] == "op Add; taken only together with the nodes it is fused with"
+    else:
+        # MatMul would be taken alone, but not what it is fused into.
+        assert support.composites == ()
+        assert support.taken == (False, False, False, True, False)
+        assert support.reasons[0] == "part of Dense on this device: op Dense"
+    assert support.reasons[4] == "op Erf"
+    assert graph.nodes[0].origins == ("file",)
+    assert device.query_model(graph) == support
 
 
 class Silent(SimulatedDevice):

@@ -72,6 +72,7 @@ def fails(*args: Any, **kwargs: Any) -> Any:
     ("hooks", "says"),
     [
         ({"query_model": fails}, "'query_model' of 'toy' of hetsim.devices raised KeyError: 'ins"),
+        ({"transform_graph": fails}, "'transform_graph' of 'toy' .* raised KeyError"),
         ({"unavailable": fails}, "'unavailable' of 'toy' .* raised KeyError"),
         ({"__init__": fails}, "'__init__' of 'toy' .* raised KeyError"),
         (
@@ -81,6 +82,10 @@ def fails(*args: Any, **kwargs: Any) -> Any:
         (
             {"query_model": lambda self, graph: None},
             "'query_model' .* returned None, not a Support",
+        ),
+        (
+            {"transform_graph": lambda self, graph: 3},
+            "'transform_graph' .* returned 3, not a Graph",
         ),
         ({"query_model": answer(supported=(True,))}, "not a Support with a tuple of 2 answers"),
         ({"query_model": answer(supported=[True, True])}, "a tuple of 2 answers"),
