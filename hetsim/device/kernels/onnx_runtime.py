@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.core.files import scratch_folder
 from hetsim.core.room import out_of_room
 from hetsim.errors import ExecutionError
 from hetsim.graph.reading.onnx_types import plain
@@ -88,6 +92,29 @@ def from_bytes(
         sign = np.uint8(1 << (kind.bits - 1))
         flat = (flat ^ sign) - sign
     return flat.view(dtype).reshape(shape)
+
+
+_SUFFIX = "_kernel_time"
+
+
+class Profile:
+    """Profile of one session, in a folder of its own until it is read."""
+
+    def __init__(self, options: onnxruntime.SessionOptions) -> None:
+        self._lasting = ExitStack()
+        folder = self._lasting.enter_context(scratch_folder())
+        options.enable_profiling = True
+        options.profile_file_prefix = str(folder / "profile")
+
+    def events(self, session: onnxruntime.InferenceSession) -> list[tuple[str, dict[str, Any]]]:
+        """Stop profiling `session`; return its kernel events by node, in execution order."""
+        with self._lasting:
+            events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+        return [
+            (event["name"].removesuffix(_SUFFIX), event)
+            for event in events
+            if event.get("cat") == "Node" and event.get("name", "").endswith(_SUFFIX)
+        ]
 
 
 Value = Any

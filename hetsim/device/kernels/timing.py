@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hetsim.core.files import scratch_folder
 from hetsim.core.room import out_of_room
+from hetsim.device.kernels.onnx_runtime import Profile
 from hetsim.errors import ExecutionError, InvalidInput, nearest
 from hetsim.graph.reading.session import SILENT, quiet_runtime
 
@@ -55,29 +52,6 @@ class TimedNetwork:
     cpu_s: tuple[float, ...]
     wall_s: tuple[float, ...]
     kernels: tuple[TimedKernelRuns, ...]
-
-
-_SUFFIX = "_kernel_time"
-
-
-class Profile:
-    """Profile of one session, in a folder of its own until it is read."""
-
-    def __init__(self, options: Any) -> None:
-        self._lasting = ExitStack()
-        folder = self._lasting.enter_context(scratch_folder())
-        options.enable_profiling = True
-        options.profile_file_prefix = str(folder / "profile")
-
-    def events(self, session: Any) -> list[tuple[str, dict[str, Any]]]:
-        """Stop profiling `session`; return its kernel events by node, in execution order."""
-        with self._lasting:
-            events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-        return [
-            (event["name"].removesuffix(_SUFFIX), event)
-            for event in events
-            if event.get("cat") == "Node" and event.get("name", "").endswith(_SUFFIX)
-        ]
 
 
 def available() -> tuple[str, ...]:
