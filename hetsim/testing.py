@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hetsim.device.device import Device
-from hetsim.errors import NonconformingDevice, UsageError
+from hetsim.device.properties import PRECISION
+from hetsim.errors import InvalidInput, NonconformingDevice, UsageError
 from hetsim.graph.model import Model
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def check_device(
     Raises
     ------
     NonconformingDevice
-        With the rule that is broken, and by which model.
+        With the rule that is broken, by which model or property.
     """
     from hetsim.graph.loading import load_model
     from hetsim.hardware.catalog import load_device
@@ -61,6 +62,7 @@ def check_device(
         make = partial(device, "device", spec or load_device(DESCRIPTION))
     made = make()
     _require(isinstance(made, Device), f"{made!r} is not a hetsim.device.device.Device", "device")
+    _check_properties(made, make)
     for given in models:
         model = given if isinstance(given, Model) else load_model(given)
         support = _check_query(made, make, model)
@@ -71,6 +73,31 @@ def check_device(
 def _require(holds: bool, what: str, where: str) -> None:
     if not holds:
         raise NonconformingDevice(what, where=where)
+
+
+def _check_properties(device: Device, make: Callable[[], Device]) -> None:
+    where = f"device '{device.name}', properties"
+    names = device.get_property("SUPPORTED_PROPERTIES")
+    _require(isinstance(names, tuple) and len(names) > 0, "there are none", where)
+    assert isinstance(names, tuple)
+    _require("SUPPORTED_PROPERTIES" in names, "SUPPORTED_PROPERTIES does not list itself", where)
+    for name in names:
+        mutable = getattr(name, "mutable", None)
+        _require(isinstance(mutable, bool), f"{name} does not say whether it is mutable", where)
+        value = device.get_property(str(name))
+        if mutable:
+            fresh = make()
+            fresh.set_property(str(name), value)
+            _require(
+                fresh.get_property(str(name)) == value, f"{name} is not what it was set to", where
+            )
+            _refuses(
+                partial(fresh.set_property, str(name), object()), f"{name} takes anything", where
+            )
+        else:
+            _refuses(partial(device.set_property, str(name), value), f"{name} can be set", where)
+    _refuses(lambda: device.get_property("NO_SUCH_PROPERTY"), "an unknown one has a value", where)
+    _refuses(lambda: device.set_property("NO_SUCH_PROPERTY", 1), "an unknown one can be set", where)
 
 
 def _refuses(call: Callable[[], Any], what: str, where: str) -> None:
@@ -126,12 +153,12 @@ def _check_compile(device: Device, model: Model, support: Support) -> None:
         ).run(values)
     )
     _refuses(
-        lambda: device.compile(model, groups[0], "no such precision"),
-        "compile takes an unknown precision",
+        lambda: device.compile(model, groups[0], {"NO_SUCH_PROPERTY": 1}),
+        "compile takes an unknown property",
         where,
     )
     for nodes in groups:
-        exact = device.compile(model, nodes, "float32").run(values)
+        exact = device.compile(model, nodes, {PRECISION: "float32"}).run(values)
         own = device.compile(model, nodes).run(values)
         for name, found in exact.items():
             _require(
@@ -144,6 +171,35 @@ def _check_compile(device: Device, model: Model, support: Support) -> None:
                 f"'{name}' is wrong in the device's own precision",
                 where,
             )
+    _check_files(device, model, groups[0], values)
+
+
+def _check_files(
+    device: Device, model: Model, nodes: Sequence[int], values: Mapping[str, Any]
+) -> None:
+    """Export a subgraph, import it again, and see that damage is refused."""
+    import io
+
+    where = f"device '{device.name}', {model.name}, export and import"
+    if not device.get_property("IMPORT_EXPORT_SUPPORT"):
+        return
+    compiled = device.compile(model, nodes)
+    stream = io.BytesIO()
+    compiled.export(stream)
+    content = stream.getvalue()
+    again = device.import_compiled(io.BytesIO(content)).run(values)
+    for name, found in compiled.run(values).items():
+        _require(_deviation(again[name], found) == 0, f"'{name}' is another after both", where)
+    middle = len(content) // 2
+    for damaged in (
+        content[:-1],
+        content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
+    ):
+        try:
+            device.import_compiled(io.BytesIO(damaged))
+        except InvalidInput:
+            continue
+        raise NonconformingDevice("a damaged file is imported", where=where)
 
 
 def _groups(model: Model, support: Support) -> list[tuple[int, ...]]:

@@ -1,1 +1,1 @@
-"""Devices: node support, and compilation of subgraphs."""
+"""Devices: node support, compilation of subgraphs, and properties."""

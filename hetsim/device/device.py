@@ -1,12 +1,24 @@
-"""Device interface: node support and compilation of subgraphs."""
+"""Device interface: node support, compilation, properties."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
 from hetsim.core.plugins import answered
 from hetsim.device.kernels.precision import Rounding, check_rounding, rounded
+from hetsim.device.properties import (
+    PRECISION,
+    PROFILE,
+    THREADS,
+    Properties,
+    PropertyValue,
+    default_precision,
+    metrics,
+    settings,
+)
 from hetsim.device.support.rules import (
     Support,
     by_rules,
@@ -14,15 +26,15 @@ from hetsim.device.support.rules import (
     traceable,
     without_lone_housekeeping,
 )
-from hetsim.errors import DeviceUnavailable, UsageError, nearest
+from hetsim.errors import DeviceUnavailable, UsageError
 from hetsim.graph.graph import Graph
 from hetsim.graph.work.movement import housekeeping_nodes
 from hetsim.hardware.spec import DeviceSpec
-from hetsim.hardware.variants import PRECISIONS
 
 if TYPE_CHECKING:
     import onnx
 
+    from hetsim.device.artifact import Identity
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
     from hetsim.graph.model import Model
     from hetsim.graph.reading.extension import Extension
@@ -46,6 +58,8 @@ class Device:
         Name in the platform, e.g. ``gpu.1``.
     spec : DeviceSpec
         What it can do, in figures.
+    ids : sequence of str
+        All ids of the devices of its kind, e.g. ``("0", "1")``.
 
     Raises
     ------
@@ -62,9 +76,9 @@ class Device:
 
     exports: ClassVar[bool] = True
     """Whether what ``open`` returns is made of the ONNX that it is given and nothing else, so
-    that a compiled plan can hold it."""
+    that a file of it can be opened in another process."""
 
-    def __init__(self, name: str, spec: DeviceSpec) -> None:
+    def __init__(self, name: str, spec: DeviceSpec, ids: Sequence[str] = ("0",)) -> None:
         self.name = name
         self.spec = spec
         missing = answered(GROUP, spec.backend, "unavailable", self.unavailable, _of_unavailable)
@@ -72,8 +86,12 @@ class Device:
             raise DeviceUnavailable(
                 missing[0], where=f"device '{name}'", hint=missing[1], device=name
             )
-        check_rounding(spec.rounding, f"device '{name}'")
+        where = f"device '{name}'"
+        check_rounding(spec.rounding, where)
+        self._held = _Held()
         self._libraries: dict[str, None] = {}
+        own = metrics(spec, ids, exports=self.exports)
+        self._properties = Properties(where, own, settings(name, spec, ids))
 
     def unavailable(self) -> tuple[str, str] | None:
         """Return the missing requirement and the remedy, or None where the device can run."""
@@ -144,20 +162,15 @@ class Device:
             return proto
         return rounded(proto, [rounding] * len(proto.graph.node), dtypes)
 
-    @property
-    def precision(self) -> str:
-        """Precision in which it computes float32."""
-        return self.spec.rounding.get("float32", "float32")
-
     def rounding(self, precision: str) -> Rounding:
         """Return the rounded element types where float32 is computed in `precision`."""
-        if precision == self.precision:
+        if precision == default_precision(self.spec):
             return self.spec.rounding
         others = {k: v for k, v in self.spec.rounding.items() if k != "float32"}
         return others if precision == "float32" else {**others, "float32": precision}
 
     def compile(
-        self, model: Model, nodes: Sequence[int], precision: str | None = None
+        self, model: Model, nodes: Sequence[int], config: Mapping[str, object] | None = None
     ) -> CompiledSubgraph:
         """Compile `nodes` of `model` as one subgraph.
 
@@ -165,34 +178,80 @@ class Device:
         ----------
         model : Model
         nodes : sequence of int
-        precision : "float32", "float16", "bfloat16" or "int8", optional
-            In which float32 is computed; absent: the device's own.
+        config : mapping of str to value, optional
+            Properties for this subgraph alone; they go before those of the device.
 
         Raises
         ------
         UsageError
-            For a precision that does not exist.
+            For a property that does not exist, cannot be set, or not to that.
         ExecutionError
             Where the kernels refuse the subgraph.
         """
-        from hetsim.graph.extract import runnable, runnable_dtypes
-
-        if precision is not None and precision not in PRECISIONS:
-            raise UsageError(
-                f"there is no precision '{precision}'",
-                where=f"device '{self.name}'",
-                hint=nearest(precision, PRECISIONS),
-            )
-        part, dtypes = runnable(model, nodes).proto, runnable_dtypes(model)
-        proto = self.transform(part, dtypes, precision or self.precision)
+        chosen_config = self._properties.merged(config or {})
+        precision = str(chosen_config[PRECISION])
+        proto = self._computed(model, nodes, precision)
         folder = str(model.weights_dir) if model.weights_dir is not None else None
         outputs = [value.name for value in proto.graph.output]
-        return self.open(proto.SerializeToString(), folder, outputs)
+        settings = self._settings_of(chosen_config)
+        compiled = self.open(proto.SerializeToString(), folder, outputs, settings)
+        chosen = tuple(nodes)
 
-    @property
-    def architecture(self) -> str:
-        """Target of compiled subgraphs, e.g. ``npu:rockchip-rk3588-npu``."""
-        return f"{self.spec.kind}:{self.spec.name}"
+        def write(stream: BinaryIO) -> None:
+            from hetsim.device.artifact import export
+
+            # Cut out anew, so that what is compiled need not be held twice.
+            again = self._computed(model, chosen, precision)
+            name = f"{model.name}:{model.graph.nodes[min(chosen)].name}"
+            identity = self.identity(precision)
+            export(stream, again, weights_dir=model.weights_dir, identity=identity, name=name)
+
+        if self.exports:
+            compiled.exporter = write
+        tensors = model.graph.tensors
+        read = {name for v in chosen for name in model.graph.nodes[v].reads}
+        nbytes = sum(tensors[name].nbytes for name in read & model.graph.constants)
+        nbytes += sum(tensor.nbytes for v in chosen for tensor in model.graph.nodes[v].held)
+        self._held.nbytes += nbytes
+        weakref.finalize(compiled, self._held.release, nbytes)
+        return compiled
+
+    def import_compiled(
+        self, stream: BinaryIO, config: Mapping[str, object] | None = None
+    ) -> CompiledSubgraph:
+        """Open a subgraph written by ``CompiledSubgraph.export``, also in another process.
+
+        Nothing in the file is executed but the operators of its subgraph, and those only
+        after the file is found to be whole and what its header says.
+
+        Raises
+        ------
+        UsageError
+            Where the device imports nothing, or for a property.
+        InvalidInput
+            Where it is damaged, or was made for another device, architecture or precision, or
+            by another version of hetsim or ONNX Runtime; what differs is named.
+        """
+        from hetsim.device.artifact import import_compiled
+
+        if not self.exports:
+            raise UsageError("it cannot import compiled subgraphs", where=f"device '{self.name}'")
+        chosen = self._properties.merged(config or {})
+        identity = self.identity(str(chosen[PRECISION]))
+        opener = partial(self.open, settings=self._settings_of(chosen))
+        return import_compiled(stream, identity=identity, opener=opener)
+
+    def identity(self, precision: str) -> Identity:
+        """Return the device and versions of compiled subgraphs, at an INFERENCE_PRECISION_HINT."""
+        from hetsim.device.artifact import Identity, precision_name
+
+        architecture = str(self.get_property("DEVICE_ARCHITECTURE"))
+        return Identity(self.name, architecture, precision_name(self.rounding(precision)))
+
+    def _computed(self, model: Model, nodes: Sequence[int], precision: str) -> onnx.ModelProto:
+        from hetsim.graph.extract import runnable, runnable_dtypes
+
+        return self.transform(runnable(model, nodes).proto, runnable_dtypes(model), precision)
 
     def open(
         self,
@@ -203,13 +262,42 @@ class Device:
     ) -> CompiledSubgraph:
         """Open a serialised subgraph on the kernels of the device; see ``CompiledSubgraph``.
 
-        Without `settings`: on as many threads as the device has, with the libraries it was given.
+        None opens it as the properties say.
         """
-        from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
+        from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 
         if settings is None:
-            settings = KernelSettings(self.spec.threads, tuple(self._libraries))
+            settings = self._settings_of(self._properties.merged({}))
         return CompiledSubgraph(proto, weights_dir, outputs, settings)
+
+    def _settings_of(self, config: Mapping[str, PropertyValue]) -> KernelSettings:
+        from hetsim.device.kernels.onnx_runtime import KernelSettings
+
+        threads, profile = config[THREADS], config[PROFILE]
+        assert isinstance(threads, int)
+        return KernelSettings(threads, profile is True, tuple(self._libraries))
+
+    def get_property(self, key: str) -> PropertyValue:
+        """Return a property. Raises UsageError with the nearest key.
+
+        To be read: SUPPORTED_PROPERTIES (names that know whether they are mutable),
+        AVAILABLE_DEVICES, FULL_DEVICE_NAME, DEVICE_ARCHITECTURE, OPTIMIZATION_CAPABILITIES,
+        RANGE_FOR_ASYNC_INFER_REQUESTS (least, most, step), IMPORT_EXPORT_SUPPORT,
+        DEVICE_TOTAL_MEM_SIZE and DEVICE_FREE_MEM_SIZE (bytes; less the weights of the subgraphs
+        that this object compiled and that are still held). To be read and set: DEVICE_ID,
+        NUM_STREAMS, PERFORMANCE_HINT, INFERENCE_PRECISION_HINT, INFERENCE_NUM_THREADS and
+        PERF_COUNT (whether compiled subgraphs take down the time of every kernel, for
+        ``CompiledSubgraph.profile``).
+        """
+        if key == "SUPPORTED_PROPERTIES":
+            return self._properties.names
+        if key == "DEVICE_FREE_MEM_SIZE":
+            return max(0, self.spec.memory_bytes - self._held.nbytes)
+        return self._properties.get(key)
+
+    def set_property(self, key: str, value: object) -> None:
+        """Set a property. Raises UsageError for one that does not exist or cannot be set so."""
+        self._properties.set(key, value)
 
 
 def _of_unavailable(given: object) -> str | None:
@@ -219,6 +307,16 @@ def _of_unavailable(given: object) -> str | None:
         and all(isinstance(text, str) for text in given)
     )
     return None if fits else "None or two texts"
+
+
+class _Held:
+    """Bytes of the weights that compiled subgraphs hold."""
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+
+    def release(self, nbytes: int) -> None:
+        self.nbytes -= nbytes
 
 
 class SimulatedDevice(Device):

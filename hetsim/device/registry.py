@@ -92,8 +92,10 @@ _HOOKS: Mapping[str, Callable[..., str | None]] = {
     "transform_graph": lambda given, *_: None if isinstance(given, Graph) else "a Graph",
     "transform": _of_model,
     "rounding": _of_rounding,
-    **dict.fromkeys(("open", "compile"), _of_kernels),
-    "add_extension": lambda *given: None,
+    **dict.fromkeys(("open", "compile", "import_compiled"), _of_kernels),
+    **dict.fromkeys(
+        ("add_extension", "identity", "get_property", "set_property"), lambda *given: None
+    ),
 }
 """What each hook must give, in words where it does not."""
 
@@ -131,13 +133,18 @@ def device_class(backend: str) -> type[Device]:
     return found
 
 
-def make_device(name: str, spec: DeviceSpec, extensions: Sequence[Extension] = ()) -> Device:
+def make_device(
+    name: str,
+    spec: DeviceSpec,
+    ids: Sequence[str] = ("0",),
+    extensions: Sequence[Extension] = (),
+) -> Device:
     """Return the device of `spec` called `name`, with those of `extensions` it supports."""
     kind = device_class(spec.backend)
     if kind is SimulatedDevice:
-        device: Device = kind(name, spec)
+        device: Device = kind(name, spec, ids)
     else:
-        made = asked(GROUP, spec.backend, "__init__", lambda: kind(name, spec))
+        made = asked(GROUP, spec.backend, "__init__", lambda: kind(name, spec, ids))
         device = watched(made, spec.backend)
     for extension in extensions:
         with suppress(UsageError):
@@ -152,5 +159,14 @@ def tolerance(spec: DeviceSpec) -> float:
 
 
 def platform_devices(platform: Platform, extensions: Sequence[Extension] = ()) -> dict[str, Device]:
-    """Return every device of a platform by name."""
-    return {name: make_device(name, spec, extensions) for name, spec in platform.devices.items()}
+    """Return every device of a platform by name; ``gpu.0`` and ``gpu.1`` know each other's ids."""
+    ids: dict[str, list[str]] = {}
+    for name in platform.devices:
+        base, dot, number = name.rpartition(".")
+        ids.setdefault(base if dot else name, []).append(number if dot else "0")
+    made: dict[str, Device] = {}
+    for name, spec in platform.devices.items():
+        base, dot, _ = name.rpartition(".")
+        known = tuple(ids[base if dot else name])
+        made[name] = make_device(name, spec, known, extensions)
+    return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,6 +43,8 @@ def test_an_op_of_a_library_is_taken_once_it_is_given(tmp_path: Path) -> None:
     found = compiled.run({node.inputs[0]: x})
     np.testing.assert_array_equal(found[node.outputs[0]], np.minimum(x, 0))
     np.testing.assert_array_equal(found[node.outputs[1]], np.maximum(x, 0))
+    with pytest.raises(HetsimError, match=r"'NegPos' of domain .* is not one of"):
+        compiled.export(io.BytesIO())
 
 
 def test_a_device_that_takes_none_says_so(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Devices: precisions, backends, and the rules that all of them hold."""
+"""Devices: properties, configuration, ids, backends, and the rules that all of them hold."""
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import hetsim
 from hetsim.device.device import Device, SimulatedDevice, Support
+from hetsim.device.properties import PRECISION
 from hetsim.errors import DeviceUnavailable, UsageError
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.inputs.samples import random_inputs
@@ -24,21 +26,58 @@ NPU = hetsim.load_device("rockchip-rk3588-npu")
 CPU = hetsim.load_device("rockchip-rk3588-cpu")
 
 
-def test_a_subgraph_is_computed_in_the_precision_that_is_asked_for() -> None:
+def test_properties_know_whether_they_can_be_set() -> None:
+    device = SimulatedDevice("npu", NPU)
+    names = device.get_property("SUPPORTED_PROPERTIES")
+    assert isinstance(names, tuple)
+    assert {str(name) for name in names if name.mutable} == {  # type: ignore[attr-defined]
+        "DEVICE_ID", "NUM_STREAMS", "PERFORMANCE_HINT", "INFERENCE_PRECISION_HINT",
+        "INFERENCE_NUM_THREADS", "PERF_COUNT",
+    }  # fmt: skip
+    assert device.get_property("DEVICE_ARCHITECTURE") == "npu:rockchip-rk3588-npu"
+    assert device.get_property("OPTIMIZATION_CAPABILITIES") == ("FP16", "INT8", "EXPORT_IMPORT")
+    assert device.get_property(PRECISION) == "float16"
+    assert SimulatedDevice("cpu", CPU).get_property(PRECISION) == "float32"
+    device.set_property("PERFORMANCE_HINT", "THROUGHPUT")
+    assert device.get_property("PERFORMANCE_HINT") == "THROUGHPUT"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("PERFORMANCE_HNT", "LATENCY", "did you mean 'PERFORMANCE_HINT'"),
+        ("PERFORMANCE_HINT", "LATENZY", "did you mean 'LATENCY'"),
+        ("INFERENCE_PRECISION_HINT", "float15", "did you mean 'float16'"),
+        ("NUM_STREAMS", 4, "whole number from 1 to 3"),
+        ("NUM_STREAMS", True, "whole number"),
+        ("DEVICE_ID", "7", "choose from: 0"),
+        ("FULL_DEVICE_NAME", "x", "is read-only"),
+    ],
+)
+def test_what_cannot_be_set(key: str, value: Any, says: str) -> None:
+    device = SimulatedDevice("npu", NPU)
+    with pytest.raises(UsageError, match=f"device 'npu': .*{says}"):
+        device.set_property(key, value)
+    model = hetsim.load_model("zoo:squeezenet")
+    with pytest.raises(UsageError, match=says):
+        device.compile(model, [0], {key: value})
+
+
+def test_configuration_of_a_subgraph_goes_before_that_of_the_device() -> None:
     model = hetsim.load_model("zoo:squeezenet")
     inputs = random_inputs(model)
     device = SimulatedDevice("npu", NPU)
-    assert (device.precision, SimulatedDevice("cpu", CPU).precision) == ("float16", "float32")
     nodes = range(4)
     half = device.compile(model, nodes).run(inputs)
-    full = device.compile(model, nodes, "float32").run(inputs)
+    full = device.compile(model, nodes, {PRECISION: "float32"}).run(inputs)
     host = SimulatedDevice("cpu", CPU).compile(model, nodes).run(inputs)
     for name, array in host.items():
         assert np.array_equal(full[name], array)
         assert not np.array_equal(half[name], array)
         assert np.array_equal(half[name], half[name].astype(np.float16).astype(np.float32))
-    with pytest.raises(UsageError, match=r"device 'npu': .*did you mean 'float16'"):
-        device.compile(model, nodes, "float15")
+    device.set_property(PRECISION, "float32")
+    again = device.compile(model, nodes).run(inputs)
+    assert all(np.array_equal(again[name], full[name]) for name in full)
 
 
 class NeedsDriver(Device):
@@ -87,6 +126,21 @@ def models(request: pytest.FixtureRequest) -> list[hetsim.Model]:
 @pytest.mark.parametrize("name", device_names())
 def test_every_device_answers_for_every_model(name: str, models: list[hetsim.Model]) -> None:
     check_device(SimulatedDevice, models, spec=loaded_device(name), run=False)
+
+
+def test_free_memory_is_what_compiled_subgraphs_leave() -> None:
+    model = hetsim.load_model("zoo:squeezenet")
+    device = SimulatedDevice("cpu", CPU)
+    total = device.get_property("DEVICE_TOTAL_MEM_SIZE")
+    assert device.get_property("DEVICE_FREE_MEM_SIZE") == total == CPU.memory_bytes
+    read = set(model.graph.nodes[0].reads) & model.graph.constants
+    held = sum(model.graph.tensors[name].nbytes for name in read)
+    compiled = device.compile(model, [0])
+    assert device.get_property("DEVICE_FREE_MEM_SIZE") == CPU.memory_bytes - held
+    assert held > 0
+    del compiled
+    gc.collect()
+    assert device.get_property("DEVICE_FREE_MEM_SIZE") == CPU.memory_bytes
 
 
 class Fusing(SimulatedDevice):
@@ -183,12 +237,20 @@ class Careless(SimulatedDevice):
         return Wrong()
 
 
+class Obliging(SimulatedDevice):
+    """Lets everything be set."""
+
+    def set_property(self, key: str, value: object) -> None:
+        pass
+
+
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
         (Silent, "reasons are not given for the refused nodes alone"),
         (Moody, "a second device answers otherwise"),
         (Careless, "is wrong in float32"),
+        (Obliging, "AVAILABLE_DEVICES can be set"),
     ],
 )
 def test_a_device_that_does_not_conform_is_told_why(kind: type[Device], says: str) -> None:

@@ -1,14 +1,22 @@
-"""Small models to compile, and inputs of them."""
+"""Small models as compiled files, and files changed with their digest taken anew."""
 
 from __future__ import annotations
 
+import hashlib
+import io
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from hetsim.device.artifact import Identity, export, import_compiled
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from onnx_builders import make_model, op, value
+
+NPU = Identity("npu", "npu:small", "graph")
 
 
 def weighted_model() -> onnx.ModelProto:
@@ -120,3 +128,37 @@ def inputs_of(name: str) -> dict[str, Any]:
 
 
 MODELS = {"weighted": weighted_model, "mixed": mixed_model, "loop": loop_model}
+
+
+def exported(
+    proto: onnx.ModelProto, identity: Identity = NPU, weights_dir: Path | None = None
+) -> bytes:
+    """The file of a model."""
+    stream = io.BytesIO()
+    export(stream, proto, weights_dir=weights_dir, identity=identity, name="g0")
+    return stream.getvalue()
+
+
+def opened(data: bytes) -> CompiledSubgraph:
+    """Open a file as the device ``npu`` does."""
+    return import_compiled(io.BytesIO(data), identity=NPU)
+
+
+def sealed(proto: onnx.ModelProto) -> bytes:
+    """The file of a model that states all but its digest, with that."""
+    content = proto.SerializeToString(deterministic=True)
+    proto.metadata_props.add(key="hetsim.sha256", value=hashlib.sha256(content).hexdigest())
+    return proto.SerializeToString(deterministic=True)
+
+
+def stated(data: bytes) -> onnx.ModelProto:
+    """The model in a file, without its digest."""
+    proto = onnx.ModelProto.FromString(data)
+    del proto.metadata_props[-1]
+    return proto
+
+
+def whole(proto: onnx.ModelProto, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Outputs of the model as it was, on the settings of compiled subgraphs."""
+    names = [output.name for output in proto.graph.output]
+    return CompiledSubgraph(proto.SerializeToString(), None, names).run(inputs)

@@ -7,16 +7,16 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core.files import scratch_folder
 from hetsim.core.room import out_of_room
-from hetsim.errors import ExecutionError
+from hetsim.errors import ExecutionError, UsageError
 from hetsim.graph.reading.onnx_types import plain
 from hetsim.graph.reading.session import SILENT, quiet_runtime
 
@@ -97,6 +97,16 @@ def from_bytes(
 _SUFFIX = "_kernel_time"
 
 
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """Time of one node: `seconds` by the wall clock, all runs together."""
+
+    node: str
+    op_type: str
+    runs: int
+    seconds: float
+
+
 class Profile:
     """Profile of one session, in a folder of its own until it is read."""
 
@@ -128,12 +138,13 @@ _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 class KernelSettings:
     """Settings with which the kernels of a subgraph are opened.
 
-    One kernel is spread over `threads`; `libraries` are paths of custom-op libraries. `plain` is
-    ONNX Runtime's own default options, whose bits depend on the whole graph and the processor: to
-    see how far they are from ``SESSION_OPTIONS``.
+    One kernel is spread over `threads`; `profile` takes down the time of each; `libraries` are
+    paths of custom-op libraries. `plain` is ONNX Runtime's own default options, whose bits depend
+    on the whole graph and the processor: to see how far they are from ``SESSION_OPTIONS``.
     """
 
     threads: int = 1
+    profile: bool = False
     libraries: tuple[str, ...] = ()
     plain: bool = False
 
@@ -150,12 +161,6 @@ SESSION_OPTIONS: Mapping[str, str | int | bool] = {
 so. A device whose description says more threads has as many for a kernel."""
 
 DEFAULT = KernelSettings()
-
-
-def onnxruntime_version() -> str:
-    """Return the version of ONNX Runtime in this process."""
-    version: str = quiet_runtime().__version__
-    return version
 
 
 class CompiledSubgraph:
@@ -175,6 +180,11 @@ class CompiledSubgraph:
     output_names : sequence of str
         Which outputs to compute, in this order.
     settings : KernelSettings
+
+    Attributes
+    ----------
+    exporter : callable or None
+        Writes the subgraph to a stream, for ``export``; set by the device that compiled it.
 
     Raises
     ------
@@ -204,6 +214,9 @@ class CompiledSubgraph:
             options.add_session_config_entry(
                 "session.model_external_initializers_file_folder_path", weights_dir
             )
+        self._profile: Profile | None = None
+        if settings.profile:
+            self._profile = Profile(options)
         try:
             for library in settings.libraries:
                 options.register_custom_ops_library(library)
@@ -215,6 +228,7 @@ class CompiledSubgraph:
                 f"ONNX Runtime refuses the subgraph: {_gist(error)}"
             ) from error
         self._run = _runner(self._session)
+        self.exporter: Callable[[BinaryIO], object] | None = None
         self._run_options = onnxruntime.RunOptions()
         self._run_options.log_severity_level = SILENT
         self.output_names = tuple(output_names)
@@ -268,6 +282,41 @@ class CompiledSubgraph:
     def cancel(self) -> None:
         """Stop a run in another thread early, and every later one."""
         self._run_options.terminate = True
+
+    def profile(self) -> tuple[KernelTime, ...]:
+        """Return the time of every kernel in the runs so far, in execution order; end profiling.
+
+        Raises UsageError where it was not asked for, or was ended before.
+        """
+        if self._profile is None:
+            raise UsageError(
+                "this subgraph has no profile",
+                hint="compile it with {'PERF_COUNT': True}, and read the profile once",
+            )
+        profile, self._profile = self._profile, None
+        found: dict[str, KernelTime] = {}
+        for node, event in profile.events(self._session):
+            time = found.get(node) or KernelTime(node, event["args"]["op_name"], 0, 0.0)
+            seconds = time.seconds + event["dur"] / 1e6
+            found[node] = replace(time, runs=time.runs + 1, seconds=seconds)
+        return tuple(found.values())
+
+    def export(self, stream: BinaryIO) -> None:
+        """Write the subgraph to `stream`, for use in another process.
+
+        Raises
+        ------
+        UsageError
+            Where it was not compiled by a device, which alone knows what it is for.
+        InvalidInput
+            Where the file could not be opened again.
+        """
+        if self.exporter is None:
+            raise UsageError(
+                "this subgraph cannot be exported: it was not compiled by a device",
+                hint="compile it with Device.compile",
+            )
+        self.exporter(stream)
 
     def _run_foreign(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         import onnxruntime

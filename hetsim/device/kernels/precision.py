@@ -80,12 +80,6 @@ _LAST_BIT_IS_ONE = {"float32": 1.5 * 2**23, "float64": 1.5 * 2**52}
 """Beside this number the values of a type are the whole ones: a sum with it is rounded to even."""
 
 
-def precision_name(rounding: Rounding) -> str:
-    """Return the name of an arithmetic, e.g. ``float32:float16``; ``graph`` for the graph's own."""
-    pairs = (f"{source}:{target}" for source, target in sorted(rounding.items()))
-    return ",".join(pairs) or "graph"
-
-
 def check_rounding(rounding: Rounding, where: str) -> None:
     """Raise UsageError for types between which values cannot be rounded."""
     for source, target in rounding.items():

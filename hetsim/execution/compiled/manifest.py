@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hetsim.core.files import ROOM, TEXT_LIMIT_BYTES, open_regular, read_most
 from hetsim.core.room import out_of_room
-from hetsim.device.kernels.onnx_runtime import onnxruntime_version
+from hetsim.device.artifact import onnxruntime_version
 from hetsim.errors import ExecutionError, InvalidInput
 from hetsim.execution.program import Part, Step, steps_of
 from hetsim.graph.graph import ITEM_BITS

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from hetsim.core.files import create, draft_folder, open_regular
 from hetsim.core.room import out_of_room
-from hetsim.device.kernels.onnx_runtime import onnxruntime_version
-from hetsim.device.kernels.precision import precision_name
+from hetsim.device.artifact import onnxruntime_version, precision_name
 from hetsim.device.registry import make_device, tolerance
 from hetsim.errors import ArtifactError, InvalidInput, UsageError
 from hetsim.execution.compiled.manifest import (
@@ -143,7 +142,7 @@ def _device_record(name: str, spec: DeviceSpec, precision: str) -> DeviceRecord:
         )
     return DeviceRecord(
         name=name,
-        architecture=device.architecture,
+        architecture=str(device.get_property("DEVICE_ARCHITECTURE")),
         backend=spec.backend,
         precision=precision_name(rounding),
         rounding=rounding,
