@@ -148,6 +148,8 @@ class Session:
         Calls to devices a request, the most of a replica's.
     executor : "ray" or "threads"
     max_in_flight : int
+    roundings : sequence of Rounding or None
+        By node, with precision ``device``: what it computes in.
 
     Raises
     ------
@@ -205,6 +207,7 @@ class Session:
         self.plan = plan
         self.executor: Literal["ray", "threads"] = executor
         self.max_in_flight = max_in_flight
+        self.roundings = roundings
         self._timeout_s = timeout_s
         self._owner = os.getpid()
         self._lock = threading.Lock()
@@ -253,6 +256,16 @@ class Session:
     def events(self) -> tuple[Event, ...]:
         """Real events, in seconds since the first request; empty without `trace`."""
         return self._log.events(_about(self.plan))
+
+    @property
+    def busy_s(self) -> dict[str, float]:
+        """Real seconds that each device ran subgraphs so far; to be asked as ``events`` are."""
+        return dict(self._log.busy_s)
+
+    @property
+    def calls(self) -> int:
+        """Calls of devices so far that gave something."""
+        return sum(self._log.calls.values())
 
     def processes(self) -> dict[str, int]:
         """Return, by device that is up, the id of its process, on whatever machine it is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -40,6 +41,8 @@ class RunLog:
 
     def __init__(self, keep: bool) -> None:
         self._keep = keep
+        self.busy_s: defaultdict[str, float] = defaultdict(float)
+        self.calls: Counter[str] = Counter()
         self._zero_s: float | None = None
         self._open: dict[Call, _Given] = {}
         self._calls: list[_Given] = []
@@ -59,6 +62,10 @@ class RunLog:
 
     def ended(self, call: Call, timing: Timing | None) -> None:
         """End of a call; failed without a timing."""
+        if timing is not None:
+            for begin_s, end_s in timing.parts:
+                self.busy_s[call.device] += end_s - begin_s
+            self.calls[call.device] += 1
         given = self._open.pop(call, None)
         if given is not None:
             given.ended_s, given.timing = time.monotonic(), timing

@@ -19,6 +19,7 @@ from hetsim.simulation.service.service import Service
 
 if TYPE_CHECKING:
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
+    from hetsim.device.kernels.precision import Rounding
     from hetsim.graph.inputs.arrays import Inputs
     from hetsim.graph.model import Model
     from hetsim.problem.plan import Plan
@@ -274,20 +275,21 @@ def compared(
     runs: Sequence[Runs],
     plans: Sequence[tuple[Plan, Model]],
     answered: int,
+    roundings: Sequence[Rounding] | None = None,
 ) -> Outputs:
     """Compare what batches gave with what the whole model gives.
 
     A request is to equal the whole model's answer; else its batch the whole model's on the batch,
-    as far as the tolerance of its devices. `plans`: by template, each with its model as it was cut.
-    The whole model runs once for each set of inputs, and up to WHOLE_BATCHES times for batches of
-    each template.
+    as far as the tolerance of its devices. `plans`: by template, each with its model as it was cut;
+    `roundings`: what each node computes in. The whole model runs once for each set of inputs, and
+    up to WHOLE_BATCHES times for batches of each template.
     """
     opened: dict[int, CompiledSubgraph] = {}
     answers: dict[tuple[int, int], dict[str, Any]] = {}
 
     def whole(model: Model, inputs: Values) -> dict[str, Any]:
         if id(model) not in opened:
-            opened[id(model)] = whole_model(model)
+            opened[id(model)] = whole_model(model, roundings)
         return opened[id(model)].run(inputs)
 
     models = {id(plan.problem.model): model for plan, model in plans}

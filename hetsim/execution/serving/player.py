@@ -263,7 +263,7 @@ def ready(
 
 
 def outside(plan_tasks: PlanTasks, duration: Floats) -> Floats:
-    """Return how long each task lasts: infinite for subgraphs, whose ends devices tell."""
+    """Return seconds until each task ends by itself: infinite for subgraphs, which devices run."""
     lasts = duration.copy()
     first = 0
     for template in plan_tasks.templates:

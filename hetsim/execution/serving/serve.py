@@ -16,6 +16,7 @@ from hetsim.core.units import format_seconds, significant
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.program import check_how
 from hetsim.execution.serving.load_test import LATE_SHARE, Host, LoadTest, compared, late, runs_of
+from hetsim.execution.serving.on_session import serve_on
 from hetsim.execution.serving.player import (
     HEADROOM,
     Alone,
@@ -26,6 +27,7 @@ from hetsim.execution.serving.player import (
     ready,
     roomy,
 )
+from hetsim.execution.session import Session
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.service.layout import Setup, check_together, set_up
 from hetsim.simulation.service.resolution import Resolved, resolve
@@ -45,7 +47,9 @@ if TYPE_CHECKING:
 
 
 @checks.takes(
-    deployment=checks.instance("hetsim.workload.deployment:Deployment"),
+    deployment=checks.instance(
+        "hetsim.workload.deployment:Deployment", "hetsim.execution.session:Session"
+    ),
     workload=checks.instance("hetsim.workload.workload:Workload"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
     emulate=checks.flag,
@@ -57,16 +61,16 @@ if TYPE_CHECKING:
     seed=checks.whole(0),
 )
 def serve(
-    deployment: Deployment,
+    deployment: Deployment | Session,
     workload: Workload,
-    platform: Platform,
+    platform: Platform | None = None,
     *,
-    emulate: bool = False,
+    emulate: bool | None = None,
     inputs: Mapping[str, NDArray[Any]] | None = None,
-    executor: Literal["ray", "threads"] = "ray",
+    executor: Literal["ray", "threads"] | None = None,
     address: str | None = None,
     time_scale: float | None = None,
-    timeout_s: float = 600.0,
+    timeout_s: float | None = None,
     verify: bool = True,
     seed: int = 0,
 ) -> LoadTest:
@@ -77,10 +81,15 @@ def serve(
 
     Parameters
     ----------
-    deployment : Deployment
-        What serves: devices that are made ready for it and end with it.
+    deployment : Deployment or Session
+        What serves: devices that are made ready for it and end with it, or a session that is
+        open, whose one plan serves as it stands, on devices that go on failing and recovering
+        as they do there. Of a session's requests the queue is in front of it, where
+        ``max_in_flight`` are under way.
     workload : Workload
     platform : Platform
+        Of a deployment; a session has one, and the rest of what follows but `inputs`, `verify`
+        and `seed`.
     emulate : bool
         Whether devices and links take their modelled time; without, devices are as fast as this
         machine's kernels.
@@ -107,16 +116,36 @@ def serve(
         Where a device fails or does not answer in time, or where this machine does not keep up,
         so that figures would mean nothing.
     """
+    if isinstance(deployment, Session):
+        given = {
+            "platform": platform,
+            "emulate": emulate,
+            "executor": executor,
+            "address": address,
+            "time_scale": time_scale,
+            "timeout_s": timeout_s,
+        }
+        for name, value in given.items():
+            if value is not None:
+                raise UsageError(
+                    f"{name} of a session", hint=f"leave {name} out: the session is open as it is"
+                )
+        return serve_on(deployment, workload, inputs=inputs, verify=verify, seed=seed)
+    if platform is None:
+        raise UsageError(
+            "serving a deployment needs a platform",
+            hint="call serve(deployment, workload, platform)",
+        )
     return load_test(
         deployment,
         workload,
         platform,
-        emulate=emulate,
+        emulate=bool(emulate),
         inputs=inputs,
-        executor=executor,
+        executor="ray" if executor is None else executor,
         address=address,
         time_scale=time_scale,
-        timeout_s=timeout_s,
+        timeout_s=600.0 if timeout_s is None else timeout_s,
         verify=verify,
         seed=seed,
     )

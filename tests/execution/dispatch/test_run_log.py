@@ -120,3 +120,5 @@ def test_what_happened_is_told_from_the_first_request_on(monkeypatch: pytest.Mon
         Event("transfer", "x", 0, 9.5, 11.0, (), CALLER, "a", 0, 1),
         Event("transfer", "y", 0, 9.5, 11.0, (), CALLER, "b", 1, 1),
     )
+    assert told.log.busy_s == {"a": 2.0, "b": 2.5}
+    assert told.log.calls == {"a": 1, "b": 1}
