@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetsim.core.plugins import answered, asked, is_amount, load_plugin, misfit, plugin_names
 from hetsim.device.device import GROUP as GROUP
