@@ -21,6 +21,7 @@ from hetsim.provisioning.platforms.placements import lefts
 from hetsim.provisioning.platforms.plays import play_drawn, play_given
 from hetsim.provisioning.platforms.policies import Placed, Policy
 from hetsim.provisioning.platforms.question import SLACK, Counts, Off, Question, Way
+from hetsim.provisioning.platforms.question import drawn as requests_drawn
 from hetsim.provisioning.platforms.search import ERROR, Found, Search
 from hetsim.statistics.verdict import FIRST_LOOK
 from hetsim.workload.workload import Workload
@@ -227,7 +228,15 @@ def _holds(
         if question.given:
             played = play_given(question, left, policy, runs)
         else:
-            played = play_drawn(question, workload, left, policy, error=ERROR, budget=FIRST_LOOK)
+            played = play_drawn(
+                question,
+                requests_drawn(workload, FIRST_LOOK),
+                left,
+                policy,
+                error=ERROR,
+                budget=FIRST_LOOK,
+                workload=workload,
+            )
         for said in played.said:
             limit_s = question.streams[said.stream].slos[said.slo].latency_s
             late = said.answer == "undecided" and said.latency_s > limit_s

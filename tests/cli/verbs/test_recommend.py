@@ -153,9 +153,9 @@ def test_a_certificate_is_checked(cli: Cli, tmp_path: Path) -> None:
     assert told.exit_code == 0
     assert told.stdout.startswith("certificate holds: ")
     assert "\nverified  stream " in told.stdout
-    assert "\non trust  seconds of devices and links: " in told.stdout
-    assert json.loads(cli("recommend", "--verify", path, "--json").stdout)["runs"] == len(
-        certificate["runs"]
+    assert "\non trust  seconds of devices and links, and memory: " in told.stdout
+    assert json.loads(cli("recommend", "--verify", path, "--json").stdout)["runs"] == sum(
+        len(certificate[key]["runs"]) for key in ("answer", "runner_up")
     )
     few = cli("recommend", "--verify", path, "--events", "10")
     assert few.exit_code == 3
