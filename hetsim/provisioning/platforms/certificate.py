@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 import os
 import zlib
 from collections.abc import Mapping, Sequence
@@ -160,7 +159,7 @@ class BoundClaim(Record):
         )  # fmt: skip
 
 
-class TriedClaim(Record):
+class PlayedClaim(Record):
     """Vector that was played, by how many of the `bounds`, and its runs as ``runs_of`` has them."""
 
     counts: tuple[int, ...]
@@ -168,9 +167,10 @@ class TriedClaim(Record):
     runs: list[Any]
 
 
-class ChosenClaim(TriedClaim):
-    """The same of one that meets, with its cost."""
+class ChosenClaim(Record):
+    """Vector that meets, with its cost."""
 
+    counts: tuple[int, ...]
     cost: int
 
 
@@ -190,7 +190,7 @@ class Claim(Record):
     policies: tuple[Policy, ...]
     arrivals: ArrivalsClaim | None
     bounds: tuple[BoundClaim, ...]
-    tried: tuple[TriedClaim, ...]
+    played: tuple[PlayedClaim, ...]
     answer: ChosenClaim | None
     runner_up: ChosenClaim | None
 
@@ -241,8 +241,8 @@ def _once(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _number(text: str) -> None:
-    # -1 stands for no device: a transfer's.
-    if not (-1 <= float(text) <= 2**53 and math.isfinite(float(text))):
+    # A transfer's slot is -1.
+    if not -1 <= float(text) <= 2**53:
         raise ValueError(f"{text[:40]} is not a number from -1 to 2^53")
 
 
@@ -274,7 +274,9 @@ def certificate(
             for one in question.splits
         ],
     }
-    arrivals = _arrivals(found, workload)
+    played = [*found.tried, *(one for one in (found.answer, found.runner_up) if one is not None)]
+    played.sort(key=lambda one: question.key(one.counts))
+    arrivals = _arrivals(found, played, workload)
     record = {
         "certificate": FORMAT,
         # Names are of files: whoever checks it takes none that would steer a terminal.
@@ -290,9 +292,9 @@ def certificate(
             }
             for one in found.bounds
         ],
-        "tried": [_tried(one) for one in found.tried],
+        "played": [{**fields(one, "counts bounds"), "runs": runs_of(one)} for one in played],
         **{
-            name: None if one is None else {**_tried(one), "cost": question.cost(one.counts)}
+            name: one and {"counts": list(one.counts), "cost": question.cost(one.counts)}
             for name, one in (("answer", found.answer), ("runner_up", found.runner_up))
         },
     }
@@ -310,25 +312,22 @@ def digests_of(paths: Mapping[str, str], models: tuple[str, ...]) -> dict[str, s
     return found
 
 
-def _arrivals(found: Found, workload: Workload | None) -> ArrivalsClaim | None:
+def _arrivals(
+    found: Found, played: Sequence[Tried], workload: Workload | None
+) -> ArrivalsClaim | None:
     arrivals = found.question.arrivals
     if arrivals is not None:
         return ArrivalsClaim.of([arrivals])
-    every = [*found.tried, *(one for one in (found.answer, found.runner_up) if one is not None)]
     looked = [bound.requests for bound in found.bounds]
     looked += [
         each.played.played
-        for one in every for run in one.runs for each in (run, *run.also)
+        for one in played for run in one.runs for each in (run, *run.also)
         if each.played is not None
     ]  # fmt: skip
     most = max(looked, default=0)
     if not most or workload is None:
         return None
     return ArrivalsClaim.of(list(drawn(workload, most)))
-
-
-def _tried(one: Tried) -> dict[str, Any]:
-    return {**fields(one, "counts bounds"), "runs": runs_of(one)}
 
 
 def runs_of(one: Tried) -> list[dict[str, Any]]:

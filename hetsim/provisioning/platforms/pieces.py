@@ -255,33 +255,6 @@ def deployment_of(
     return Deployment(tuple(models))
 
 
-def deployment_file(deployment: Deployment) -> dict[str, Any]:
-    """Content of the file of a deployment, with absolute paths of models."""
-    models = []
-    for served in deployment.models:
-        model = served.model
-        if not model.startswith("zoo:"):
-            model = str(Path(model).resolve())
-        one: dict[str, Any] = {
-            "model": model,
-            "strategy": served.strategy,
-            "routing": served.routing,
-            "instances": [
-                {
-                    "devices": list(entry.devices),
-                    **({"strategy": entry.strategy} if entry.strategy else {}),
-                    **({"max_in_flight": entry.max_in_flight} if entry.max_in_flight else {}),
-                }
-                for entry in served.instances
-            ],
-        }
-        if served.dynamic_batching is not None:
-            one["batch_sizes"] = list(served.batch_sizes)
-            one["dynamic_batching"] = {"max_batch_size": served.dynamic_batching.max_batch_size}
-        models.append(one)
-    return {"models": models}
-
-
 # Costs
 
 

@@ -35,8 +35,9 @@ from hetsim.provisioning.platforms.bounds.bound import (
 from hetsim.provisioning.platforms.bounds.pooled import late_on, misses, share_of
 from hetsim.provisioning.platforms.certificate import (
     Broken,
+    ChosenClaim,
     Claim,
-    TriedClaim,
+    PlayedClaim,
     Untrue,
     at,
     broken,
@@ -155,14 +156,21 @@ def _held(claim: Claim, budget: int) -> Held:
             found |= test.excludes(rows)
         return found
 
-    replay = _Replay(question, claim.policies, bounds, blocks, budget)
-    known = replay.known(claim)
-    answer, second = (
-        None if one is None else one.counts for one in (claim.answer, claim.runner_up)
-    )
-    for name, counts in (("/answer", answer), ("/runner_up", second)):
-        if counts is not None and excluded(np.array([counts]))[0]:
-            untrue(name, "a bound excludes what meets")
+    known = _Replay(question, claim.policies, bounds, blocks, budget).known(claim.played)
+    met = [counts for counts, one in known.items() if one.answer == "meets"]
+    answer, second, *_ = (*met, None, None)
+    if met[2:] or (second is not None and second != next(reversed(known))):
+        untrue("/played", "vectors that come after the runner-up")
+    for name, counts, said in (
+        ("/answer", answer, claim.answer),
+        ("/runner_up", second, claim.runner_up),
+    ):
+        chosen = None if counts is None else ChosenClaim(counts=counts, cost=question.cost(counts))
+        if said != chosen:
+            was = "none" if chosen is None else f"{list(chosen.counts)}, which costs {chosen.cost}"
+            untrue(name, f"of what was played it is {was}")
+    if met and excluded(np.array(met)).any():
+        untrue("/bounds", "a bound excludes what meets")
     vectors = before = out = 0
     needed: set[Counts] = set()
     for rows in vectors_of(question):
@@ -175,17 +183,16 @@ def _held(claim: Claim, budget: int) -> Held:
         for counts in sorted(needed - known.keys(), key=question.key):
             cost = question.cost(counts)
             text = f"nothing is said of {list(counts)}, which costs {cost} and comes before"
-            untrue("/tried", text)
-    undecided = {counts for counts, one in known.items() if one.answer == "undecided"}
-    missed = {counts for counts in needed if known[counts].answer == "misses"}
+            untrue("/played", text)
+    answers = [known[counts].answer for counts in needed]
     return Held(
         vectors,
         before,
         out,
         len(bounds),
-        len(missed),
+        answers.count("misses"),
         sum(len(one.runs) for one in known.values()),
-        len(undecided),
+        answers.count("undecided"),
         _told(question, answer),
         "the end of all" if second is None else "the runner-up",
         tuple(_checked(claim, question, came)),
@@ -553,68 +560,45 @@ class _Replay(Search):
         super().__init__(question, budget=requests, cut=False, policies=policies, bounds=())
         self._every, self._blocks, self._left = bounds, blocks, budget
 
-    def known(self, claim: Claim) -> dict[Counts, Tried]:
-        """All vectors of a certificate that were played, played again. Raises Broken, Untrue."""
-        question = self.question
-        rows: list[tuple[str, TriedClaim]] = [
-            (f"/tried/{k}", one) for k, one in enumerate(claim.tried)
-        ]
-        for name, chosen in (("/answer", claim.answer), ("/runner_up", claim.runner_up)):
-            if chosen is not None:
-                rows.append((name, chosen))
-                self._check_counts(chosen, name)
-                if chosen.cost != (cost := question.cost(chosen.counts)):
-                    untrue(f"{name}/cost", f"its kinds cost {cost}")
-        for where, one in rows:
-            self._check_counts(one, where)
-        rows.sort(key=lambda row: question.key(row[1].counts))
-        names = [where for where, _ in rows]
-        if "/runner_up" in names and names[-1] != "/runner_up":
-            untrue("/runner_up", "what was tried comes after it")
-        if "/runner_up" in names and "/answer" not in names:
-            untrue("/runner_up", "a runner-up of no answer")
-        for (_, one), (where, other) in pairwise(rows):
-            if one.counts == other.counts:
-                untrue(where, f"{list(one.counts)} stands twice")
-        found: dict[Counts, Tried] = {}
-        for k, (where, one) in enumerate(rows):
-            first = "/answer" not in names[:k]
-            found[one.counts] = self._again(one, where, first=first)
+    def known(self, played: Sequence[PlayedClaim]) -> dict[Counts, Tried]:
+        """Vectors that were played, played again, in order. Raises Broken, Untrue."""
+        question, found = self.question, dict[Counts, Tried]()
+        last: Counts | None = None
+        for k, one in enumerate(played):
+            where, counts = f"/played/{k}", one.counts
+            if len(counts) != len(question.kinds):
+                broken(f"{where}/counts", f"not of {len(question.kinds)} kinds")
+            if not question.allows(counts):
+                untrue(f"{where}/counts", "more than are available")
+            if last is not None and question.key(counts) <= question.key(last):
+                broken(f"{where}/counts", "does not come after the one before")
+            met = any(tried.answer == "meets" for tried in found.values())
+            found[counts] = self._again(one, where, first=not met)
+            last = counts
         return found
 
-    def _check_counts(self, one: TriedClaim, where: str) -> None:
-        counts, kinds = one.counts, len(self.question.kinds)
-        if len(counts) != kinds:
-            broken(f"{where}/counts", f"{len(counts)} entries instead of {kinds}")
-        if not self.question.allows(counts):
-            untrue(f"{where}/counts", "more than are available")
-
-    def _again(self, one: TriedClaim, where: str, *, first: bool) -> Tried:
+    def _again(self, one: PlayedClaim, where: str, *, first: bool) -> Tried:
         """Play a vector, and compare it with what is said; `first`: none met before."""
         if not len(self.bounds) <= one.bounds <= len(self._every):
             broken(f"{where}/bounds", f"no whole number from {len(self.bounds)} on of bounds")
         self.bounds += self._every[len(self.bounds) : one.bounds]
-        devices = sum(
-            n * len(kind.devices) for n, kind in zip(one.counts, self.question.kinds, strict=True)
-        )
+        kinds = zip(one.counts, self.question.kinds, strict=True)
+        devices = sum(n * len(kind.devices) for n, kind in kinds)
         self._spend(len(self.policies) * devices * (1 + devices // 64))
         try:
             found = self.play(one.counts, to_the_end=first)
         except UsageError as many:
             broken(where, many.what)
-        meets = where in ("/answer", "/runner_up")
         if differs := _difference(
             one.runs, json.loads(json.dumps(runs_of(found))), f"{where}/runs"
         ):
             raise Untrue(differs)
-        if meets != (found.answer == "meets"):
-            untrue(where, f"its best run {found.answer if meets else 'meets every objective'}")
         return found
 
     def _spend(self, events: int) -> None:
         self._left -= events
         if self._left < 0:
-            raise Broken("/tried: more task events than are to be played; allow them (--events)")
+            raise Broken("/played: more task events than are to be played; allow them (--events)")
 
     def _play(self, where: Placed, policy: Policy) -> Played:
         tasks = 1

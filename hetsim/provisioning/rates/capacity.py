@@ -21,7 +21,7 @@ from hetsim.provisioning.rates.answer import (
 )
 from hetsim.provisioning.rates.carried import Question, carried, refused
 from hetsim.provisioning.rates.ceiling import demand_of, impossible_as
-from hetsim.provisioning.rates.losses import LossModel, ways
+from hetsim.provisioning.rates.losses import LossModel, ways_of
 from hetsim.simulation.service.layout import check_together, set_up
 from hetsim.simulation.service.resolution import Asked, Made, Resolved, resolve
 from hetsim.statistics.verdict import Answer
@@ -33,10 +33,10 @@ def carried_without(
     question: Question, platform: Platform, losses: int, *, most_requests: int, gap: float
 ) -> Carried:
     """Return the rates that a deployment sustains with all devices and without any `losses`."""
-    rows, _ = ways(LossModel(question.resolved, platform), losses)
+    rows = ways_of(LossModel(question.resolved, platform), losses)
     confidence = confidence_of_each(len(rows))
     found = []
-    for lost, sets, left in rows:
+    for lost, sets, left, _ in rows:
         if left.refused is not None:
             row = refused(question.name, left.refused)
         else:

@@ -7,7 +7,7 @@ alone, and ties go by requests, tasks and instances (``simulation.clock.rules``)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
@@ -390,59 +390,87 @@ def _refused(anew: Sequence[str], error: Infeasible) -> Remainder:
 
 
 MOST = 2**20
-"""Ways to lose devices that are looked at."""
-
-Vector: TypeAlias = tuple[int, ...]
-"""How many devices of each class are down."""
+"""States of lost devices that are looked at."""
 
 Counts: TypeAlias = tuple[int | None, ...]
-"""The same; None: any number."""
+"""How many devices of each class are down; None: any number, as nothing runs on them."""
 
 
 class Way(NamedTuple):
-    """One way to lose devices (`lost`), for all `sets` that leave the same."""
+    """One way to lose devices (`lost`), for all `states`, as `sets`, that leave the same."""
 
     lost: tuple[str, ...]
     sets: tuple[Choice, ...]
     left: Remainder
+    states: tuple[Counts, ...]
 
 
-def ways(loss_model: LossModel, losses: int) -> tuple[list[Way], tuple[str, ...]]:
-    """Return the sets of lost devices with different remainders, up to the number given.
+def ways_of(loss_model: LossModel, losses: int) -> list[Way]:
+    """Return the ways to lose up to so many devices, fewer first; the first is to lose none.
 
-    The first is to lose none. Those that leave one shape stand together; one is left out of which
-    another is a part that leaves the same. Beside them the devices of which the loss alone changes
-    nothing. Raises UsageError where there are too many ways.
+    Raises UsageError where there are too many.
     """
-    sizes = [len(one) for one in loss_model.classes]
-    rows: dict[object, list[Vector]] = {}
-    of_way: dict[Vector, Remainder] = {}
-    unused: list[str] = []
-    for vector in _vectors(sizes, losses):
-        if len(of_way) == MOST:
-            raise UsageError(
-                f"more than {MOST} ways to lose {losses} of {len(loss_model.devices)} devices",
-                hint="ask for fewer",
-            )
-        left = loss_model.without(frozenset(names_of(loss_model, vector)))
-        of_way[vector] = left
-        # With one device less down.
-        fewer = (
-            (*vector[:at], count - 1, *vector[at + 1 :]) for at, count in enumerate(vector) if count
-        )
-        if not any(of_way[less] is left for less in fewer):
-            rows.setdefault(left.shape, []).append(vector)
-        elif sum(vector) == 1:
-            unused += loss_model.classes[vector.index(1)]
-    found = [
+    states = states_of(loss_model, losses)
+    states.sort(key=lambda state: (_down(state), [-(count or 0) for count in state]))
+    return ways(loss_model, states)
+
+
+def ways(loss_model: LossModel, states: Sequence[Counts]) -> list[Way]:
+    """Return states that leave one shape together, in the order of the first of them."""
+    rows: dict[object, tuple[Remainder, list[Counts]]] = {}
+    for state in states:
+        left = loss_model.without(frozenset(names_of(loss_model, state)))
+        rows.setdefault(left.shape, (left, []))[1].append(state)
+    return [
         Way(
             names_of(loss_model, same[0]),
-            tuple(choice_of(loss_model, vector) for vector in same),
-            of_way[same[0]],
+            tuple(choice_of(loss_model, state) for state in same),
+            left,
+            tuple(same),
         )
-        for same in rows.values()
+        for left, same in rows.values()
     ]
-    return found, tuple(name for name in loss_model.devices if name in unused)
+
+
+def states_of(loss_model: LossModel, losses: int | None = None) -> list[Counts]:
+    """Return all states of what is down, or those of up to so many `losses`.
+
+    Classes that nothing runs on are not asked about: a plan that runs on devices that are up is
+    not made anew for what else is down. So a state is split further where something is planned
+    anew and then runs on devices of which nothing is known yet. Raises UsageError where there are
+    too many.
+    """
+    most = len(loss_model.devices) if losses is None else losses
+    found: list[Counts] = []
+    open_: list[Counts] = [(None,) * len(loss_model.classes)]
+    while open_:
+        state = open_.pop()
+        used = loss_model.without(frozenset(names_of(loss_model, state))).used
+        rows: list[Counts] = [()]
+        for at, (count, names) in enumerate(zip(state, loss_model.classes, strict=True)):
+            asked = count is None and bool(used & set(names))
+            rows = [
+                (*row, n)
+                for row in rows
+                for n in (range(len(names) + 1) if asked else (count,))
+                if _down((*row, n, *state[at + 1 :])) <= most
+            ]
+            if len(rows) + len(found) + len(open_) > MOST:
+                raise UsageError(
+                    f"more than {MOST} states of what is up, of {len(loss_model.devices)} devices",
+                    hint="ask for fewer losses, or put like devices next to each other under "
+                    "instances:, each with as many instances, so that it matters only how many "
+                    "are up",
+                )
+        if rows == [state]:
+            found.append(state)
+        else:
+            open_ += rows
+    return found
+
+
+def _down(state: Counts) -> int:
+    return sum(count or 0 for count in state)
 
 
 def names_of(loss_model: LossModel, counts: Counts) -> tuple[str, ...]:
@@ -460,21 +488,3 @@ def choice_of(loss_model: LossModel, counts: Counts) -> Choice:
     return tuple(
         (count, names) for count, names in zip(counts, loss_model.classes, strict=True) if count
     )
-
-
-def _vectors(sizes: Sequence[int], most: int) -> Iterator[Vector]:
-    """Give all counts up to the sizes that sum up to `most` at most, small sums first."""
-
-    def of_sum(at: int, left: int) -> Iterator[Vector]:
-        if at == len(sizes):
-            if left == 0:
-                yield ()
-            return
-        if left > sum(sizes[at:]):
-            return
-        for count in range(min(sizes[at], left), -1, -1):
-            for rest in of_sum(at + 1, left - count):
-                yield (count, *rest)
-
-    for total in range(min(most, sum(sizes)) + 1):
-        yield from of_sum(0, total)

@@ -20,7 +20,6 @@ from hetsim.provisioning.rates.answer import (
     Carried,
     Choice,
     Loss,
-    State,
     Survived,
     Without,
     nearest_miss,
@@ -367,11 +366,11 @@ HOW = {
 def availability_report(found: Availability) -> RenderableType:
     """Return the states, the likeliest first, the devices, and the answer."""
 
-    def rare(one: State) -> str:
+    def rare(one: Loss) -> str:
         chance = one.chance
         return share_text(chance) if chance > Fraction(1, 2) else f"{100 * float(chance):.3g} %"
 
-    def why(one: State) -> str:
+    def why(one: Loss) -> str:
         return HOW[one.how] if one.service is None else nearest_text(one.service)
 
     states = table_of(

@@ -17,7 +17,7 @@ from hetsim.problem.parts import Z80
 from hetsim.problem.record import weakest_of
 from hetsim.provisioning.platforms.answer import Binding, Recommendation, devices_of, nearest
 from hetsim.provisioning.platforms.doubt import Doubt
-from hetsim.provisioning.platforms.pieces import deployment_file, platform_file
+from hetsim.provisioning.platforms.pieces import platform_file
 from hetsim.provisioning.platforms.policies import Policy
 from hetsim.provisioning.platforms.priced import (
     HOST_PARTS_USD,
@@ -36,6 +36,7 @@ from hetsim.reporting.words.text import ABSENT, big, latency_text, percent
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.service import Objective, Service, StreamService
 from hetsim.statistics.intervals import percentile_at
+from hetsim.workload.files.reader import deployment_record
 
 MOST_EXCUSES = 12
 """Platforms whose reasons are shown one by one."""
@@ -548,7 +549,7 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
             **fields(best, "counts cost"),
             "policy": str(best.policy),
             "platform": platform_file(question, found.pieces, answer.counts),
-            "deployment": deployment_file(best.deployment),
+            "deployment": deployment_record(best.deployment),
             "service": service_record(best.service),
             "survived": None if best.survived is None else surviving_record(best.survived),
         },

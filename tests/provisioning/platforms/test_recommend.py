@@ -20,12 +20,12 @@ from hetsim.core.text import to_json
 from hetsim.provisioning.platforms.answer import Recommendation
 from hetsim.provisioning.platforms.catalog import Catalog, catalog_schema
 from hetsim.provisioning.platforms.pieces import (
-    deployment_file,
     platform_file,
 )
 from hetsim.provisioning.platforms.verification import verify
 from hetsim.reporting.tables.recommendation import recommendation_record, recommendation_report
 from hetsim.workload.arrivals import Constant, Replay
+from hetsim.workload.files.reader import deployment_record
 from hetsim.workload.workload import Slo
 
 CATALOG = """
@@ -75,7 +75,7 @@ def test_the_answer_is_two_files_that_simulate_takes(
     assert answer is not None
     for name, data in (
         ("platform", platform_file(question, found.pieces, answer.counts)),
-        ("deployment", deployment_file(found.best.deployment)),
+        ("deployment", deployment_record(found.best.deployment)),
     ):
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
     platform = hetsim.load_platform(folder / "platform.yaml")

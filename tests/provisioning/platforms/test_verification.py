@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from certificate_parts import certified, left, of_drawn, of_question
-from falsified import all_rejected, every, packed
+from falsified import all_rejected, packed
 from hetsim.errors import CertificateRefuted, InvalidInput
 from hetsim.provisioning.platforms import certificate, verification
 from hetsim.provisioning.platforms.verification import vectors_of, verify
@@ -33,7 +33,7 @@ def test_what_is_recommended_holds(seed: int, tmp_path: Path) -> None:
     given = certified(seed)
     held = verify(left(given, tmp_path))
     assert held.bounds == len(given["bounds"])
-    assert held.runs == sum(len(one["runs"]) for one in every(given))
+    assert held.runs == sum(len(one["runs"]) for one in given["played"])
     assert held.undecided == 0
     assert held.before >= held.tried
 
@@ -84,7 +84,7 @@ def test_rates_that_are_not_those_of_the_arrivals_are_refused(tmp_path: Path, ti
 CHANGED: list[tuple[tuple[Any, ...], Callable[[Any], Any], str]] = [
     (("question", "kinds", 0, "cost"), lambda cost: cost + 1, "refused"),
     (("arrivals", "pieces", 0), lambda many: many - 1, "refused"),
-    (("tried", 0, "counts", 0), lambda count: count + 1, "refused"),
+    (("played", 0, "counts", 0), lambda count: count + 1, "refused"),
     (("policies", 0, "max_batch"), lambda most: most + 5, "refused"),
     (("question", "models", 0), lambda _: "another model", "another model, "),
     (("made_of", "files"), lambda _: {"a": "f" * 64}, "its 1 digests were not compared"),
@@ -168,7 +168,7 @@ def test_what_is_short_and_means_much_is_refused(tmp_path: Path) -> None:
         "ask": packed(np.zeros(many), "<u2"),
     }
     given["bounds"] = []
-    for one in every(given):
+    for one in given["played"]:
         one["bounds"] = 0
     with pytest.raises(InvalidInput, match="task events"):
         verify(left(given, tmp_path), budget=many)
