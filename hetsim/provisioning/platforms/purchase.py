@@ -29,7 +29,6 @@ from hetsim.provisioning.platforms.answer import (
 from hetsim.provisioning.platforms.bounds.bound import choices, in_the_long_run
 from hetsim.provisioning.platforms.bounds.prices import alike, usable
 from hetsim.provisioning.platforms.catalog import Catalog, load_catalog
-from hetsim.provisioning.platforms.doubt import chance_of
 from hetsim.provisioning.platforms.policies import Policy, policies_for_one
 from hetsim.provisioning.platforms.priced import (
     LIFETIME_YEARS,
@@ -43,6 +42,7 @@ from hetsim.provisioning.platforms.priced import (
 )
 from hetsim.provisioning.platforms.question import SLACK, UNIT, Counts, Off, Question, Split
 from hetsim.provisioning.platforms.recommend import Draft, chosen_of, draft_of, one_of_kind
+from hetsim.provisioning.platforms.robustness import chance_of
 from hetsim.provisioning.platforms.search import Found, Search, Tried
 from hetsim.provisioning.platforms.splits import splits_of
 from hetsim.provisioning.platforms.vectors import survey
@@ -587,9 +587,9 @@ def _told(
     if answer is not None:
         market.say(0.0, "the answer")
         best = chosen_of(found, market.draft.pieces, answer, workload, asked, budget, made)
-    doubt = None
+    robustness = None
     if samples != 0 and answer is not None:
-        doubt = chance_of(found, workload, samples=samples, over=lambda: market.over(1.0))
+        robustness = chance_of(found, workload, samples=samples, over=lambda: market.over(1.0))
     left = [*found.undecided, *rest]
     cheaper = market.cheaper()
     wrong = sum(one.answer == "misses" for one in found.tried)
@@ -620,7 +620,7 @@ def _told(
         None,
         found,
         market.draft.pieces,
-        doubt,
+        robustness,
         Purchase(
             had,
             singles,

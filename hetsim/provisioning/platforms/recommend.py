@@ -19,7 +19,6 @@ from hetsim.provisioning.platforms.answer import (
     impossible,
 )
 from hetsim.provisioning.platforms.catalog import Catalog
-from hetsim.provisioning.platforms.doubt import AS_SAID, Demand, chance_of, doubt_of
 from hetsim.provisioning.platforms.pieces import (
     FRONT,
     Pieces,
@@ -42,6 +41,7 @@ from hetsim.provisioning.platforms.question import (
     Stream,
     arrivals_of,
 )
+from hetsim.provisioning.platforms.robustness import AS_SAID, Demand, chance_of, robustness_of
 from hetsim.provisioning.platforms.search import BUDGET, Found, Search, Tried
 from hetsim.provisioning.platforms.splits import splits_of
 from hetsim.provisioning.platforms.vectors import all_vectors, survey
@@ -92,18 +92,18 @@ def recommended(
     cap = question.dearest if answer is None else question.cost(answer.counts)
     looked = survey(question, found.tests, cap)
     binding = binding_of(found, None if answer is None else answer.counts)
-    doubt = None
+    robustness = None
     if samples or demand != AS_SAID:
         near = None
         if binding is not None:
             near = tuple(binding.counts.get(kind.name, 0) for kind in question.kinds)
         with stage():
-            doubt = doubt_of(
+            robustness = robustness_of(
                 found, workload, draws=samples or 1, demand=demand, budget=budget, near=near
             )
     elif samples is None:
         with stage():
-            doubt = chance_of(found, workload)
+            robustness = chance_of(found, workload)
     return Recommendation(
         workload,
         None
@@ -117,7 +117,7 @@ def recommended(
         impossible(question) if answer is None else None,
         found,
         pieces,
-        doubt,
+        robustness,
     )
 
 

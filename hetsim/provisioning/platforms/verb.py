@@ -12,10 +12,10 @@ from hetsim.hardware.price import Price, parse_price
 from hetsim.provisioning.platforms import purchase
 from hetsim.provisioning.platforms.answer import Recommendation
 from hetsim.provisioning.platforms.catalog import MOST, Catalog, load_catalog
-from hetsim.provisioning.platforms.doubt import AS_SAID, demand_of_text
 from hetsim.provisioning.platforms.priced import with_listed_prices
 from hetsim.provisioning.platforms.question import AIMS, Aim
 from hetsim.provisioning.platforms.recommend import MAX_DEVICES, recommended
+from hetsim.provisioning.platforms.robustness import AS_SAID, demand_of_text
 from hetsim.provisioning.platforms.search import BUDGET
 from hetsim.simulation.service.cost import Prices
 from hetsim.simulation.service.resolution import Asked
@@ -108,7 +108,7 @@ def recommend(
         model.
     samples : int, optional
         Monte Carlo samples of cost-model error, in which the answer and what is near it are asked
-        again, see ``doubt``; 0: none. Absent: the answer alone, in up to 30 of them.
+        again, see ``robustness``; 0: none. Absent: the answer alone, in up to 30 of them.
     demand : str, optional
         Factors on the arrival rate, ``0.8,1,1.3`` or ``0.8:0.2,1:0.5,1.3:0.3``, for the same.
     losses : int

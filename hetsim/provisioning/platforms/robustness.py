@@ -62,7 +62,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class Robustness:
     """Shares of samples times `demand` in which candidates, by cost, meet.
 
     `answer` is which of them is recommended, `none` the share in which none meets. Unless `near`,
@@ -121,7 +121,7 @@ def demand_of_text(text: str) -> Demand:
     )
 
 
-def doubt_of(
+def robustness_of(
     found: Found,
     workload: Workload,
     *,
@@ -129,7 +129,7 @@ def doubt_of(
     demand: Demand = AS_SAID,
     budget: int,
     near: Counts | None = None,
-) -> Doubt | None:
+) -> Robustness | None:
     """Shares of samples in which the answer and its neighbours meet; None without an answer.
 
     `draws` of factors, each with every demand; `near` is a further candidate, the nearest that
@@ -170,7 +170,7 @@ def chance_of(
     *,
     samples: int | None = None,
     over: Callable[[], bool] = lambda: False,
-) -> Doubt | None:
+) -> Robustness | None:
     """Share of samples in which the answer meets every objective, with its deployment as it is.
 
     None where nothing is recommended, or all figures are exact. `samples` are played; absent:
@@ -344,7 +344,7 @@ def _told(
     weight: np.ndarray[tuple[int], np.dtype[np.float64]],
     draws: int,
     demand: Demand,
-) -> Doubt:
+) -> Robustness:
     question = found.question
     assert found.answer is not None
     cost = np.array([question.amount(counts) for counts in vectors])
@@ -364,7 +364,7 @@ def _told(
                 float((weight * regret)[some].sum()),
             )
         )
-    return Doubt(
+    return Robustness(
         draws,
         demand,
         tuple(candidates),
