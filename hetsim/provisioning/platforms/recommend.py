@@ -28,6 +28,7 @@ from hetsim.provisioning.platforms.pieces import (
     pieces_of,
     platform_of,
 )
+from hetsim.provisioning.platforms.planner import Planner
 from hetsim.provisioning.platforms.policies import Placed
 from hetsim.provisioning.platforms.question import (
     BATCHES,
@@ -45,7 +46,6 @@ from hetsim.provisioning.platforms.robustness import AS_SAID, Demand, chance_of,
 from hetsim.provisioning.platforms.search import BUDGET, Found, Search, Tried
 from hetsim.provisioning.platforms.splits import splits_of
 from hetsim.provisioning.platforms.vectors import all_vectors, survey
-from hetsim.provisioning.platforms.ways import Planner
 from hetsim.provisioning.rates.answer import Loss
 from hetsim.provisioning.rates.ceiling import rates_of
 from hetsim.provisioning.rates.redundancy import survive

@@ -19,9 +19,9 @@ import numpy as np
 from hetsim.hardware.routes import build_routes
 from hetsim.provisioning.instances.offers import SPLITS
 from hetsim.provisioning.platforms.pieces import Pieces
+from hetsim.provisioning.platforms.planner import Planner, off_of, ways_of
 from hetsim.provisioning.platforms.policies import carried_s
 from hetsim.provisioning.platforms.question import SLACK, Counts, Kind, Off, Question, Split
-from hetsim.provisioning.platforms.ways import Planner, off_of, ways_of
 from hetsim.workload.deployment import Instances
 
 MOST_SETS = 32
