@@ -13,7 +13,7 @@ from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided, UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.provisioning.platforms.bounds.bound import Bound, bound_of, choices, needs
-from hetsim.provisioning.platforms.pieces import Pieces
+from hetsim.provisioning.platforms.components import Components
 from hetsim.provisioning.platforms.policies import Placed, Policy, strategies
 from hetsim.provisioning.platforms.priced import Purchase
 from hetsim.provisioning.platforms.question import SLACK, UNIT, UNITS, Counts, Question, Split
@@ -116,7 +116,7 @@ class Recommendation(Result):
     binding: Binding | None
     impossible: str | None
     found: Found = field(repr=False)
-    pieces: tuple[Pieces, ...] = field(repr=False)
+    components: tuple[Components, ...] = field(repr=False)
     robustness: Robustness | None = None
     purchase: Purchase | None = field(default=None, repr=False)
 

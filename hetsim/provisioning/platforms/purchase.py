@@ -334,7 +334,7 @@ class Market:
         draft = self.draft
         draft.priced(k, one_of_kind(k, len(self.question.kinds)), self._within_s)
         self.question = replace(draft.so_far, splits=tuple(self._splits))
-        splits, off = splits_of(self.question, draft.pieces, draft.planner, within=k)
+        splits, off = splits_of(self.question, draft.components, draft.planner, within=k)
         self._splits += splits
         self._off.update(off)
         self.question = replace(
@@ -586,7 +586,7 @@ def _told(
     best = None
     if answer is not None:
         market.say(0.0, "the answer")
-        best = chosen_of(found, market.draft.pieces, answer, workload, asked, budget, made)
+        best = chosen_of(found, market.draft.components, answer, workload, asked, budget, made)
     robustness = None
     if samples != 0 and answer is not None:
         robustness = chance_of(found, workload, samples=samples, over=lambda: market.over(1.0))
@@ -619,7 +619,7 @@ def _told(
         binding_of(found, None if answer is None else answer.counts) if found.ran() else None,
         None,
         found,
-        market.draft.pieces,
+        market.draft.components,
         robustness,
         Purchase(
             had,

@@ -19,13 +19,13 @@ from hetsim.provisioning.platforms.answer import (
     impossible,
 )
 from hetsim.provisioning.platforms.catalog import Catalog
-from hetsim.provisioning.platforms.pieces import (
+from hetsim.provisioning.platforms.components import (
     FRONT,
-    Pieces,
+    Components,
+    components_of,
     composed,
     costs_of,
     deployment_of,
-    pieces_of,
     platform_of,
 )
 from hetsim.provisioning.platforms.planner import Planner
@@ -85,7 +85,7 @@ def recommended(
             asked=asked,
             losses=losses,
         )
-        question, pieces = question_of(draft), draft.pieces
+        question, components = question_of(draft), draft.components
     with stage("of the search"):
         found = Search(question, workload, budget=budget).found()
     answer = found.answer
@@ -108,7 +108,7 @@ def recommended(
         workload,
         None
         if answer is None
-        else chosen_of(found, pieces, answer, workload, asked, budget, draft.planner.common),
+        else chosen_of(found, components, answer, workload, asked, budget, draft.planner.common),
         tuple(question.named(counts) for counts in found.undecided),
         excuses_of(found, looked.excluded),
         looked.dearer,
@@ -116,14 +116,14 @@ def recommended(
         binding,
         impossible(question) if answer is None else None,
         found,
-        pieces,
+        components,
         robustness,
     )
 
 
 def chosen_of(
     found: Found,
-    pieces: tuple[Pieces, ...],
+    components: tuple[Components, ...],
     one: Tried,
     workload: Workload,
     asked: Asked | None,
@@ -139,8 +139,8 @@ def chosen_of(
     assert best is not None
     assert isinstance(best.placed, Placed)
     policy = found.policies[best.policies[0]]
-    platform = platform_of(question, pieces, one.counts)
-    deployment = deployment_of(question, pieces, best.placed, policy)
+    platform = platform_of(question, components, one.counts)
+    deployment = deployment_of(question, components, best.placed, policy)
     drawn = not question.given
     comes = replace(workload, duration_s=None, requests=budget) if drawn else workload
     service = serve(deployment, comes, platform, asked=asked, made=made, until_answered=drawn)
@@ -196,7 +196,7 @@ class Draft(NamedTuple):
 
     question: Question
     planner: Planner
-    pieces: tuple[Pieces, ...]
+    components: tuple[Components, ...]
     alone: tuple[Platform, ...]
     names: tuple[tuple[str, ...], ...]
     hosts: int
@@ -232,7 +232,7 @@ def question_of(draft: Draft) -> Question:
         draft.priced(k, together if k >= nodes else one_of_kind(k, len(kinds)))
     question = replace(draft.so_far, free=draft.planner.free())
     with part(0.8, 1.0, "splits"):
-        splits, off = splits_of(question, draft.pieces, draft.planner)
+        splits, off = splits_of(question, draft.components, draft.planner)
     return replace(question, splits=splits, off={**off, **question.off})
 
 
@@ -259,12 +259,12 @@ def draft_of(
     """
     _check(workload)
     asked = Asked() if asked is None else asked
-    pieces = pieces_of(catalog)
+    components = components_of(catalog)
     entries = (*catalog.hosts, *catalog.kinds)
-    ones = [one_of_kind(k, len(pieces)) for k in range(len(pieces))]
+    ones = [one_of_kind(k, len(components)) for k in range(len(components))]
     alone = [
-        replace(composed(pieces, row, one.name), price=one.price)
-        for one, row in zip(pieces, ones, strict=True)
+        replace(composed(components, row, one.name), price=one.price)
+        for one, row in zip(components, ones, strict=True)
     ]
     costs = costs_of(aim, entries, alone, terms)
     nodes = len(catalog.hosts)
@@ -300,7 +300,7 @@ def draft_of(
         for dims in stream.variants
     ]
     classes = [one for k, one in enumerate(every) if one not in every[:k]]
-    planner = Planner(models, classes, asked, pieces, batches=batches, apart=apart)
+    planner = Planner(models, classes, asked, components, batches=batches, apart=apart)
     given = not workload.drawn
     if given and expected(workload) > MOST_GIVEN:
         raise UsageError(
@@ -332,7 +332,7 @@ def draft_of(
         arrivals_of(workload) if given else None,
         losses=losses,
     )
-    return Draft(question, planner, pieces, tuple(alone), tuple(names), nodes)
+    return Draft(question, planner, components, tuple(alone), tuple(names), nodes)
 
 
 def _check(workload: Workload) -> None:

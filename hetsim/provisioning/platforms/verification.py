@@ -44,7 +44,7 @@ from hetsim.provisioning.platforms.certificate import (
     runs_of,
     untrue,
 )
-from hetsim.provisioning.platforms.pieces import cost_of
+from hetsim.provisioning.platforms.components import cost_of
 from hetsim.provisioning.platforms.plays import Played, alone_and_load
 from hetsim.provisioning.platforms.policies import MOST_MODELS, Placed, Policy, up_to
 from hetsim.provisioning.platforms.question import (

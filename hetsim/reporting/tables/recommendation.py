@@ -16,7 +16,7 @@ from hetsim.core.units import format_seconds
 from hetsim.problem.parts import Z80
 from hetsim.problem.record import weakest_of
 from hetsim.provisioning.platforms.answer import Binding, Recommendation, devices_of, nearest
-from hetsim.provisioning.platforms.pieces import platform_file
+from hetsim.provisioning.platforms.components import platform_file
 from hetsim.provisioning.platforms.policies import Policy
 from hetsim.provisioning.platforms.priced import (
     HOST_PARTS_USD,
@@ -550,7 +550,7 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
         else {
             **fields(best, "counts cost"),
             "policy": str(best.policy),
-            "platform": platform_file(question, found.pieces, answer.counts),
+            "platform": platform_file(question, found.components, answer.counts),
             "deployment": deployment_record(best.deployment),
             "service": service_record(best.service),
             "survived": None if best.survived is None else surviving_record(best.survived),

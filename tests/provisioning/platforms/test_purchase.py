@@ -45,7 +45,7 @@ class Priced:
 
     question: Question
     ways: dict[tuple[int, int], tuple[Way, ...]]
-    pieces: tuple[Any, ...] = ()
+    components: tuple[Any, ...] = ()
     planner: Any = None
     known: set[int] = field(default_factory=set)
 

@@ -19,7 +19,7 @@ from hetsim.cli.main import main
 from hetsim.core.text import to_json
 from hetsim.provisioning.platforms.answer import Recommendation
 from hetsim.provisioning.platforms.catalog import Catalog, catalog_schema
-from hetsim.provisioning.platforms.pieces import (
+from hetsim.provisioning.platforms.components import (
     platform_file,
 )
 from hetsim.provisioning.platforms.verification import verify
@@ -74,7 +74,7 @@ def test_the_answer_is_two_files_that_simulate_takes(
     question, answer = found.found.question, found.found.answer
     assert answer is not None
     for name, data in (
-        ("platform", platform_file(question, found.pieces, answer.counts)),
+        ("platform", platform_file(question, found.components, answer.counts)),
         ("deployment", deployment_record(found.best.deployment)),
     ):
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
