@@ -18,11 +18,11 @@ from hetsim.analysis.sureness import normals
 from hetsim.core.progress import say
 from hetsim.errors import UsageError
 from hetsim.provisioning.platforms.placements import lefts
-from hetsim.provisioning.platforms.plays import play_drawn, play_given
 from hetsim.provisioning.platforms.policies import Placed, Policy
 from hetsim.provisioning.platforms.question import SLACK, Counts, Off, Question, Way
 from hetsim.provisioning.platforms.question import drawn as requests_drawn
 from hetsim.provisioning.platforms.search import ERROR, Found, Search
+from hetsim.provisioning.platforms.simulation import play_drawn, play_given
 from hetsim.statistics.verdict import FIRST_LOOK
 from hetsim.workload.workload import Workload
 

@@ -15,9 +15,9 @@ from hetsim.provisioning.platforms.bounds.bound import Bound, Slos, bound_of, ch
 from hetsim.provisioning.platforms.bounds.pooled import pooled, pooled_drawn
 from hetsim.provisioning.platforms.bounds.prices import Under, alike, at_vector, matters
 from hetsim.provisioning.platforms.placements import Placements, lefts, routing_of
-from hetsim.provisioning.platforms.plays import RUNS, Played, play_drawn, play_given
 from hetsim.provisioning.platforms.policies import Placed, Policy, placed, policies_of
 from hetsim.provisioning.platforms.question import UNIT, UNITS, Arrivals, Counts, Question, drawn
+from hetsim.provisioning.platforms.simulation import RUNS, Played, play_drawn, play_given
 from hetsim.provisioning.platforms.vectors import Level, Test, excludes, levels
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.workload import Workload

@@ -45,7 +45,6 @@ from hetsim.provisioning.platforms.certificate import (
     untrue,
 )
 from hetsim.provisioning.platforms.components import cost_of
-from hetsim.provisioning.platforms.plays import Played, alone_and_load
 from hetsim.provisioning.platforms.policies import MOST_MODELS, Placed, Policy, up_to
 from hetsim.provisioning.platforms.question import (
     UNIT,
@@ -56,6 +55,7 @@ from hetsim.provisioning.platforms.question import (
     Way,
 )
 from hetsim.provisioning.platforms.search import ERROR, OF_BOUNDS, Search, Tried
+from hetsim.provisioning.platforms.simulation import Played, alone_and_load
 
 BLOCK = 1 << 16
 MOST_VECTORS = 1 << 25

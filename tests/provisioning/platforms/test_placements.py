@@ -16,7 +16,6 @@ from hetsim.provisioning.platforms import placements
 from hetsim.provisioning.platforms.bounds.prices import Under
 from hetsim.provisioning.platforms.certificate import certificate
 from hetsim.provisioning.platforms.placements import Placements, shape_of
-from hetsim.provisioning.platforms.plays import play_given
 from hetsim.provisioning.platforms.policies import (
     Placed,
     Policy,
@@ -29,6 +28,7 @@ from hetsim.provisioning.platforms.policies import (
 )
 from hetsim.provisioning.platforms.question import Place, Question
 from hetsim.provisioning.platforms.search import Found, Search, bounds_of
+from hetsim.provisioning.platforms.simulation import play_given
 from hetsim.provisioning.platforms.verification import verify
 from random_questions import every_vector, random_question, with_losses
 from sweeps import sweep

@@ -9,7 +9,6 @@ import pytest
 
 import hetsim
 from hetsim.analysis.sureness import normals
-from hetsim.provisioning.platforms.plays import play_given
 from hetsim.provisioning.platforms.policies import Placed, placed
 from hetsim.provisioning.platforms.question import UNIT, Counts, Off, Question
 from hetsim.provisioning.platforms.robustness import (
@@ -20,6 +19,7 @@ from hetsim.provisioning.platforms.robustness import (
     robustness_of,
 )
 from hetsim.provisioning.platforms.search import Found, Search
+from hetsim.provisioning.platforms.simulation import play_given
 from hetsim.workload.arrivals import Constant
 from random_questions import random_question
 from sweeps import sweep

@@ -17,7 +17,6 @@ from hetsim.provisioning.platforms.components import (
     deployment_of,
     platform_of,
 )
-from hetsim.provisioning.platforms.plays import play_given
 from hetsim.provisioning.platforms.policies import Placed, gathered, placed, places_of, policies_of
 from hetsim.provisioning.platforms.question import (
     Arrivals,
@@ -32,6 +31,7 @@ from hetsim.provisioning.platforms.question import (
 )
 from hetsim.provisioning.platforms.recommend import draft_of, question_of
 from hetsim.provisioning.platforms.search import Search
+from hetsim.provisioning.platforms.simulation import play_given
 from hetsim.provisioning.platforms.verification import verify
 from hetsim.simulation.service.cost import Prices
 from hetsim.simulation.service.serving import serve
