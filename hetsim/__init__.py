@@ -130,7 +130,7 @@ _MOVED = {
     "hetsim.placement.objective": "max_load",
     "hetsim.problem.parts": "Staging",
     "hetsim.problem.timeline": "Event",
-    "hetsim.provisioning.rates.answer": "Carried",
+    "hetsim.provisioning.rates.answer": "SustainedRate",
 }
 """Names that were on the face, by the module that has them; errors are in ``hetsim.errors``."""
 

@@ -39,7 +39,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Carried:
+class SustainedRate:
     """Rate that one deployment sustains.
 
     Its `name` tells it from the others: its strategy and its batching; `resolved` has its models
@@ -115,7 +115,7 @@ class Without:
 
     lost: tuple[str, ...]
     sets: tuple[Choice, ...]
-    carried: Carried
+    sustained: SustainedRate
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -131,16 +131,16 @@ class Capacity(Result):
 
     workload: Workload
     rate_per_s: float
-    rows: tuple[Carried, ...]
+    rows: tuple[SustainedRate, ...]
     bound_per_s: float | None
     impossible: str | None
 
     @property
-    def best(self) -> Carried:
+    def best(self) -> SustainedRate:
         """The row of the highest rate."""
         return self.rows[0]
 
-    def require(self, rate_per_s: float | None = None) -> Carried:
+    def require(self, rate_per_s: float | None = None) -> SustainedRate:
         """Return a deployment that sustains a rate; absent: any that meets the objectives.
 
         Raises Infeasible where it is proved impossible, ObjectiveMissed where it is missed,

@@ -18,8 +18,8 @@ from hetsim.provisioning.platforms.answer import Recommendation
 from hetsim.provisioning.platforms.question import UNIT, Counts
 from hetsim.provisioning.platforms.question import Question as PlatformQuestion
 from hetsim.provisioning.platforms.search import BUDGET, Search, Tried
-from hetsim.provisioning.rates.carried import Question
 from hetsim.provisioning.rates.ceiling import rates_of
+from hetsim.provisioning.rates.sustained_rate import Question
 from hetsim.reporting.tables.service import busiest
 from hetsim.simulation.service.layout import Setup, check_together, set_up
 from hetsim.simulation.service.resolution import Resolved
