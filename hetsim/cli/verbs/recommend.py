@@ -256,9 +256,9 @@ def _search(
     from hetsim.cli.files import check_targets
     from hetsim.cli.under_load import settings
     from hetsim.provisioning.platforms.catalog import load_catalog
+    from hetsim.provisioning.platforms.catalog_search import MAX_DEVICES, recommended
     from hetsim.provisioning.platforms.certificate import certificate, digests_of
     from hetsim.provisioning.platforms.priced import with_listed_prices
-    from hetsim.provisioning.platforms.recommend import MAX_DEVICES, recommended
     from hetsim.provisioning.platforms.robustness import AS_SAID, demand_of_text
     from hetsim.provisioning.platforms.search import BUDGET
     from hetsim.reporting.output import check_file, write_file

@@ -29,6 +29,7 @@ from hetsim.provisioning.platforms.answer import (
 from hetsim.provisioning.platforms.bounds.bound import choices, in_the_long_run
 from hetsim.provisioning.platforms.bounds.prices import alike, usable
 from hetsim.provisioning.platforms.catalog import Catalog, load_catalog
+from hetsim.provisioning.platforms.catalog_search import Draft, chosen_of, draft_of, one_of_kind
 from hetsim.provisioning.platforms.policies import Policy, policies_for_one
 from hetsim.provisioning.platforms.priced import (
     LIFETIME_YEARS,
@@ -41,7 +42,6 @@ from hetsim.provisioning.platforms.priced import (
     priced_catalog,
 )
 from hetsim.provisioning.platforms.question import SLACK, UNIT, Counts, Off, Question, Split
-from hetsim.provisioning.platforms.recommend import Draft, chosen_of, draft_of, one_of_kind
 from hetsim.provisioning.platforms.robustness import chance_of
 from hetsim.provisioning.platforms.search import Found, Search, Tried
 from hetsim.provisioning.platforms.splits import splits_of

@@ -12,9 +12,9 @@ from hetsim.hardware.price import Price, parse_price
 from hetsim.provisioning.platforms import purchase
 from hetsim.provisioning.platforms.answer import Recommendation
 from hetsim.provisioning.platforms.catalog import MOST, Catalog, load_catalog
+from hetsim.provisioning.platforms.catalog_search import MAX_DEVICES, recommended
 from hetsim.provisioning.platforms.priced import with_listed_prices
 from hetsim.provisioning.platforms.question import AIMS, Aim
-from hetsim.provisioning.platforms.recommend import MAX_DEVICES, recommended
 from hetsim.provisioning.platforms.robustness import AS_SAID, demand_of_text
 from hetsim.provisioning.platforms.search import BUDGET
 from hetsim.simulation.service.cost import Prices

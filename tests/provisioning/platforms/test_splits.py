@@ -12,6 +12,7 @@ import pytest
 import hetsim
 from deployments import model_at
 from hetsim.provisioning.platforms.answer import devices_of
+from hetsim.provisioning.platforms.catalog_search import draft_of, question_of
 from hetsim.provisioning.platforms.certificate import certificate
 from hetsim.provisioning.platforms.components import (
     deployment_of,
@@ -29,7 +30,6 @@ from hetsim.provisioning.platforms.question import (
     Split,
     Stream,
 )
-from hetsim.provisioning.platforms.recommend import draft_of, question_of
 from hetsim.provisioning.platforms.search import Search
 from hetsim.provisioning.platforms.simulation import play_given
 from hetsim.provisioning.platforms.verification import verify
