@@ -7,7 +7,7 @@ alone, and ties go by requests, tasks and instances (``simulation.clock.rules``)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
@@ -141,7 +141,14 @@ def alike(resolved: Sequence[Resolved], shapes: Shapes) -> tuple[tuple[str, ...]
         for row in rows
         for plan in row
     }
-    changes = [_change_places(one) for one in problems.values()]
+    changes = [(np.any(one.runnable, axis=0), interchangeable(one)) for one in problems.values()]
+
+    def cost_the_same(a: int, b: int) -> bool:
+        """Whether they do in each instance's problem, or one of them alone runs what is in it."""
+        return all(
+            change(a, b) if runs[a] == runs[b] else runs.sum() == 1 for runs, change in changes
+        )
+
     entries: list[list[Entry]] = [
         [
             (entry.count, one.served.in_flight(entry), shapes.of_entry(rows))
@@ -154,8 +161,8 @@ def alike(resolved: Sequence[Resolved], shapes: Shapes) -> tuple[tuple[str, ...]
         for mine in classes:
             last = mine[-1]
             if (
-                all(change(last, device) for change in changes)
-                and _same_links(problem, last, device)
+                _same_hardware(problem, last, device)
+                and cost_the_same(last, device)
                 and all(_same_left(model, last, device) for model in entries)
             ):
                 mine.append(device)
@@ -165,50 +172,29 @@ def alike(resolved: Sequence[Resolved], shapes: Shapes) -> tuple[tuple[str, ...]
     return tuple(tuple(problem.devices[at] for at in mine) for mine in classes)
 
 
-def _change_places(problem: Problem) -> Callable[[int, int], bool]:
-    """Return the test whether two devices can change places in an instance's problem."""
-    runs: list[bool] = np.any(problem.runnable, axis=0).tolist()
-    changes = interchangeable(problem)
-
-    def test(a: int, b: int) -> bool:
-        if runs[a] == runs[b]:
-            return changes(a, b)
-        return sum(runs) == 1 and _as_hardware(problem, a, b)
-
-    return test
-
-
-def _as_hardware(problem: Problem, a: int, b: int) -> bool:
-    """Whether two devices, no hosts, hold as much and are as near, whatever they run."""
-    held = problem.capacity_bytes
-    if problem.host in (a, b) or problem.streams[a] != problem.streams[b]:
-        return False
-    if held is not None and held[a] != held[b]:
+def _same_hardware(problem: Problem, a: int, b: int) -> bool:
+    """Whether two devices, no hosts, hold as much, are as near, and share links as the other."""
+    if problem.host in (a, b):
         return False
     swap = {a: b, b: a}
-    places = range(len(problem.devices))
-    ways = [[(way.latency_s, way.bytes_per_s) for way in row] for row in problem.routes]
-    return all(
-        ways[source][target] == ways[swap.get(source, source)][swap.get(target, target)]
-        for source in places
-        for target in places
-    )
-
-
-def _same_links(problem: Problem, a: int, b: int) -> bool:
-    """Whether ways share links as they do where `a` and `b` have changed places."""
-    swap = {a: b, b: a}
-    ways: dict[int, set[tuple[int, int]]] = {}
+    held = problem.capacity_bytes or problem.streams
+    links: dict[int, set[tuple[int, int]]] = {}
+    near = {}
     for source, row in enumerate(problem.routes):
         for target, route in enumerate(row):
+            near[source, target] = route.latency_s, route.bytes_per_s
             for link in route.resources:
-                ways.setdefault(link, set()).add((source, target))
-    before = Counter(frozenset(one) for one in ways.values())
-    after = Counter(
-        frozenset((swap.get(source, source), swap.get(target, target)) for source, target in one)
-        for one in ways.values()
+                links.setdefault(link, set()).add((source, target))
+
+    def swapped(ends: tuple[int, int]) -> tuple[int, int]:
+        return swap.get(ends[0], ends[0]), swap.get(ends[1], ends[1])
+
+    return (
+        (problem.streams[a], held[a]) == (problem.streams[b], held[b])
+        and all(near[ends] == near[swapped(ends)] for ends in near)
+        and Counter(map(frozenset, links.values()))
+        == Counter(frozenset(map(swapped, each)) for each in links.values())
     )
-    return before == after
 
 
 def _same_left(entries: Sequence[Entry], a: int, b: int) -> bool:
