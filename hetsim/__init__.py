@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from hetsim.provisioning.instances.place import place
     from hetsim.provisioning.platforms.answer import Recommendation
     from hetsim.provisioning.platforms.catalog import load_catalog
-    from hetsim.provisioning.platforms.verb import recommend
+    from hetsim.provisioning.platforms.recommend import recommend
     from hetsim.provisioning.rates.answer import Availability, Capacity, Survived
     from hetsim.provisioning.rates.capacity import capacity
     from hetsim.provisioning.rates.redundancy import availability, survive
@@ -101,7 +101,7 @@ _NAMES = {
     "hetsim.provisioning.instances.place": "place",
     "hetsim.provisioning.platforms.answer": "Recommendation",
     "hetsim.provisioning.platforms.catalog": "load_catalog",
-    "hetsim.provisioning.platforms.verb": "recommend",
+    "hetsim.provisioning.platforms.recommend": "recommend",
     "hetsim.provisioning.rates.answer": "Availability Capacity Survived",
     "hetsim.provisioning.rates.capacity": "capacity",
     "hetsim.provisioning.rates.redundancy": "availability survive",
@@ -130,7 +130,7 @@ _MOVED = {
     "hetsim.placement.objective": "max_load",
     "hetsim.problem.parts": "Staging",
     "hetsim.problem.timeline": "Event",
-    "hetsim.provisioning.rates.answer": "Carried",
+    "hetsim.provisioning.rates.answer": "SustainedRate",
 }
 """Names that were on the face, by the module that has them; errors are in ``hetsim.errors``."""
 

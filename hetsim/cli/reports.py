@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hetsim.hardware.spec import Platform
     from hetsim.provisioning.instances.answer import Placement
     from hetsim.provisioning.platforms.answer import Recommendation
-    from hetsim.provisioning.rates.answer import Capacity, Carried
+    from hetsim.provisioning.rates.answer import Capacity, SustainedRate
     from hetsim.simulation.service.resolution import Resolved
     from hetsim.simulation.service.service import Service
     from hetsim.sweeping.verb import Swept
@@ -115,13 +115,13 @@ def report_of_capacity(
     leave_report(record, pictures, lambda: _with_service(capacity_report(found), found.best.at))
 
 
-def _start(row: Carried) -> float:
+def _start(row: SustainedRate) -> float:
     """Start of the rate slider: the highest rate that meets, or half of the ceiling."""
     highest = row.highest_per_s
     return highest if 0 < highest < float("inf") else row.ceiling_per_s / 2
 
 
-def _options(load: Load, named: Mapping[str, Deployment], row: Carried) -> list[str]:
+def _options(load: Load, named: Mapping[str, Deployment], row: SustainedRate) -> list[str]:
     """Options of ``simulate`` for the deployment of a row."""
     if load.deployment is not None:
         return []

@@ -253,7 +253,7 @@ class _Held:
 
 
 class Shipments:
-    """Pieces of the weights on the nodes of a session."""
+    """Components of the weights on the nodes of a session."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

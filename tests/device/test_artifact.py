@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
+
+import hetsim
 from artifact_builders import (
     MODELS,
     NPU,
@@ -23,9 +26,6 @@ from artifact_builders import (
     weighted_model,
     whole,
 )
-from onnx import helper
-
-import hetsim
 from builders import BOX
 from hetsim.device.artifact import Identity, export, import_compiled
 from hetsim.device.device import SimulatedDevice

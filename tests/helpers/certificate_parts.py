@@ -39,7 +39,7 @@ def priced(text: str) -> Json:
     """A certificate with prices that make its costs."""
     given: Json = json.loads(text)
     for kind in given["question"]["kinds"]:
-        kind["price"] = {"usd_per_hour": str(Decimal(kind["cost"]) / 10**9)}
+        kind["parts"] = {"usd_per_hour": str(Decimal(kind["cost"]) / 10**9)}
     return given
 
 

@@ -236,10 +236,10 @@ def _search(
 ) -> None:
     """The cheapest platform of a catalog for a workload."""
     from hetsim.provisioning.platforms.catalog import load_catalog
+    from hetsim.provisioning.platforms.catalog_search import MAX_DEVICES, recommended
     from hetsim.provisioning.platforms.certificate import certificate, digests_of
-    from hetsim.provisioning.platforms.doubt import AS_SAID, demand_of_text
     from hetsim.provisioning.platforms.priced import with_listed_prices
-    from hetsim.provisioning.platforms.recommend import MAX_DEVICES, recommended
+    from hetsim.provisioning.platforms.robustness import AS_SAID, demand_of_text
     from hetsim.provisioning.platforms.search import BUDGET
     from hetsim.workload.files.reader import load_workload
 

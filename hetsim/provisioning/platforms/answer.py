@@ -13,11 +13,11 @@ from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided, UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.provisioning.platforms.bounds.bound import Bound, bound_of, choices, needs
-from hetsim.provisioning.platforms.doubt import Doubt
-from hetsim.provisioning.platforms.pieces import Pieces
+from hetsim.provisioning.platforms.components import Components
 from hetsim.provisioning.platforms.policies import Placed, Policy, strategies
 from hetsim.provisioning.platforms.priced import Purchase
 from hetsim.provisioning.platforms.question import SLACK, UNIT, UNITS, Counts, Question, Split
+from hetsim.provisioning.platforms.robustness import Robustness
 from hetsim.provisioning.platforms.search import Found, Run, Tried
 from hetsim.provisioning.platforms.vectors import survey
 from hetsim.provisioning.rates.answer import Survived
@@ -102,7 +102,7 @@ class Recommendation(Result):
     `best` is None where none was found. The `undecided` cost less and may meet; `excuses` say why
     the others do not: by bound, then each that was played. Of all `vectors` the `dearer` come after
     the answer, and were not looked at. `binding` keeps the nearest cheaper one out; `impossible` is
-    why no vector can, with models cut however one likes, where that is proved. `doubt` is None
+    why no vector can, with models cut however one likes, where that is proved. `robustness` is None
     where it was not asked, or nothing is recommended. `found` is the search in numbers; `purchase`,
     of one model at a rate, has kinds alone, prices, and what is proved.
     """
@@ -116,8 +116,8 @@ class Recommendation(Result):
     binding: Binding | None
     impossible: str | None
     found: Found = field(repr=False)
-    pieces: tuple[Pieces, ...] = field(repr=False)
-    doubt: Doubt | None = None
+    components: tuple[Components, ...] = field(repr=False)
+    robustness: Robustness | None = None
     purchase: Purchase | None = field(default=None, repr=False)
 
     @property

@@ -1,25 +1,252 @@
-"""Certificate of what a search found, written down with the numbers that it rests on."""
+"""Certificate of a recommendation: what is claimed of every vector, as it is written and read.
+
+The question is that of the search, record by record; ``docs/certificate.md`` says what each field
+means. Things are named by their place in a list.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
+import os
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NoReturn, TypeVar
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from hetsim.core.files import sha256_of
+from hetsim.core.files import read_regular, sha256_of
 from hetsim.core.text import fields, plainly, records
+from hetsim.errors import HetsimError
 from hetsim.graph.loading import load_model
-from hetsim.provisioning.platforms.bounds.bound import Bound
-from hetsim.provisioning.platforms.claim import FORMAT, ArrivalsClaim, Claim, LimitClaim
-from hetsim.provisioning.platforms.placements import able_on, held_on, subsets
-from hetsim.provisioning.platforms.plays import Played
-from hetsim.provisioning.platforms.policies import Placed, Policy, up_to
-from hetsim.provisioning.platforms.question import Arrivals, Way, drawn
-from hetsim.provisioning.platforms.search import ERROR, Found, Run, Tried
+from hetsim.provisioning.platforms.bounds.bound import Bound, By
+from hetsim.provisioning.platforms.policies import Policy
+from hetsim.provisioning.platforms.question import (
+    Aim,
+    Arrivals,
+    Ask,
+    Class,
+    DeviceType,
+    Kind,
+    Split,
+    Stream,
+    Way,
+    drawn,
+)
+from hetsim.provisioning.platforms.search import Found, Run, Tried
 from hetsim.version import __version__
 from hetsim.workload.workload import Workload
+
+FORMAT = "hetsim-certificate/2"
+MOST_BYTES = 1 << 26
+"""Of a file."""
+MOST_KEYS = 1 << 12
+MOST_REQUESTS = 4_000_000
+
+Row = TypeVar("Row")
+
+
+class Broken(Exception):
+    """No certificate: what is wrong, and where, as a JSON pointer."""
+
+
+class Untrue(Exception):
+    """False claim of a certificate: what is not so, and where, as a JSON pointer."""
+
+
+def broken(where: str, what: str) -> NoReturn:
+    raise Broken(f"{where or '/'}: {what}")
+
+
+def untrue(where: str, what: str) -> NoReturn:
+    raise Untrue(f"{where or '/'}: {what}")
+
+
+def at(rows: Sequence[Row], place: int, where: str) -> Row:
+    """Value at a place of a list. Raises Broken where there is none."""
+    if not 0 <= place < len(rows):
+        broken(where, f"no whole number from 0 to {len(rows) - 1}")
+    return rows[place]
+
+
+class Record(BaseModel):
+    """Object of just these fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class WaysClaim(Record):
+    """Ways of one device to serve a class, by size."""
+
+    of_type: int
+    of_class: int
+    ways: tuple[Way, ...]
+
+
+class QuestionClaim(Record):
+    """Fields of ``Question``; its arrivals stand beside it."""
+
+    aim: Aim
+    max_devices: int
+    given: bool
+    warm_up_s: float
+    losses: int
+    types: tuple[DeviceType, ...]
+    kinds: tuple[Kind, ...]
+    models: tuple[str, ...]
+    classes: tuple[Class, ...]
+    streams: tuple[Stream, ...]
+    asks: tuple[Ask, ...]
+    ways: tuple[WaysClaim, ...]
+    splits: tuple[Split, ...]
+
+
+class ArrivalsClaim(Record):
+    """Requests that came, packed: base64 of zlib; `pieces` are how many came at a time."""
+
+    pieces: tuple[int, ...]
+    time_s: str
+    ask: str
+
+    @classmethod
+    def of(cls, blocks: Sequence[Arrivals]) -> ArrivalsClaim:
+        """Arrivals that came in blocks."""
+        arrivals = Arrivals.joined(blocks)
+        return cls(
+            pieces=tuple(map(len, blocks)),
+            time_s=_packed(arrivals.time_s.astype("<f8")),
+            ask=_packed(arrivals.ask.astype("<u2")),
+        )
+
+    def unpacked(self, asks: int) -> list[Arrivals]:
+        """Blocks of arrivals of the given number of asks. Raises Broken."""
+        where = "/arrivals"
+        requests = sum(self.pieces)
+        if min(self.pieces, default=0) < 1 or requests > MOST_REQUESTS:
+            broken(f"{where}/pieces", f"no numbers of 1 to {MOST_REQUESTS} requests together")
+        time_s = _unpacked(self.time_s, "<f8", requests, f"{where}/time_s")
+        ask = _unpacked(self.ask, "<u2", requests, f"{where}/ask")
+        if not (np.isfinite(time_s).all() and (time_s[1:] >= time_s[:-1]).all() and time_s[0] >= 0):
+            broken(f"{where}/time_s", "times do not ascend from 0 on")
+        if time_s[-1] > 1e12 or ask.max() >= asks:
+            broken(where, "later than 1e12 s, or of no ask")
+        ends = np.cumsum(self.pieces)[:-1]
+        each = zip(np.split(time_s, ends), np.split(ask.astype(np.int64), ends), strict=True)
+        return [Arrivals(*block) for block in each]
+
+
+class BoundClaim(Record):
+    """Fields of ``Bound``."""
+
+    by: By
+    capacity: tuple[float, ...]
+    least: float
+    slo: tuple[int | None, ...]
+    worth: tuple[float, ...]
+    window: tuple[int, int]
+    ask: int
+    error: float
+    requests: int
+
+    def bound(self) -> Bound:
+        """Bound that is claimed."""
+        return Bound(
+            self.by, np.array(self.capacity), self.least, self.slo, np.array(self.worth),
+            self.window, self.ask, self.error, self.requests,
+        )  # fmt: skip
+
+
+class PlayedClaim(Record):
+    """Vector that was played, by how many of the `bounds`, and its runs as ``runs_of`` has them."""
+
+    counts: tuple[int, ...]
+    bounds: int
+    runs: list[Any]
+
+
+class ChosenClaim(Record):
+    """Vector that meets, with its cost."""
+
+    counts: tuple[int, ...]
+    cost: int
+
+
+class MadeOfClaim(Record):
+    """Version of hetsim, and the SHA-256 of files by name, in hex."""
+
+    hetsim: str
+    files: dict[str, str]
+
+
+class Claim(Record):
+    """Certificate as a whole."""
+
+    certificate: Literal["hetsim-certificate/2"]
+    made_of: MadeOfClaim
+    question: QuestionClaim
+    policies: tuple[Policy, ...]
+    arrivals: ArrivalsClaim | None
+    bounds: tuple[BoundClaim, ...]
+    played: tuple[PlayedClaim, ...]
+    answer: ChosenClaim | None
+    runner_up: ChosenClaim | None
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Claim:
+        """Certificate in a file, in bounded time and memory. Raises Broken, OSError."""
+        try:
+            text = read_regular(path, MOST_BYTES).decode("utf-8")
+            json.loads(
+                text, object_pairs_hook=_once, parse_constant=_number, parse_float=_number,
+                parse_int=_number,
+            )  # fmt: skip
+        except (ValueError, RecursionError) as wrong:
+            what = "nested too deep" if isinstance(wrong, RecursionError) else str(wrong)
+            raise Broken(f"/: no JSON: {what[:200]}") from None
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as wrong:
+            first = wrong.errors(include_url=False, include_context=False, include_input=False)[0]
+            parts = (ascii(str(key))[1:-1][:80] for key in first["loc"])
+            where = "".join(f"/{key.replace('~', '~0').replace('/', '~1')}" for key in parts)
+            raise Broken(f"{where or '/'}: {first['msg'][:80]}") from None
+        except HetsimError as wrong:
+            raise Broken(f"/question: {wrong.what}") from None
+
+
+def _packed(array: np.ndarray[Any, Any]) -> str:
+    return base64.b64encode(zlib.compress(array.tobytes(), 9)).decode()
+
+
+def _unpacked(text: str, kind: str, length: int, where: str) -> np.ndarray[Any, Any]:
+    size = length * np.dtype(kind).itemsize
+    try:
+        packed = zlib.decompressobj()
+        raw = packed.decompress(base64.b64decode(text, validate=True), size + 1)
+    except (binascii.Error, zlib.error, ValueError):
+        broken(where, "no base64 of zlib")
+    if len(raw) != size or packed.unconsumed_tail or packed.unused_data:
+        broken(where, f"not {length} numbers of {kind}")
+    return np.frombuffer(raw, kind)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) > MOST_KEYS:
+        raise ValueError(f"more than {MOST_KEYS} keys in one object")
+    if len({key for key, _ in pairs}) != len(pairs):
+        raise ValueError("a key stands twice")
+
+
+def _number(text: str) -> None:
+    # A transfer's slot is -1.
+    if not -1 <= float(text) <= 2**53:
+        raise ValueError(f"{text[:40]} is not a number from -1 to 2^53")
+
+
+# What is written
 
 
 def certificate(
@@ -30,7 +257,48 @@ def certificate(
     `workload` is that of drawn requests, `files` the SHA-256, in hex, of what was read, by name.
     Complexity: of the requests, the devices of all vectors that were played, and their tasks.
     """
-    return Claim.model_validate(_Writer(found, workload).record(dict(files or {}))).text()
+    question = found.question
+    asked = {
+        **fields(question, "aim max_devices given warm_up_s losses models classes streams asks"),
+        "types": records(question.types, "name streams memory_bytes"),
+        "kinds": records(question.kinds, "name devices links cost most slots in_slot parts"),
+        "ways": [
+            {"of_type": of_type, "of_class": of_class, "ways": records(ways)}
+            for (of_type, of_class), ways in sorted(question.ways.items())
+        ],
+        "splits": [
+            {
+                **fields(one, "model strategy kinds devices"),
+                "ways": {str(of_class): records(ways) for of_class, ways in one.ways.items()},
+            }
+            for one in question.splits
+        ],
+    }
+    played = [*found.tried, *(one for one in (found.answer, found.runner_up) if one is not None)]
+    played.sort(key=lambda one: question.key(one.counts))
+    arrivals = _arrivals(found, played, workload)
+    record = {
+        "certificate": FORMAT,
+        # Names are of files: whoever checks it takes none that would steer a terminal.
+        "made_of": plainly({"hetsim": __version__, "files": dict(files or {})}),
+        "question": plainly(asked),
+        "policies": records(found.policies),
+        "arrivals": None if arrivals is None else arrivals.model_dump(),
+        "bounds": [
+            {
+                **fields(one, "by least slo window ask error requests"),
+                "capacity": one.capacity.tolist(),
+                "worth": one.worth.tolist(),
+            }
+            for one in found.bounds
+        ],
+        "played": [{**fields(one, "counts bounds"), "runs": runs_of(one)} for one in played],
+        **{
+            name: one and {"counts": list(one.counts), "cost": question.cost(one.counts)}
+            for name, one in (("answer", found.answer), ("runner_up", found.runner_up))
+        },
+    }
+    return json.dumps(record, allow_nan=False, separators=(",", ":"))
 
 
 def digests_of(paths: Mapping[str, str], models: tuple[str, ...]) -> dict[str, str]:
@@ -44,239 +312,45 @@ def digests_of(paths: Mapping[str, str], models: tuple[str, ...]) -> dict[str, s
     return found
 
 
-class _Writer:
-    """Writer that numbers templates and runs as they are met."""
+def _arrivals(
+    found: Found, played: Sequence[Tried], workload: Workload | None
+) -> ArrivalsClaim | None:
+    arrivals = found.question.arrivals
+    if arrivals is not None:
+        return ArrivalsClaim.of([arrivals])
+    looked = [bound.requests for bound in found.bounds]
+    looked += [
+        each.played.played
+        for one in played for run in one.runs for each in (run, *run.also)
+        if each.played is not None
+    ]  # fmt: skip
+    most = max(looked, default=0)
+    if not most or workload is None:
+        return None
+    return ArrivalsClaim.of(list(drawn(workload, most)))
 
-    def __init__(self, found: Found, workload: Workload | None) -> None:
-        self._found, self._question, self._workload = found, found.question, workload
-        self._ways: list[dict[str, Any]] = []
-        self._templates: list[dict[str, Any]] = []
-        # By way: its place, and its template's where it was played.
-        self._place: dict[Way, int] = {}
-        self._number: dict[Way, int] = {}
-        self._runs: list[dict[str, Any]] = []
 
-    def record(self, files: dict[str, str]) -> dict[str, Any]:
-        """Return all of it."""
-        found = self._found
-        question = found.question
-        for (of_type, of_class), ways in sorted(question.ways.items()):
-            kind, slot = question.home_of(of_type)
-            self._add_ways(of_class, ways, "single", (kind,), [(0, slot)])
-        for split in question.splits:
-            for of_class, ways in sorted(split.ways.items()):
-                self._add_ways(of_class, ways, split.strategy, split.kinds, split.devices)
-        tried = [
-            {
-                "counts": list(one.counts),
-                "runs": [
-                    self._run(one, run, policy) for run in one.runs for policy in run.policies
-                ],
-            }
-            for one in found.tried
-            if one.answer == "misses"
-        ]
-        answer = self._chosen(found.answer)
-        runner_up = self._chosen(found.runner_up)
-        return {
-            "certificate": FORMAT,
-            # Names are of files: whoever checks it takes none that would steer a terminal.
-            "made_of": plainly({"hetsim": __version__, "files": files}),
-            "question": plainly(self._asked()),
-            "arrivals": self._arrivals(),
-            "ways": self._ways,
-            "bounds": [self._bound(one) for one in found.bounds],
-            "templates": self._templates,
-            "runs": self._runs,
-            "tried": tried,
-            "undecided": [list(counts) for counts in found.undecided],
-            "answer": answer,
-            "runner_up": runner_up,
-        }
+def runs_of(one: Tried) -> list[dict[str, Any]]:
+    """Runs of a vector as a certificate states them."""
+    return [_run(run) for run in one.runs]
 
-    def _asked(self) -> dict[str, Any]:
-        question = self._question
-        return {
-            **fields(question, "objective=aim max_devices"),
-            **({"losses": question.losses} if question.losses else {}),
-            "error": ERROR,
-            "demand": "trace" if question.given else "sampled",
-            "warm_up_s": question.warm_up_s,
-            "devices": records(question.types, "name streams"),
-            "kinds": records(
-                question.kinds, "name devices links counts=counted most price=parts cost"
-            ),
-            "limits": [one.model_dump() for one in LimitClaim.of_hosts(question.kinds)],
-            "models": [{"name": name} for name in question.models],
-            "classes": [
-                {
-                    "model": one.model,
-                    "variant": ", ".join(f"{name}={size}" for name, size in one.variant.items()),
-                }
-                for one in question.classes
-            ],
-            "streams": [
-                {
-                    **fields(one, "name model"),
-                    "level": 0,
-                    "slos": [[slo.share, slo.latency_s] for slo in one.slos],
-                }
-                for one in question.streams
-            ],
-            "asks": records(question.asks, "stream class=of_class rate_per_s"),
-            "policies": [
-                {
-                    "name": str(one),
-                    **fields(one, "placement routing max_batch"),
-                    "limit": "streams" if one.line else one.limit([1]),
-                    "delay_s": 0.0,
-                    "preferred": [],
-                    "max_queue_size": None,
-                    "timeout_s": None,
-                    "timeout_action": "reject",
-                    **self._refused(one),
-                }
-                for one in self._found.policies
-            ],
-        }
 
-    def _refused(self, policy: Policy) -> dict[str, Any]:
-        """The least sets of models that a type of device does not hold together, where asked."""
-        if policy.placement != "each":
-            return {}
-        question = self._question
-        found: list[list[Any]] = []
-        for of_type in range(len(question.types)):
-            held = held_on(question, of_type, policy)
-            least: list[set[int]] = []
-            for on in subsets(able_on(question, of_type, policy)):
-                if on not in held and not any(one <= set(on) for one in least):
-                    least.append(set(on))
-                    found.append([of_type, list(on)])
-        return {"refused": found}
-
-    def _arrivals(self) -> ArrivalsClaim | None:
-        arrivals = self._question.arrivals
-        if arrivals is None:
-            looked = [run["played"] for run in self._runs if "played" in run]
-            looked += [bound.requests for bound in self._found.bounds]
-            played = max(looked, default=0)
-            if not played or self._workload is None:
-                return None
-            arrivals = Arrivals.joined(drawn(self._workload, played))
-        return ArrivalsClaim.of(arrivals)
-
-    def _bound(self, bound: Bound) -> dict[str, Any]:
-        question = self._question
-        kinds = range(len(question.kinds))
-        one: dict[str, Any] = {
-            "by": bound.by,
-            "capacity": bound.capacity[: len(question.types)].tolist(),
-            "links": [bound.capacity[list(question.links_of_kind[k])].tolist() for k in kinds],
-            "least": bound.least,
-        }
-        if bound.by == "needs":
-            return {**one, "ask": bound.ask, "slo": bound.slo[question.asks[bound.ask].stream]}
-        one |= {"slo": list(bound.slo), "worth": bound.worth.tolist()}
-        if bound.by == "window":
-            one |= {"from": bound.window[0], "to": bound.window[1]}
-        if bound.error:
-            one |= {"error": bound.error, "requests": bound.requests}
-        return one
-
-    def _chosen(self, one: Tried | None) -> dict[str, Any] | None:
-        if one is None:
-            return None
-        best = one.best(self._question)
-        assert best is not None
-        record = {
-            "counts": list(one.counts),
-            "cost": self._question.cost(one.counts),
-            "run": self._run(one, best, best.policies[0]),
-        }
-        if self._question.losses:
-            record["without"] = [self._run(one, run, best.policies[0]) for run in best.also]
-        return record
-
-    def _run(self, one: Tried, run: Run, which: int) -> int:
-        record: dict[str, Any] = {"counts": list(one.counts), "policy": which}
-        if self._question.losses:
-            record["lost"] = list(run.lost)
-        if isinstance(run.placed, str):
-            record["none"] = run.placed
-        elif run.bound is not None:
-            record |= {"bound": run.bound, "places": self._places(run.placed)}
-        else:
-            assert run.played is not None
-            policy = self._found.policies[which]
-            record |= self._deployed(run.placed, policy, run.played)
-        self._runs.append(record)
-        return len(self._runs) - 1
-
-    def _places(self, where: Placed) -> list[list[dict[str, Any]]]:
-        """By model, what serves it: one of its ways, and the copies of its kinds."""
-        question = self._question
-        return [
-            [
-                {
-                    "copies": [where.places[at].unit for at in where.units(question, one)],
-                    "way": self._place[where.ways(question, one, of_class)[0]],
-                }
-                for one in mine
-            ]
-            for mine, of_class in (
-                (mine, question.classes_of[model][0]) for model, mine in enumerate(where.instances)
-            )
-        ]
-
-    def _deployed(self, where: Placed, policy: Policy, played: Played) -> dict[str, Any]:
-        question = self._question
-        models = []
-        for model, mine in enumerate(where.instances):
-            instances = []
-            for one in mine:
-                templates = []
-                for of_class in question.classes_of[model]:
-                    ways = up_to(where.ways(question, one, of_class), policy.max_batch)
-                    sizes = [way.batch for way in ways]
-                    numbers = [self._template(way) for way in ways]
-                    holds = np.searchsorted(sizes, np.arange(1, sizes[-1] + 1)).tolist()
-                    templates.append([numbers[which] for which in holds])
-                copies = [where.places[at].unit for at in where.units(question, one)]
-                instances.append({"copies": copies, "templates": templates})
-            models.append(instances)
-        return {
-            "instances": models,
-            "played": played.played,
-            "judged": [list(said[:6]) for said in played.said],
-        }
-
-    def _add_ways(
-        self,
-        of_class: int,
-        ways: Sequence[Way],
-        strategy: str,
-        kinds: tuple[int, ...],
-        devices: Sequence[tuple[int, int]],
-    ) -> None:
-        links = sum(self._question.kinds[kind].links for kind in kinds)
-        for way in ways:
-            busy, held = way.held(len(devices), links)
-            self._place[way] = len(self._ways)
-            self._ways.append(
-                {
-                    "class": of_class,
-                    **fields(way, "batch alone_s"),
-                    "strategy": strategy,
-                    "kinds": list(kinds),
-                    "devices": [[*one, busy[slot]] for slot, one in enumerate(devices)],
-                    "links": held,
-                }
-            )
-
-    def _template(self, way: Way) -> int:
-        if way not in self._number:
-            self._number[way] = len(self._templates)
-            tasks = fields(way, "tasks")["tasks"]
-            self._templates.append({"way": self._place[way], "tasks": tasks})
-        return self._number[way]
+def _run(run: Run) -> dict[str, Any]:
+    """Policies that come to a deployment, which it is or why there is none, and what it did."""
+    found = fields(run, "policies lost")
+    if isinstance(run.placed, str):
+        return {**found, "none": run.placed}
+    found["instances"] = [
+        [{"devices": list(one.devices), "split": one.split} for one in mine]
+        for mine in run.placed.instances
+    ]
+    if run.played is None:
+        return {**found, "bound": run.bound}
+    # The percentile is left out: the late are counted.
+    judged = [list(said[:6]) for said in run.played.said]
+    return {
+        **found,
+        "played": run.played.played,
+        "judged": judged,
+        "also": [_run(one) for one in run.also],
+    }

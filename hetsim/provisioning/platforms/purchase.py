@@ -29,7 +29,7 @@ from hetsim.provisioning.platforms.answer import (
 from hetsim.provisioning.platforms.bounds.bound import choices, in_the_long_run
 from hetsim.provisioning.platforms.bounds.prices import alike, usable
 from hetsim.provisioning.platforms.catalog import Catalog, load_catalog
-from hetsim.provisioning.platforms.doubt import chance_of
+from hetsim.provisioning.platforms.catalog_search import Draft, chosen_of, draft_of, one_of_kind
 from hetsim.provisioning.platforms.policies import Policy, policies_for_one
 from hetsim.provisioning.platforms.priced import (
     LIFETIME_YEARS,
@@ -42,7 +42,7 @@ from hetsim.provisioning.platforms.priced import (
     priced_catalog,
 )
 from hetsim.provisioning.platforms.question import SLACK, UNIT, Counts, Off, Question, Split
-from hetsim.provisioning.platforms.recommend import Draft, chosen_of, draft_of, one_of_kind
+from hetsim.provisioning.platforms.robustness import chance_of
 from hetsim.provisioning.platforms.search import Found, Search, Tried
 from hetsim.provisioning.platforms.splits import splits_of
 from hetsim.provisioning.platforms.vectors import survey
@@ -334,7 +334,7 @@ class Market:
         draft = self.draft
         draft.priced(k, one_of_kind(k, len(self.question.kinds)), self._within_s)
         self.question = replace(draft.so_far, splits=tuple(self._splits))
-        splits, off = splits_of(self.question, draft.pieces, draft.planner, within=k)
+        splits, off = splits_of(self.question, draft.components, draft.planner, within=k)
         self._splits += splits
         self._off.update(off)
         self.question = replace(
@@ -586,10 +586,10 @@ def _told(
     best = None
     if answer is not None:
         market.say(0.0, "the answer")
-        best = chosen_of(found, market.draft.pieces, answer, workload, asked, budget, made)
-    doubt = None
+        best = chosen_of(found, market.draft.components, answer, workload, asked, budget, made)
+    robustness = None
     if samples != 0 and answer is not None:
-        doubt = chance_of(found, workload, samples=samples, over=lambda: market.over(1.0))
+        robustness = chance_of(found, workload, samples=samples, over=lambda: market.over(1.0))
     left = [*found.undecided, *rest]
     cheaper = market.cheaper()
     wrong = sum(one.answer == "misses" for one in found.tried)
@@ -619,8 +619,8 @@ def _told(
         binding_of(found, None if answer is None else answer.counts) if found.ran() else None,
         None,
         found,
-        market.draft.pieces,
-        doubt,
+        market.draft.components,
+        robustness,
         Purchase(
             had,
             singles,

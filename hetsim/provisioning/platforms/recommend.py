@@ -1,359 +1,182 @@
-"""Cheapest platform of a catalog that meets every objective of a workload."""
+"""The verb ``recommend``: for a workload on a catalog, or for one model at a rate."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from math import inf
-from typing import NamedTuple
+import os
+from collections.abc import Mapping, Sequence
 
-from hetsim.core.progress import each, part, stage
+from hetsim.analysis.sureness import MOST_DRAWS
+from hetsim.core import checks
 from hetsim.errors import UsageError
-from hetsim.hardware.routes import build_routes
-from hetsim.hardware.spec import Platform
-from hetsim.provisioning.platforms.answer import (
-    Chosen,
-    Recommendation,
-    binding_of,
-    excuses_of,
-    impossible,
-)
-from hetsim.provisioning.platforms.catalog import Catalog
-from hetsim.provisioning.platforms.doubt import AS_SAID, Demand, chance_of, doubt_of
-from hetsim.provisioning.platforms.pieces import (
-    FRONT,
-    Pieces,
-    composed,
-    costs_of,
-    deployment_of,
-    pieces_of,
-    platform_of,
-)
-from hetsim.provisioning.platforms.policies import Placed
-from hetsim.provisioning.platforms.question import (
-    BATCHES,
-    Aim,
-    Ask,
-    Class,
-    Counts,
-    DeviceType,
-    Kind,
-    Question,
-    Stream,
-    arrivals_of,
-)
-from hetsim.provisioning.platforms.search import BUDGET, Found, Search, Tried
-from hetsim.provisioning.platforms.splits import splits_of
-from hetsim.provisioning.platforms.vectors import all_vectors, survey
-from hetsim.provisioning.platforms.ways import Planner
-from hetsim.provisioning.rates.answer import Loss
-from hetsim.provisioning.rates.ceiling import rates_of
-from hetsim.provisioning.rates.redundancy import survive
+from hetsim.hardware.price import Price, parse_price
+from hetsim.provisioning.platforms import purchase
+from hetsim.provisioning.platforms.answer import Recommendation
+from hetsim.provisioning.platforms.catalog import MOST, Catalog, load_catalog
+from hetsim.provisioning.platforms.catalog_search import MAX_DEVICES, recommended
+from hetsim.provisioning.platforms.priced import with_listed_prices
+from hetsim.provisioning.platforms.question import AIMS, Aim
+from hetsim.provisioning.platforms.robustness import AS_SAID, demand_of_text
+from hetsim.provisioning.platforms.search import BUDGET
 from hetsim.simulation.service.cost import Prices
-from hetsim.simulation.service.resolution import Asked, Made
-from hetsim.simulation.service.run import expected
-from hetsim.simulation.service.serving import serve
-from hetsim.workload.workload import Workload
+from hetsim.simulation.service.resolution import Asked
+from hetsim.workload.workload import Slo, Workload, parse_slo
 
-MAX_DEVICES = 8
-
-MOST_GIVEN = 2**24
-"""Given requests that are played at most."""
+MOST_LOSSES = 4
+"""Devices that may be lost at once: each such set of a platform is played."""
 
 
-def recommended(
-    workload: Workload,
-    catalog: Catalog,
+@checks.takes(
+    workload=checks.instance("hetsim.workload.workload:Workload"),
+    catalog=checks.either(
+        checks.instance("hetsim.provisioning.platforms.catalog:Catalog"), checks.path
+    ),
+    model=checks.path,
+    rate_per_s=checks.number(above=0),
+    objective=checks.one_of(*AIMS),
+    max_devices=checks.whole(1, MOST),
+    most_requests=checks.whole(1),
+    samples=checks.whole(0, MOST_DRAWS),
+    prices=checks.mapping(
+        checks.text, checks.either(checks.instance("hetsim.hardware.price:Price"), checks.text)
+    ),
+    tariff_usd_per_kwh=checks.number(least=0),
+    depreciation_years=checks.number(above=0),
+    demand=checks.text,
+    losses=checks.whole(0, MOST_LOSSES),
+    time_limit_s=checks.number(above=0),
+)
+def recommend(
+    workload: Workload | None = None,
+    catalog: Catalog | str | os.PathLike[str] | None = None,
     *,
-    aim: Aim,
-    max_devices: int,
-    terms: Prices,
-    asked: Asked | None = None,
-    budget: int = BUDGET,
+    model: str | os.PathLike[str] | None = None,
+    rate_per_s: float | None = None,
+    slos: Sequence[str | Slo] = ("p99=50ms",),
+    dims: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    execute: Mapping[str, str] | None = None,
+    objective: Aim = "cost",
+    max_devices: int | None = None,
+    prices: Mapping[str, Price | str] | None = None,
+    tariff_usd_per_kwh: float | None = None,
+    depreciation_years: float | None = None,
+    most_requests: int | None = None,
     samples: int | None = None,
-    demand: Demand = AS_SAID,
+    demand: str | None = None,
     losses: int = 0,
+    time_limit_s: float | None = None,
 ) -> Recommendation:
-    """Result of ``recommend``, of models read and priced as `asked`."""
-    with stage("of planning"):
-        draft = draft_of(
-            workload,
-            catalog,
-            aim=aim,
-            max_devices=max_devices,
-            terms=terms,
-            asked=asked,
-            losses=losses,
-        )
-        question, pieces = question_of(draft), draft.pieces
-    with stage("of the search"):
-        found = Search(question, workload, budget=budget).found()
-    answer = found.answer
-    cap = question.dearest if answer is None else question.cost(answer.counts)
-    looked = survey(question, found.tests, cap)
-    binding = binding_of(found, None if answer is None else answer.counts)
-    doubt = None
-    if samples or demand != AS_SAID:
-        near = None
-        if binding is not None:
-            near = tuple(binding.counts.get(kind.name, 0) for kind in question.kinds)
-        with stage():
-            doubt = doubt_of(
-                found, workload, draws=samples or 1, demand=demand, budget=budget, near=near
-            )
-    elif samples is None:
-        with stage():
-            doubt = chance_of(found, workload)
-    return Recommendation(
-        workload,
-        None
-        if answer is None
-        else chosen_of(found, pieces, answer, workload, asked, budget, draft.planner.common),
-        tuple(question.named(counts) for counts in found.undecided),
-        excuses_of(found, looked.excluded),
-        looked.dearer,
-        all_vectors(question),
-        binding,
-        impossible(question) if answer is None else None,
-        found,
-        pieces,
-        doubt,
+    """Return the cheapest platform that meets every objective, and what excludes the rest.
+
+    Of one `model` at `rate_per_s`: what to buy or rent of the priced catalog, see
+    ``hetsim.provisioning.platforms.purchase.purchased``. Of a `workload`: of a `catalog`.
+
+    Platforms are *vectors*: so many of each kind of the catalog, in order of what they cost, then
+    of fewer devices. What comes before the answer is excluded by a bound that holds for every
+    policy over the plans that are looked at: each model whole on one device, and split over sets
+    of devices that sustain more than these do alone, in every batch size. Or it was simulated: each
+    of a few stated policies was played on the same requests, and misses; or it is named as
+    undecided. Requests of traces and even streams are given, and counted; of drawn ones the
+    verdicts are of the long run, all together right in 95 of 100 cases.
+
+    Parameters
+    ----------
+    workload : Workload, optional
+        With objectives. Its requests come at rates or by a trace; no clients, no failures.
+    catalog : Catalog, or path or names, optional
+        Kinds that can be had, as ``load_catalog`` takes it. Of one model names with commas between
+        them are of priced hardware and rented machines; absent: all of these.
+    model : path, optional
+        In the place of `workload`: an ONNX file, or ``zoo:NAME``.
+    rate_per_s : float, optional
+        Of one model: mean number of requests a second, which come at random (Poisson).
+    slos : sequence of str or Slo
+        Of one model: its objectives, ``p99=50ms``.
+    dims, shapes, execute : mapping, optional
+        Of one model: open dimensions, whole shapes of inputs, and the precision by device or ``*``
+        that it is priced in, as of ``load_model`` and ``Problem.of``.
+    objective : "cost", "energy" or "devices"
+        US dollars an hour; watts at full load; number of devices. Of one model the cost.
+    max_devices : int, optional
+        Devices at most, hosts not counted. Absent: 8 of a workload, 64 of one model.
+    prices : mapping of str to Price or str, optional
+        By kind or a pattern of kinds, e.g. ``{"rock-5b": "150/3y"}``; before what files say.
+    tariff_usd_per_kwh, depreciation_years : float, optional
+        For purchased hardware. Of one model 0.127 and 3 where absent.
+    most_requests : int, optional
+        Drawn requests after which a run ends undecided. Absent: 2**18 of a workload, 2**16 of one
+        model.
+    samples : int, optional
+        Monte Carlo samples of cost-model error, in which the answer and what is near it are asked
+        again, see ``robustness``; 0: none. Absent: the answer alone, in up to 30 of them.
+    demand : str, optional
+        Factors on the arrival rate, ``0.8,1,1.3`` or ``0.8:0.2,1:0.5,1.3:0.3``, for the same.
+    losses : int
+        Objectives are to be met without any so many devices, too, as ``survive`` has it; what loses
+        the last instance of a model is not planned anew, and misses.
+    time_limit_s : float, optional
+        Of one model: CPU seconds of the process; absent: 45.
+
+    Raises
+    ------
+    UsageError
+        Where a price is not known; or what is asked cannot be answered: closed loops, failures,
+        priorities.
+    WorkloadError, PlatformError
+        Where what is read cannot be used.
+
+    Complexity: the plans of each model on each kind, and some runs of the workload.
+    """
+    terms = Prices(
+        {
+            name: parse_price(price) if isinstance(price, str) else price
+            for name, price in (prices or {}).items()
+        },
+        tariff_usd_per_kwh,
+        depreciation_years,
     )
-
-
-def chosen_of(
-    found: Found,
-    pieces: tuple[Pieces, ...],
-    one: Tried,
-    workload: Workload,
-    asked: Asked | None,
-    budget: int,
-    made: Made | None = None,
-) -> Chosen:
-    """A vector that meets, with what becomes of the workload on its platform.
-
-    `made` has models that are loaded.
-    """
-    question = found.question
-    best = one.best(question)
-    assert best is not None
-    assert isinstance(best.placed, Placed)
-    policy = found.policies[best.policies[0]]
-    platform = platform_of(question, pieces, one.counts)
-    deployment = deployment_of(question, pieces, best.placed, policy)
-    drawn = not question.given
-    comes = replace(workload, duration_s=None, requests=budget) if drawn else workload
-    service = serve(deployment, comes, platform, asked=asked, made=made, until_answered=drawn)
-    survived = None
-    if question.losses:
-        survived = survive(
-            deployment,
-            comes,
-            platform=platform,
-            losses=question.losses,
-            settings=asked,
-            until_answered=drawn,
-        )
-        if not drawn:
-            # Who is late of given requests is counted, not estimated.
-            every = sorted(
-                map(_counted, survived.losses), key=lambda row: row.badness, reverse=True
-            )
-            intact = _counted(survived.intact)
-            survived = replace(survived, intact=intact, losses=tuple(every))
-    return Chosen(
-        question.named(one.counts),
-        question.amount(one.counts),
-        policy,
-        platform,
-        deployment,
-        service,
-        survived,
-    )
-
-
-def _counted(loss: Loss) -> Loss:
-    if loss.service is None:
-        return loss
-    late = [
-        (one.slo.share, one.verdict.late)
-        for stream in loss.service.streams
-        for one in stream.objectives
-    ]
-    meets = all(of.requests - of.late >= share * of.requests for share, of in late)
-    return replace(loss, answer="meets" if meets else "misses")
-
-
-# From files to numbers
-
-
-class Draft(NamedTuple):
-    """A question whose models are not priced yet, and what pricing them takes.
-
-    Its first kinds are `hosts`. By kind: what it brings to a platform, the platform of one of it
-    alone, and the names of its devices there.
-    """
-
-    question: Question
-    planner: Planner
-    pieces: tuple[Pieces, ...]
-    alone: tuple[Platform, ...]
-    names: tuple[tuple[str, ...], ...]
-    hosts: int
-
-    def priced(self, k: int, counts: Counts, within_s: float = inf) -> None:
-        """Price the models on the devices of a kind, on the platform of `counts`."""
-        kind = self.question.kinds[k]
-        self.planner.add(counts, self.alone[k], self.names[k], kind.devices, within_s)
-
-    @property
-    def so_far(self) -> Question:
-        """The question with what is priced."""
-        planner = self.planner
-        return replace(
-            self.question, ways=dict(planner.ways), off=dict(planner.off), priced=planner.priced
-        )
-
-
-def question_of(draft: Draft) -> Question:
-    """The question of a draft with all of its models priced.
-
-    Each model is planned for on each device alone, in each batch size that it takes, and on sets of
-    devices. Raises what ``recommend`` does.
-    """
-    nodes, kinds = draft.hosts, draft.question.kinds
-    together = tuple(int(k >= nodes) for k in range(len(kinds)))
-    for k in each(
-        (*range(nodes, len(kinds)), *range(nodes)),
-        lambda k: kinds[k].name,
-        lambda k: len(draft.names[k]) or 1,
-        high=0.8,
-    ):
-        draft.priced(k, together if k >= nodes else one_of_kind(k, len(kinds)))
-    question = replace(draft.so_far, free=draft.planner.free())
-    with part(0.8, 1.0, "splits"):
-        splits, off = splits_of(question, draft.pieces, draft.planner)
-    return replace(question, splits=splits, off={**off, **question.off})
-
-
-def one_of_kind(k: int, kinds: int) -> Counts:
-    """The vector of one of a kind."""
-    return tuple(int(at == k) for at in range(kinds))
-
-
-def draft_of(
-    workload: Workload,
-    catalog: Catalog,
-    *,
-    aim: Aim,
-    max_devices: int,
-    terms: Prices,
-    asked: Asked | None = None,
-    losses: int = 0,
-    batches: Sequence[int] = BATCHES,
-    apart: bool = False,
-) -> Draft:
-    """The question and the available hardware, before any model is priced.
-
-    `batches` and `apart` as of ``Planner``. Raises what ``recommend`` does.
-    """
-    _check(workload)
-    asked = Asked() if asked is None else asked
-    pieces = pieces_of(catalog)
-    entries = (*catalog.hosts, *catalog.kinds)
-    ones = [one_of_kind(k, len(pieces)) for k in range(len(pieces))]
-    alone = [
-        replace(composed(pieces, row, one.name), price=one.price)
-        for one, row in zip(pieces, ones, strict=True)
-    ]
-    costs = costs_of(aim, entries, alone, terms)
-    nodes = len(catalog.hosts)
-    types: list[DeviceType] = []
-    kinds: list[Kind] = []
-    names: list[tuple[str, ...]] = []
-    for k, (entry, platform) in enumerate(zip(entries, alone, strict=True)):
-        mine = tuple(name for name in platform.devices if k < nodes or name != FRONT)
-        first = len(types)
-        for name in mine:
-            spec = platform.devices[name]
-            types.append(DeviceType(name, spec.streams, spec.memory_bytes))
-        kinds.append(
-            Kind(
-                entry.name,
-                tuple(range(first, len(types))),
-                len(build_routes(platform)[0]),
-                costs[k].whole,
-                min(entry.most or max_devices, max_devices),
-                entry.slots,
-                entry.on_link,
-                price=costs[k].price,
-                parts=costs[k].parts,
-            )
-        )
-        names.append(mine)
-    models = tuple(dict.fromkeys(stream.model for stream in workload.streams))
-    every = [
-        Class(at, dims)
-        for at, model in enumerate(models)
-        for stream in workload.streams
-        if stream.model == model
-        for dims in stream.variants
-    ]
-    classes = [one for k, one in enumerate(every) if one not in every[:k]]
-    planner = Planner(models, classes, asked, pieces, batches=batches, apart=apart)
-    given = not workload.drawn
-    if given and expected(workload) > MOST_GIVEN:
+    if (workload is None) == (model is None):
         raise UsageError(
-            f"about {expected(workload):.2g} requests come, above {MOST_GIVEN}",
-            hint="write fewer requests:, or a shorter duration_s:",
+            "recommend takes a workload or a model",
+            hint="give recommend(workload, catalog), or model= and rate_per_s=",
         )
-    rates = (None,) * len(workload.streams) if given else rates_of(workload)
-    asks = [
-        Ask(
-            at,
-            classes.index(Class(models.index(one.model), dims)),
-            None if rate is None else rate / len(one.variants),
+    if workload is None:
+        assert model is not None
+        if rate_per_s is None:
+            raise UsageError("no rate is given", hint="give rate_per_s=500, say")
+        if objective != "cost" or demand is not None or losses:
+            raise UsageError(
+                "objective, demand and losses are of a workload",
+                hint="give a workload and a catalog for these",
+            )
+        return purchase.purchased(
+            os.fspath(model),
+            rate_per_s=rate_per_s,
+            slos=[parse_slo(one) if isinstance(one, str) else one for one in slos],
+            catalog=catalog,
+            dims=dims,
+            prices=terms,
+            asked=Asked(shapes=dict(shapes or {}), execute=dict(execute or {})),
+            max_devices=purchase.MAX_DEVICES if max_devices is None else max_devices,
+            budget=purchase.REQUESTS if most_requests is None else most_requests,
+            samples=samples,
+            time_limit_s=purchase.TIME_LIMIT_S if time_limit_s is None else time_limit_s,
         )
-        for at, (one, rate) in enumerate(zip(workload.streams, rates, strict=True))
-        for dims in one.variants
-    ]
-    question = Question(
-        aim,
-        max_devices,
-        tuple(types),
-        tuple(kinds),
-        models,
-        tuple(classes),
-        tuple(Stream(one.name, models.index(one.model), one.slos) for one in workload.streams),
-        tuple(asks),
-        {},
-        given,
-        workload.warm_up_s,
-        arrivals_of(workload) if given else None,
+    if catalog is None or rate_per_s is not None or time_limit_s is not None:
+        raise UsageError(
+            "a workload goes with a catalog, and has its own rates",
+            hint="give catalog=, without rate_per_s= and time_limit_s=",
+        )
+    on_offer = catalog if isinstance(catalog, Catalog) else load_catalog(catalog)
+    on_offer, terms = with_listed_prices(on_offer, terms, objective)
+    return recommended(
+        workload,
+        on_offer,
+        aim=objective,
+        max_devices=MAX_DEVICES if max_devices is None else max_devices,
+        terms=terms,
+        budget=BUDGET if most_requests is None else most_requests,
+        samples=samples,
+        demand=AS_SAID if demand is None else demand_of_text(demand),
         losses=losses,
     )
-    return Draft(question, planner, pieces, tuple(alone), tuple(names), nodes)
-
-
-def _check(workload: Workload) -> None:
-    if not any(stream.slos for stream in workload.streams):
-        raise UsageError("no stream has an objective", hint="write slos: [p99=50ms], say")
-    if workload.failures is not None:
-        raise UsageError(
-            "no platform is searched for where devices fail", hint="leave failures out"
-        )
-    if workload.closed:
-        raise UsageError(
-            "clients wait for answers, so what comes depends on the platform",
-            hint="write arrivals at a rate, or a replay",
-        )
-    if any(stream.priority is not None for stream in workload.streams):
-        raise UsageError(
-            "streams have priorities, and no deployment that is looked at has levels",
-            hint="leave priority: out",
-        )
-    if workload.drawn and any(len(stream.variants) > 1 for stream in workload.streams):
-        raise UsageError(
-            "shapes follow a trace, and the requests of other streams are random",
-            hint="write constant arrivals, or a replay, for each stream",
-        )

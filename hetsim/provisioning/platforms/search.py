@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -15,9 +15,9 @@ from hetsim.provisioning.platforms.bounds.bound import Bound, Slos, bound_of, ch
 from hetsim.provisioning.platforms.bounds.pooled import pooled, pooled_drawn
 from hetsim.provisioning.platforms.bounds.prices import Under, alike, at_vector, matters
 from hetsim.provisioning.platforms.placements import Placements, lefts, routing_of
-from hetsim.provisioning.platforms.plays import RUNS, Played, play_drawn, play_given
 from hetsim.provisioning.platforms.policies import Placed, Policy, placed, policies_of
 from hetsim.provisioning.platforms.question import UNIT, UNITS, Arrivals, Counts, Question, drawn
+from hetsim.provisioning.platforms.simulation import RUNS, Played, play_drawn, play_given
 from hetsim.provisioning.platforms.vectors import Level, Test, excludes, levels
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.workload import Workload
@@ -70,10 +70,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tried:
-    """A vector that was played: by all policies, or up to one that meets."""
+    """A vector that was played: by all policies, or up to one that meets.
+
+    The search had so many `bounds` then.
+    """
 
     counts: Counts
     runs: tuple[Run, ...]
+    bounds: int = 0
 
     @property
     def answer(self) -> Answer:
@@ -157,7 +161,8 @@ class Search:
     Runs on drawn requests of `workload` end undecided after `budget` of them. With `sampled` drawn
     requests are asked for bounds, too; with `cut` prices are made for each vector that these leave.
     The error of verdicts is spent over the runs, of which so many were `before`. `policies` are
-    tried; absent: those of ``policies_of``; `by_batches` as of ``play_drawn``.
+    tried; absent: those of ``policies_of``; `bounds` too, absent: ``bounds_of``; `by_batches` as of
+    ``play_drawn``.
     """
 
     def __init__(
@@ -170,12 +175,13 @@ class Search:
         cut: bool = True,
         before: int = 0,
         policies: tuple[Policy, ...] | None = None,
+        bounds: Sequence[Bound] | None = None,
         by_batches: bool = False,
     ) -> None:
         self._by_batches = by_batches
         self.question, self._workload, self._budget = question, workload, budget
         self.policies = policies_of(question) if policies is None else policies
-        self.bounds = list(bounds_of(question))
+        self.bounds = list(bounds_of(question) if bounds is None else bounds)
         if sampled and workload is not None and not question.given:
             # By the requests that are played, at rates that others from another seed suggest.
             count = min(budget, SAMPLE)
@@ -282,7 +288,7 @@ class Search:
                 break
         if all(run.answer != "meets" for run in runs):
             runs += self._one_by_one(counts, deployments)
-        return Tried(counts, tuple(runs))
+        return Tried(counts, tuple(runs), len(self.bounds))
 
     def _one_by_one(self, counts: Counts, known: Deployments) -> Iterator[Run]:
         """Runs of the placements that no bound excludes and that are not known, until one meets."""
@@ -352,17 +358,23 @@ class Search:
         return [(tuple(group), where) for group, where in found.values()]
 
     def _play(self, where: Placed, policy: Policy) -> Played:
-        if self._workload is None or self.question.given:
+        if self.question.given:
             self._played += 1
             # After so many there are as many more to come, as far as one knows.
             return play_given(self.question, where, policy, max(RUNS, self._played))
         self.runs += 1
         return play_drawn(
             self.question,
-            self._workload,
+            self._comes(),
             where,
             policy,
             error=(ERROR - OF_BOUNDS) / (self.runs * (self.runs + 1)),
             budget=self._budget,
+            workload=self._workload,
             by_batches=self._by_batches,
         )
+
+    def _comes(self) -> Iterator[Arrivals]:
+        """Requests of a run, where they are drawn."""
+        assert self._workload is not None
+        return drawn(self._workload, self._budget)

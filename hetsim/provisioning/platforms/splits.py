@@ -18,10 +18,10 @@ import numpy as np
 
 from hetsim.hardware.routes import build_routes
 from hetsim.provisioning.instances.offers import SPLITS
-from hetsim.provisioning.platforms.pieces import Pieces
+from hetsim.provisioning.platforms.components import Components
+from hetsim.provisioning.platforms.planner import Planner, off_of, ways_of
 from hetsim.provisioning.platforms.policies import carried_s
 from hetsim.provisioning.platforms.question import SLACK, Counts, Kind, Off, Question, Split
-from hetsim.provisioning.platforms.ways import Planner, off_of, ways_of
 from hetsim.workload.deployment import Instances
 
 MOST_SETS = 32
@@ -101,7 +101,10 @@ def _in_order(own: Sequence[int], devices: Sequence[tuple[int, int]]) -> Set:
 
 
 def splits_of(
-    question: Question, pieces: Sequence[Pieces], planner: Planner, within: int | None = None
+    question: Question,
+    components: Sequence[Components],
+    planner: Planner,
+    within: int | None = None,
 ) -> tuple[tuple[Split, ...], dict[tuple[int, int], Off]]:
     """Plans over several devices, those that sustain most first.
 
@@ -128,7 +131,7 @@ def splits_of(
             looked[kinds, devices] = 0.0
             for strategy in SPLITS:
                 bare = Split(model, strategy, kinds, devices, {})
-                first = _planned(question, pieces, bare, (1,), planner)
+                first = _planned(question, components, bare, (1,), planner)
                 carries = 0.0 if first is None else _carries(question, first[0])
                 parts = _of_parts(question, model, types, looked)
                 if (kinds, devices) not in sets and carries <= parts * (1 + SLACK):
@@ -137,7 +140,7 @@ def splits_of(
                     continue
                 full = first
                 if len(planner.sizes[model]) > 1:
-                    larger = _planned(question, pieces, bare, planner.sizes[model], planner)
+                    larger = _planned(question, components, bare, planner.sizes[model], planner)
                     if larger is None:
                         continue
                     full = larger
@@ -226,7 +229,7 @@ def _same(one: Split, other: Split) -> bool:
 
 def _planned(
     question: Question,
-    pieces: Sequence[Pieces],
+    components: Sequence[Components],
     bare: Split,
     sizes: Sequence[int],
     planner: Planner,
@@ -234,7 +237,7 @@ def _planned(
     """A split with its ways in these sizes, and what is left open of its devices."""
     counts = _counts(question, bare.kinds, apart=planner.apart)
     copies = bare.copies
-    called = [pieces[kind].names(copy) for kind, copy in zip(bare.kinds, copies, strict=True)]
+    called = [components[kind].names(copy) for kind, copy in zip(bare.kinds, copies, strict=True)]
     names = tuple(list(called[unit].values())[slot] for unit, slot in bare.devices)
     one = planner.resolved(counts, bare.model, Instances(1, names, bare.strategy), sizes)
     if one is None or len(one.plans) > 1:

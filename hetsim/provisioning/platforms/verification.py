@@ -1,15 +1,21 @@
 """Check of a certificate: every vector that comes before its answer has been dealt with.
 
-Each bound is compared with all ways to serve a batch by one product of matrices; each run is played
-again by the clock, and its late requests are counted again.
+Each bound is compared with all ways to serve a batch by one product of matrices. What was played is
+played again, by the policies that are stated and the rules of the search.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from math import comb
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,43 +33,50 @@ from hetsim.provisioning.platforms.bounds.bound import (
     more_than_late,
 )
 from hetsim.provisioning.platforms.bounds.pooled import late_on, misses, share_of
-from hetsim.provisioning.platforms.bounds.prices import Under
-from hetsim.provisioning.platforms.claim import (
-    BoundClaim,
+from hetsim.provisioning.platforms.certificate import (
     Broken,
     ChosenClaim,
     Claim,
-    PlaceClaim,
-    RunClaim,
+    PlayedClaim,
     Untrue,
-    as_long,
     at,
     broken,
+    runs_of,
     untrue,
 )
-from hetsim.provisioning.platforms.claimed_question import Claimed, claimed
-from hetsim.provisioning.platforms.placements import (
-    Placements,
-    able_on,
-    lefts,
-    routing_of,
-    same_as,
-    shape_of,
-    subsets,
+from hetsim.provisioning.platforms.components import cost_of
+from hetsim.provisioning.platforms.policies import MOST_MODELS, Placed, Policy, up_to
+from hetsim.provisioning.platforms.question import (
+    UNIT,
+    Aim,
+    Arrivals,
+    Counts,
+    Question,
+    Way,
 )
-from hetsim.provisioning.platforms.plays import judged_of, outcomes_of, said_of, siblings, sizes_of
-from hetsim.provisioning.platforms.policies import Placed, Policy, places_of, serves, up_to
-from hetsim.provisioning.platforms.question import UNIT, Aim, Counts, Instance, Question
-from hetsim.simulation.service.figures import chosen
-from hetsim.simulation.service.service import stability_of
-from hetsim.simulation.serving.setup import Outcomes
+from hetsim.provisioning.platforms.search import ERROR, OF_BOUNDS, Search, Tried
+from hetsim.provisioning.platforms.simulation import Played, alone_and_load
 
 BLOCK = 1 << 16
 MOST_VECTORS = 1 << 25
+MOST_DEVICES = 20_000
+MOST_WAYS = 1 << 15
+MOST_OF_A_KIND = 10_000
+MOST_STREAMS = 1000
+MOST_LOSSES = 16
 BUDGET = 100_000_000
 """Task events that are played at most, unless more are allowed."""
-CLOSE = 1e-12
+CLOSE = 1e-9
 """By how much sums of floats may be off."""
+INTERVALS, ERRORS = 32, 6.0
+"""Of equal length, by which the rate of arrivals is told, and how many standard errors it may be
+off by: a right one is off by more once in hundreds of thousands."""
+PRICES: dict[Aim, tuple[set[str], ...]] = {
+    "devices": (set(),),
+    "energy": ({"power_w"},),
+    "cost": ({"usd_per_hour"}, {"usd", "years"}, {"power_w", "usd", "usd_per_kwh", "years"}),
+}
+"""What a price may be made of."""
 
 WORDS: dict[Aim, str] = {"cost": "USD an hour", "energy": "W", "devices": "devices"}
 
@@ -74,7 +87,7 @@ Ints = NDArray[np.int64]
 class Held:
     """Checked parts of a certificate that holds.
 
-    Of all `vectors` those `before` the answer, or before the runner-up where one is claimed, are
+    Of all `vectors` those `before` the answer, or before the runner-up where there is one, are
     `excluded` by a bound, `tried`, or `undecided`. `claim` says up to where in words; `checked` of
     which question that is, `trusted` what no figure of the certificate is compared with.
     """
@@ -106,23 +119,6 @@ class Held:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedRun:
-    """Run that was played again, its answer and what that may be wrong by.
-
-    `answer` is "none" without a deployment and "excluded" by a bound; `verdict` is equal of runs
-    whose answers can only be wrong together, None where they cannot be.
-    """
-
-    counts: Counts
-    policy: int
-    answer: str
-    error: float = 0.0
-    lost: frozenset[int] = field(default_factory=frozenset)
-    placed: Placed | None = None
-    verdict: object = None
-
-
 def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
     """Check of the certificate in a file, with at most `budget` task events.
 
@@ -131,7 +127,7 @@ def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
     """
     where = os.fspath(path)
     try:
-        return _Check(Claim.read(where), budget).held()
+        return _held(Claim.read(where), budget)
     except FileNotFoundError:
         raise no_such_file(InvalidInput, where) from None
     except OSError as wrong:
@@ -142,193 +138,389 @@ def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
         raise CertificateRefuted(f"does not hold: {wrong}", where=where) from None
 
 
-class _Check:
-    """Check of one certificate."""
+def _held(claim: Claim, budget: int) -> Held:
+    """Deal with every vector. Raises Broken, Untrue."""
+    question, blocks = _question(claim)
+    arrivals = Arrivals.joined(blocks)
+    came = [_came(arrivals, k, ask.rate_per_s) for k, ask in enumerate(question.asks)]
+    for k, policy in enumerate(claim.policies):
+        _check_policy(policy, question, f"/policies/{k}")
+    if not claim.policies:
+        broken("/policies", "none")
+    bounds = _Bounds(question, arrivals).checked(claim)
+    tests = [bound.test(question) for bound in bounds]
 
-    def __init__(self, claim: Claim, budget: int) -> None:
-        self.claim, self.left = claim, budget
-        self.asked: Claimed = claimed(claim)
-        self.question = question = self.asked.question
-        self.policies = self.asked.policies
-        self.types = [
-            [question.kinds[way.kinds[unit]].devices[place] for unit, place, _ in way.devices]
-            for way in claim.ways
-        ]
-        self.uses = self._uses()
-        self.class_of = np.array([way.class_ for way in claim.ways], dtype=np.int64)
-        self.batch = np.array([way.batch for way in claim.ways], dtype=np.float64)
-        self.alone_s = np.array([way.alone_s for way in claim.ways])
-        self.bounds = [self._bound(one, k) for k, one in enumerate(claim.bounds)]
-        self.tests = [bound.test(question) for bound in self.bounds]
-        self.under = Under(question, self.bounds)
-        self._spend_runs()
-        self.runs = [self._run(one, f"/runs/{k}") for k, one in enumerate(claim.runs)]
+    def excluded(rows: Ints) -> NDArray[np.bool_]:
+        found = np.zeros(len(rows), dtype=bool)
+        for test in tests:
+            found |= test.excludes(rows)
+        return found
 
-    def held(self) -> Held:
-        """Deal with every vector. Raises Untrue."""
-        claim, question = self.claim, self.question
-        self._check_errors()
-        tried = self._tried()
-        undecided = {self._counts(one, f"/undecided/{k}") for k, one in enumerate(claim.undecided)}
-        if both := tried & undecided:
-            untrue("/undecided", f"{list(min(both))} was tried")
-        unknown = claim.runner_up == "unknown"
-        answer = self._meets(claim.answer, "/answer")
-        second = (
-            None if claim.runner_up == "unknown" else self._meets(claim.runner_up, "/runner_up")
+    known = _Replay(question, claim.policies, bounds, blocks, budget).known(claim.played)
+    met = [counts for counts, one in known.items() if one.answer == "meets"]
+    answer, second, *_ = (*met, None, None)
+    if met[2:] or (second is not None and second != next(reversed(known))):
+        untrue("/played", "vectors that come after the runner-up")
+    for name, counts, said in (
+        ("/answer", answer, claim.answer),
+        ("/runner_up", second, claim.runner_up),
+    ):
+        chosen = None if counts is None else ChosenClaim(counts=counts, cost=question.cost(counts))
+        if said != chosen:
+            was = "none" if chosen is None else f"{list(chosen.counts)}, which costs {chosen.cost}"
+            untrue(name, f"of what was played it is {was}")
+    if met and excluded(np.array(met)).any():
+        untrue("/bounds", "a bound excludes what meets")
+    vectors = before = out = 0
+    needed: set[Counts] = set()
+    for rows in vectors_of(question):
+        vectors += len(rows)
+        rows = rows[_earlier(question, rows, second)]
+        before += len(rows)
+        gone = excluded(rows)
+        out += int(np.count_nonzero(gone))
+        needed |= set(map(tuple, rows[~gone].tolist()))
+        for counts in sorted(needed - known.keys(), key=question.key):
+            cost = question.cost(counts)
+            text = f"nothing is said of {list(counts)}, which costs {cost} and comes before"
+            untrue("/played", text)
+    answers = [known[counts].answer for counts in needed]
+    return Held(
+        vectors,
+        before,
+        out,
+        len(bounds),
+        answers.count("misses"),
+        sum(len(one.runs) for one in known.values()),
+        answers.count("undecided"),
+        _told(question, answer),
+        "the end of all" if second is None else "the runner-up",
+        tuple(_checked(claim, question, came)),
+        tuple(_trusted(claim, question, came)),
+    )
+
+
+def _told(question: Question, counts: Counts | None) -> str:
+    if counts is None:
+        return "none meets"
+    each = zip(counts, question.kinds, strict=True)
+    names = " + ".join(f"{n} {kind.name[:60]}" for n, kind in each if n)
+    return f"{names or 'nothing'} ({question.amount(counts):.10g} {WORDS[question.aim]})"
+
+
+# The question
+
+
+def _question(claim: Claim) -> tuple[Question, list[Arrivals]]:
+    """Question of a certificate, and the requests that came. Raises Broken, Untrue."""
+    said, where = claim.question, "/question"
+    if min(said.max_devices, said.losses, said.warm_up_s) < 0 or said.losses > MOST_LOSSES:
+        broken(where, f"max_devices, losses or warm_up_s below 0, or more than {MOST_LOSSES} lost")
+    if not 1 <= len(said.kinds) <= 64 or max(len(said.streams), len(said.models)) > MOST_STREAMS:
+        broken(where, "no kinds, or more than 64, or too many streams or models")
+    names = [*said.models, *claim.made_of.files]
+    for named in (said.types, said.kinds, said.streams):
+        names += [one.name for one in named]
+    names += [policy.strategy for policy in claim.policies]
+    if not all(map(str.isprintable, names)):
+        broken(where, "a name that cannot be printed")
+    for k, one in enumerate(said.types):
+        if not 1 <= one.streams <= MOST_OF_A_KIND or one.memory_bytes < 0:
+            broken(f"{where}/types/{k}", "no whole numbers of streams and bytes")
+    _check_kinds(claim)
+    for k, of_model in enumerate([one.model for one in said.classes]):
+        at(said.models, of_model, f"{where}/classes/{k}/model")
+    for k, of_model in enumerate([one.model for one in said.streams]):
+        at(said.models, of_model, f"{where}/streams/{k}/model")
+    if not any(stream.slos for stream in said.streams):
+        broken(f"{where}/streams", "no objective")
+    for k, ask in enumerate(said.asks):
+        here = f"{where}/asks/{k}"
+        stream = at(said.streams, ask.stream, f"{here}/stream")
+        if at(said.classes, ask.of_class, f"{here}/of_class").model != stream.model:
+            broken(f"{here}/of_class", "of another model than the stream's")
+        if said.given != (ask.rate_per_s is None) or not (ask.rate_per_s or 1.0) > 0:
+            broken(f"{here}/rate_per_s", "random requests have a rate, those of a trace none")
+    pairs = {(ask.stream, ask.of_class) for ask in said.asks}
+    if len(pairs) < len(said.asks) or {one for one, _ in pairs} != set(range(len(said.streams))):
+        broken(f"{where}/asks", "a stream without requests, or an ask twice")
+    blocks = [] if claim.arrivals is None else claim.arrivals.unpacked(len(said.asks))
+    if said.given and not (len(blocks) == 1 and blocks[0].time_s[-1] >= said.warm_up_s):
+        broken("/arrivals", "a trace without requests that count, or in pieces")
+    question = Question(
+        said.aim,
+        said.max_devices,
+        said.types,
+        said.kinds,
+        said.models,
+        said.classes,
+        said.streams,
+        said.asks,
+        {(row.of_type, row.of_class): row.ways for row in said.ways},
+        given=said.given,
+        warm_up_s=said.warm_up_s,
+        arrivals=blocks[0] if said.given else None,
+        splits=said.splits,
+        losses=said.losses,
+    )
+    _check_ways(claim, question)
+    return question, blocks
+
+
+def _check_kinds(claim: Claim) -> None:
+    said, where = claim.question, "/question/kinds"
+    for k, kind in enumerate(said.kinds):
+        here = f"{where}/{k}"
+        for place, of_type in enumerate(kind.devices):
+            at(said.types, of_type, f"{here}/devices/{place}")
+        if min(kind.links, kind.cost, kind.most, kind.slots) < 0 or kind.most > MOST_OF_A_KIND:
+            broken(here, f"a number below 0, or more than {MOST_OF_A_KIND} of it")
+        if kind.slots and kind.in_slot:
+            broken(f"{here}/in_slot", "a host in a slot")
+        parts = {name: _decimal(text, f"{here}/parts/{name}") for name, text in kind.parts.items()}
+        if set(parts) not in PRICES[said.aim]:
+            broken(f"{here}/parts", "no price of this objective")
+        if kind.cost != (exact := cost_of(said.aim, parts, kind.counted)):
+            untrue(f"{here}/cost", f"the price makes {exact}, not {kind.cost}")
+    if sorted(p for kind in said.kinds for p in kind.devices) != list(range(len(said.types))):
+        broken(where, "a type of device of no kind, or of two")
+    if sum(kind.most * max(kind.cost, 1) for kind in said.kinds) >= 1 << 62:
+        broken(where, "costs are too large to be added up")
+    if sum(kind.most * (len(kind.devices) + kind.links) for kind in said.kinds) > MOST_DEVICES:
+        broken(where, f"more than {MOST_DEVICES} devices and links")
+
+
+def _decimal(text: str, where: str) -> Fraction:
+    try:
+        value = Decimal(text) if len(text) <= 40 else Decimal(-1)
+    except InvalidOperation:
+        value = Decimal(-1)
+    # An exponent may be enormous: 1e-999999999 is a short text, and no short fraction.
+    if not value.is_finite() or value < 0 or abs(value.adjusted()) > 30:
+        broken(where, "no decimal number from 0 on")
+    return Fraction(value)
+
+
+def _came(arrivals: Arrivals, ask: int, rate: float | None) -> tuple[int, float, float]:
+    """How many arrivals there are, their rate, and how far from it a right one may be."""
+    own_s = arrivals.time_s[arrivals.ask == ask]
+    end_s = float(arrivals.time_s[-1]) if len(arrivals) else 0.0
+    if not end_s:
+        return len(own_s), 0.0, math.inf
+    counts = np.histogram(own_s, INTERVALS, (0.0, end_s))[0]
+    variance = max(INTERVALS * float(counts.var(ddof=1)), len(own_s), (rate or 0.0) * end_s)
+    per_s, off = len(own_s) / end_s, (ERRORS * math.sqrt(variance) + 1) / end_s
+    if rate is not None and abs(rate - per_s) > off:
+        untrue(
+            f"/question/asks/{ask}/rate_per_s",
+            f"{rate:.6g} a second, and the {len(own_s):,} arrivals come at {per_s:.6g} "
+            f"({max(per_s - off, 0):.6g} to {per_s + off:.6g})",
         )
-        if second and not answer:
-            untrue("/runner_up", "a runner-up of no answer")
-        for name, one in (("/answer", answer), ("/runner_up", second)):
-            if one and self._excluded(np.array([one])).any():
-                untrue(name, "a bound excludes what meets")
-            if one and one in tried | undecided:
-                untrue(name, "tried or undecided, and meets")
-        last = answer if unknown else second
-        if answer and last and question.key(last) < question.key(answer):
-            untrue("/runner_up", "comes before the answer")
-        known = tried | undecided | ({answer} if answer else set())
-        vectors = before = excluded = 0
-        needed: set[Counts] = set()
-        for rows in vectors_of(question):
-            vectors += len(rows)
-            rows = rows[_earlier(question, rows, last)]
-            before += len(rows)
-            out = self._excluded(rows)
-            excluded += int(np.count_nonzero(out))
-            for counts in map(tuple, rows[~out].tolist()):
-                if counts not in known:
-                    cost = question.cost(counts)
-                    untrue(
-                        "/tried",
-                        f"nothing is said of {list(counts)}, which costs {cost} and comes before",
-                    )
-                needed.add(counts)
-        name = "the end of all" if not last else "the answer" if last == answer else "the runner-up"
-        return Held(
-            vectors, before, excluded, len(self.bounds), len(needed & tried), len(self.runs),
-            len(undecided), self._told(answer) if answer else "none meets", name,
-            tuple(_checked(self.asked, claim)), tuple(_trusted(self.asked, claim)),
-        )  # fmt: skip
+    return len(own_s), per_s, off
 
-    def _told(self, counts: Counts) -> str:
-        question = self.question
-        each = zip(counts, question.kinds, strict=True)
-        names = " + ".join(f"{n} {kind.name[:60]}" for n, kind in each if n)
-        return f"{names or 'nothing'} ({question.amount(counts):.10g} {WORDS[question.aim]})"
 
-    def _excluded(self, rows: Ints) -> NDArray[np.bool_]:
-        out = np.zeros(len(rows), dtype=bool)
-        for test in self.tests:
-            out |= test.excludes(rows)
-        return out
+def _check_policy(policy: Policy, question: Question, where: str) -> None:
+    if not 1 <= policy.max_batch <= MOST_OF_A_KIND:
+        broken(f"{where}/max_batch", f"no whole number from 1 to {MOST_OF_A_KIND}")
+    if policy.placement == "each" and len(question.models) > MOST_MODELS:
+        broken(f"{where}/placement", f"every placement of more than {MOST_MODELS} models")
+    if (policy.placement in ("split", "beside")) != bool(policy.strategy):
+        broken(f"{where}/strategy", "of a placement that splits, and only of such")
 
-    def _counts(self, given: Sequence[int], where: str) -> Counts:
-        as_long(given, len(self.question.kinds), where)
-        if not self.question.allows(counts := tuple(given)):
-            untrue(where, "more than are available")
-        return counts
 
-    def _check_errors(self) -> None:
-        """Check that verdicts are wrong together no more often than is said."""
-        verdicts = {run.verdict: run.error for run in self.runs}
+def _check_ways(claim: Claim, question: Question) -> None:
+    """Check that ways are on devices and links that are there, and no sooner than they say."""
+    said, where = claim.question, "/question/ways"
+    if len(question.ways) < len(said.ways):
+        broken(where, "a class twice on a device")
+    rows = [row.ways for row in said.ways]
+    if (
+        sum(map(len, (*rows, *(each for one in said.splits for each in one.ways.values()))))
+        > MOST_WAYS
+    ):
+        broken(where, f"more than {MOST_WAYS}")
+    for k, row in enumerate(said.ways):
+        at(said.types, row.of_type, f"{where}/{k}/of_type")
+        at(said.classes, row.of_class, f"{where}/{k}/of_class")
+        kind = question.kinds[question.home_of(row.of_type)[0]]
+        alone = (said.types[row.of_type].streams,)
+        _check_sizes(row.ways, alone, kind.links, f"{where}/{k}/ways")
+    for k, one in enumerate(said.splits):
+        here = f"/question/splits/{k}"
+        own = [at(said.kinds, kind, f"{here}/kinds/{unit}") for unit, kind in enumerate(one.kinds)]
+        for n, (unit, place) in enumerate(one.devices):
+            at(at(own, unit, f"{here}/devices/{n}").devices, place, f"{here}/devices/{n}")
+        at(said.models, one.model, f"{here}/model")
+        if len(set(one.devices)) < len(one.devices) or len(one.devices) < 2:
+            broken(f"{here}/devices", "a device twice, or fewer than two")
+        if {unit for unit, _ in one.devices} != set(range(len(own))):
+            broken(f"{here}/kinds", "no device of one of them")
+        if set(one.ways) != set(question.classes_of[one.model]):
+            broken(f"{here}/ways", "not those of the classes of its model")
+        streams = tuple(said.types[of_type].streams for of_type in question.types_of(one))
+        for of_class, ways in one.ways.items():
+            _check_sizes(ways, streams, sum(kind.links for kind in own), f"{here}/ways/{of_class}")
+
+
+def _check_sizes(ways: Sequence[Way], streams: tuple[int, ...], links: int, where: str) -> None:
+    sizes = [way.batch for way in ways]
+    if sizes[:1] != [1] or any(b <= a for a, b in pairwise(sizes)) or sizes[-1] > MOST_OF_A_KIND:
+        broken(where, "batches do not ascend from 1 on")
+    for k, way in enumerate(ways):
+        here = f"{where}/{k}"
+        _check_tasks(way, len(streams), links, f"{here}/tasks")
+        busy_s = sum(task.seconds for task in way.tasks if task.slot >= 0)
+        if abs(way.seconds - busy_s) > CLOSE * busy_s:
+            untrue(f"{here}/seconds", f"its tasks take {busy_s!r} s of devices")
+        alone_s, _ = alone_and_load(way, streams)
+        if alone_s < way.alone_s * (1 - CLOSE):
+            untrue(f"{here}/alone_s", f"alone it takes {alone_s!r} s, at least {way.alone_s!r}")
+        if min((way.whole_bytes, *way.bytes_by_slot)) < 0:
+            broken(here, "bytes below 0")
+        if len(way.bytes_by_slot) not in (0, len(streams)):
+            broken(f"{here}/bytes_by_slot", "not of each device")
+
+
+def _check_tasks(way: Way, devices: int, links: int, where: str) -> None:
+    """Check that tasks are on devices and links of the way, and can all end."""
+    after: dict[int, set[int]] = {}
+    last: dict[int, int] = {}
+    for k, (slot, seconds, held, before) in enumerate(way.tasks):
+        places = [(slot, devices) if slot >= 0 else (0, 1), *((link, links) for link in held)]
+        places += [(task, len(way.tasks)) for task in before]
+        if not all(0 <= place < many for place, many in places) or seconds < 0:
+            broken(f"{where}/{k}", "no device, link or task of the way, or less than no time")
+        if list(held) != sorted(set(held)) or list(before) != sorted(set(before)):
+            broken(f"{where}/{k}", "links or tasks that do not ascend")
+        if slot >= 0 and (held or (k and way.tasks[k - 1].slot < 0)):
+            broken(f"{where}/{k}", "a subgraph that holds links, or comes after transfers")
+        after[k] = set(before)
+        if slot >= 0:
+            # Subgraphs of a device take turns in their order.
+            after[k] |= {last[slot]} if slot in last else set()
+            last[slot] = k
+    if not last:
+        broken(where, "no task on a device")
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError:
+        broken(where, "tasks wait for each other")
+
+
+# Bounds
+
+
+class _Bounds:
+    """Check of bounds against all ways to serve a batch."""
+
+    def __init__(self, question: Question, arrivals: Arrivals) -> None:
+        self.question, self.arrivals = question, arrivals
+        modes = [(of, mode) for of, each in enumerate(question.modes) for mode in each]
+        self.class_of = np.array([of for of, _ in modes], dtype=np.int64)
+        self.batch = np.array([mode.batch for _, mode in modes], dtype=np.float64)
+        self.alone_s = np.array([mode.alone_s for _, mode in modes])
+        # By way and resource: how long a batch has all of one of it.
+        uses = [(k, *use) for k, (_, mode) in enumerate(modes) for use in mode.uses]
+        rows, columns, seconds = zip(*uses, strict=True) if uses else ((), (), ())
+        self.uses = sparse.csr_array(
+            (np.array(seconds, dtype=float), (rows, columns)),
+            shape=(len(modes), question.resources),
+        )
+
+    def checked(self, claim: Claim) -> list[Bound]:
+        """Bounds of a certificate. Raises Broken, Untrue."""
+        if len(claim.bounds) > MOST_STREAMS:
+            broken("/bounds", f"more than {MOST_STREAMS}")
+        found = []
         # Bounds that rest on one verdict may be wrong once.
-        of_bounds: dict[object, float] = {}
-        for bound in self.bounds:
+        errors: dict[object, float] = {}
+        for k, one in enumerate(claim.bounds):
+            found.append(bound := one.bound())
+            self._check(bound, f"/bounds/{k}")
             key = (bound.slo, bound.least, bound.requests)
-            of_bounds[key] = max(of_bounds.get(key, 0.0), bound.error)
-        errors = sum(verdicts.values()) + sum(of_bounds.values())
-        if errors > self.claim.question.error * (1 + 1e-9):
-            untrue("/question/error", f"verdicts may be wrong by {errors:.6g} together")
+            errors[key] = max(errors.get(key, 0.0), bound.error)
+        if sum(errors.values()) > OF_BOUNDS * (1 + CLOSE):
+            untrue("/bounds", f"they may be wrong by {sum(errors.values()):.6g} together")
+        return found
 
-    # Bounds
-
-    def _uses(self) -> sparse.csr_array:
-        """By way and resource: how long a batch has all of one of it."""
+    def _check(self, bound: Bound, where: str) -> None:
+        """Check how a bound was come by."""
         question = self.question
-        rows, columns, seconds = [], [], []
-        for k, (one, way) in enumerate(zip(self.claim.ways, self.asked.ways, strict=True)):
-            for resource, each in question.mode(way, one.kinds, self.types[k]).uses:
-                rows.append(k)
-                columns.append(resource)
-                seconds.append(each)
-        shape = (len(self.claim.ways), question.resources)
-        return sparse.csr_array((np.array(seconds, dtype=float), (rows, columns)), shape=shape)
-
-    def _bound(self, one: BoundClaim, k: int) -> Bound:
-        """Check how a bound was come by. Raises Untrue."""
-        question, where = self.question, f"/bounds/{k}"
-        as_long(one.capacity, len(question.types), f"{where}/capacity")
-        as_long(one.links, len(question.kinds), f"{where}/links")
-        for n, (row, kind) in enumerate(zip(one.links, question.kinds, strict=True)):
-            as_long(row, kind.links, f"{where}/links/{n}")
-        capacity = np.array([*one.capacity, *(price for row in one.links for price in row)])
-        if one.by == "needs":
-            return self._needs(one, capacity, where)
-        if isinstance(one.slo, int):
-            broken(f"{where}/slo", "no list")
-        as_long(one.slo, len(question.streams), f"{where}/slo")
-        for n, (slo, stream) in enumerate(zip(one.slo, question.streams, strict=True)):
+        for name, row, many in (
+            ("capacity", bound.capacity, question.resources),
+            ("slo", bound.slo, len(question.streams)),
+            ("worth", bound.worth, 0 if bound.by == "needs" else len(question.classes)),
+        ):
+            if len(row) != many:
+                broken(f"{where}/{name}", f"{len(row)} entries instead of {many}")
+        if min(bound.least, bound.error, *bound.capacity.tolist(), *bound.worth.tolist()) < 0:
+            broken(where, "a number below 0")
+        for n, (slo, stream) in enumerate(zip(bound.slo, question.streams, strict=True)):
             if slo is not None:
                 at(stream.slos, slo, f"{where}/slo/{n}")
-        if all(slo is None for slo in one.slo):
+        if all(slo is None for slo in bound.slo):
             broken(f"{where}/slo", "no objective")
-        as_long(one.worth, len(question.classes), f"{where}/worth")
-        limits = limits_s(question, one.slo)
-        taken = self.uses @ capacity
-        earned = np.array(one.worth)[self.class_of] * self.batch
-        short = (self.alone_s <= limits[self.class_of]) & (taken < earned * (1 - CLOSE))
+        if bound.error and (question.given or bound.by != "pooled"):
+            broken(f"{where}/error", "this bound is certain")
+        if bound.by == "needs":
+            self._check_needs(bound, where)
+            return
+        limits = limits_s(question, bound.slo)
+        taken = self.uses @ bound.capacity
+        # What is asked of nobody is worth nothing.
+        worth = np.where(np.isnan(limits), 0.0, bound.worth)
+        if not (worth == bound.worth).all():
+            broken(f"{where}/worth", "requests that no objective is of are worth something")
+        earned = worth[self.class_of] * self.batch
+        short = (self.alone_s <= limits[self.class_of]) & (taken < earned * (1 - 1e-12))
         if short.any():
             way = int(short.argmax())
             untrue(
                 f"{where}/capacity",
-                f"way {way} takes what is worth {taken[way]:.6g}, and a batch of "
-                f"{self.claim.ways[way].batch} of class {self.class_of[way]} earns "
-                f"{earned[way]:.6g}",
+                f"a batch of {self.batch[way]:g} of class {self.class_of[way]} takes what is worth "
+                f"{taken[way]:.6g}, and earns {earned[way]:.6g}",
             )
-        # What is asked of nobody is worth nothing.
-        worth = np.where(np.isnan(limits), 0.0, one.worth)
-        found = Bound(
-            one.by, capacity, one.least, tuple(one.slo), worth, (one.from_, one.to),
-            error=one.error, requests=one.requests,
-        )  # fmt: skip
-        if one.by == "pooled":
-            self._check_pooled(found, where)
-        elif question.given != (one.by == "window"):
+        if bound.by == "pooled":
+            self._check_pooled(bound, where)
+        elif question.given != (bound.by == "window"):
             broken(f"{where}/by", "a trace has no rate, and random arrivals have no window")
-        elif one.by == "rate":
-            _check_least(one.least, in_the_long_run(question, one.slo, worth), where)
+        elif bound.by == "rate":
+            _check_least(bound, in_the_long_run(question, bound.slo, worth), where)
         else:
-            if not one.from_ <= one.to < len(self.asked.arrivals):
-                broken(f"{where}/to", f"no whole number from {one.from_} to the last request")
-            _check_least(one.least, in_window(question, one.slo, worth, found.window), where)
-        if one.error and (question.given or one.by != "pooled"):
-            broken(f"{where}/error", "this bound is certain")
-        return found
+            first, last = bound.window
+            if not 0 <= first <= last < len(self.arrivals):
+                broken(f"{where}/window", "no whole numbers of the requests")
+            _check_least(bound, in_window(question, bound.slo, worth, bound.window), where)
 
-    def _needs(self, one: BoundClaim, capacity: NDArray[np.float64], where: str) -> Bound:
+    def _check_needs(self, bound: Bound, where: str) -> None:
         """Check that an ask is more than may be late, and that each way for it has 1 or more."""
         question = self.question
-        ask = at(question.asks, one.ask, f"{where}/ask")
-        if not isinstance(one.slo, int):
-            broken(f"{where}/slo", "no whole number")
-        slo = at(question.streams[ask.stream].slos, one.slo, f"{where}/slo")
-        if not more_than_late(question, one.ask, slo.share):
+        ask = at(question.asks, bound.ask, f"{where}/ask")
+        which = bound.slo[ask.stream]
+        if which is None:
+            broken(f"{where}/slo", "no objective of the ask")
+        slo = question.streams[ask.stream].slos[which]
+        if not more_than_late(question, bound.ask, slo.share):
             untrue(f"{where}/ask", "the objective allows all of them to be late")
-        _check_least(one.least, 1.0, where)
-        if one.error:
-            broken(f"{where}/error", "this bound is certain")
-        for k in np.flatnonzero((self.class_of == ask.of_class) & (self.alone_s <= slo.latency_s)):
-            there = sum(float(capacity[of_type]) for of_type in self.types[k])
-            if there < 1 - CLOSE:
-                untrue(f"{where}/capacity", f"{there!r}, less than 1 of what would do: way {k}")
-        which = tuple(one.slo if k == ask.stream else None for k in range(len(question.streams)))
-        return Bound("needs", capacity, one.least, which, np.zeros(0), ask=one.ask)
+        _check_least(bound, 1.0, where)
+        rows = [
+            ([of_type], ways)
+            for (of_type, of_class), ways in question.ways.items()
+            if of_class == ask.of_class
+        ]
+        rows += [
+            (question.types_of(one), one.ways.get(ask.of_class, ())) for one in question.splits
+        ]
+        for types, ways in rows:
+            there = float(bound.capacity[types].sum())
+            if there < 1 - CLOSE and any(way.alone_s <= slo.latency_s for way in ways):
+                text = f"{there!r}, less than 1 of what would do: devices of types {types}"
+                untrue(f"{where}/capacity", text)
 
     def _check_pooled(self, bound: Bound, where: str) -> None:
-        question, arrivals = self.question, self.asked.arrivals
+        question, arrivals = self.question, self.arrivals
         for k, ask in enumerate(question.asks):
-            if bound.slo[ask.stream] is not None and bound.worth[ask.of_class] < 1 - CLOSE:
+            if bound.slo[ask.stream] is not None and bound.worth[ask.of_class] < 1 - 1e-12:
                 untrue(f"{where}/worth/{ask.of_class}", f"ask {k} is worth less than 1")
         if not bound.least:
             broken(f"{where}/least", "not above 0")
@@ -340,7 +532,7 @@ class _Check:
             if late <= most:
                 untrue(f"{where}/least", f"{late} late at that rate, and {most} may be")
             return
-        if not 0 < bound.requests <= len(arrivals) or not bound.error:
+        if not 0 < bound.requests <= len(arrivals) or not 0 < bound.error < 1:
             broken(f"{where}/requests", "no whole number of the arrivals, or without an error")
         mine[bound.requests :] = False
         share = share_of(question, bound.slo)
@@ -348,286 +540,105 @@ class _Check:
         if not len(time_s) or not misses(time_s, limit_s, bound.least, share, bound.error):
             untrue(f"{where}/least", "the arrivals do not say that this rate misses")
 
-    # Runs
 
-    def _spend(self, events: int) -> None:
-        self.left -= events
-        if self.left < 0:
-            raise Broken("/runs: more task events than are to be played; allow them (--events)")
+def _check_least(bound: Bound, most: float, where: str) -> None:
+    if bound.least > most * (1 + 1e-12):
+        untrue(f"{where}/least", f"more than {float(most)!r}, which is all that it must be")
 
-    def _spend_runs(self) -> None:
-        """Check that what is to be played is within the budget: the longest template each time."""
-        most = max((len(one.tasks) for one in self.claim.templates), default=1)
-        for run in self.claim.runs:
-            instances = sum(map(len, run.instances))
-            named = sum(len(row) for mine in run.instances for one in mine for row in one.templates)
-            places = sum(map(len, run.places))
-            # Each request may be looked for a place for among all instances.
-            self._spend(run.played * (most + instances // 64) + named * most)
-            self._spend(places * (1 + len(self.claim.ways) // 16))
 
-    def _run(self, one: RunClaim, where: str) -> CheckedRun:
-        """Play a run, and check what is said of it. Raises Untrue."""
-        question = self.question
-        counts = self._counts(one.counts, f"{where}/counts")
-        policy = at(self.policies, one.policy, f"{where}/policy")
-        places = places_of(question, counts)
-        lost = frozenset(one.lost)
-        for k, place in enumerate(one.lost):
-            at(places, place, f"{where}/lost/{k}")
-        if len(lost) < len(one.lost) or len(lost) > question.losses:
-            broken(f"{where}/lost", "more than may be lost, or one twice")
-        said = one.model_fields_set - {"counts", "policy", "lost"}
-        if said == {"none"}:
-            if policy.placement == "all" and all(map(len, self._all(counts, policy, lost))):
-                text = "this policy has a deployment there: each model has a device"
-                untrue(f"{where}/policy", text)
-            return CheckedRun(counts, one.policy, "none", lost=lost)
-        if said == {"bound", "places"}:
-            bound = at(self.bounds, one.bound or 0, f"{where}/bound")
-            if bound.by == "needs":
-                broken(f"{where}/bound", "in it requests are worth nothing")
-            placed = self._placed(one.places, counts, policy, lost, f"{where}/places")
-            gathers = self.under.gathers(placed, policy)[one.bound or 0]
-            if not gathers < self.under.edges[one.bound or 0]:
-                text = "it does not exclude what this policy makes of the devices"
-                untrue(f"{where}/bound", text)
-            return CheckedRun(counts, one.policy, "excluded", lost=lost, placed=placed)
-        if said != {"instances", "played", "judged"}:
-            broken(where, "neither none, nor bound and places, nor instances, played and judged")
-        placed = self._deployed(one, counts, policy, lost, f"{where}/instances")
-        if question.given and one.played != len(self.asked.arrivals):
-            untrue(f"{where}/played", "not the whole trace")
-        if not 0 < one.played <= len(self.asked.arrivals):
-            broken(f"{where}/played", "no whole number of the arrivals")
-        arrivals = self.asked.arrivals.first(one.played)
-        answer, error = self._judged(one, outcomes_of(question, placed, policy, arrivals), where)
-        verdict = None
-        if error:
-            # All that is said but the policy's number: two may come to one deployment.
-            alike = (policy.max_batch, policy.line, routing_of(placed, policy))
-            verdict = repr(one.model_copy(update={"policy": 0})), alike
-        return CheckedRun(counts, one.policy, answer, error, lost, placed, verdict)
+# What was played
 
-    def _all(self, counts: Counts, policy: Policy, lost: frozenset[int]) -> list[list[int]]:
-        """By model: the devices that serve it whole and are not lost."""
-        places = places_of(self.question, counts)
-        return [
-            [
-                k for k, place in enumerate(places)
-                if k not in lost and serves(self.question, place.of_type, model, policy.max_batch)
-            ]
-            for model in range(len(self.question.models))
-        ]  # fmt: skip
 
-    def _deployed(
-        self, one: RunClaim, counts: Counts, policy: Policy, lost: frozenset[int], where: str
-    ) -> Placed:
-        """Placement of a run whose instances have the templates of their ways."""
-        rows: list[list[PlaceClaim]] = [[] for _ in one.instances]
-        for model, each in enumerate(one.instances):
-            for k, given in enumerate(each):
-                here = f"{where}/{model}/{k}/templates"
-                if not given.templates or not given.templates[0]:
-                    broken(here, "none")
-                template = at(self.claim.templates, given.templates[0][0], f"{here}/0/0")
-                rows[model].append(PlaceClaim(copies=given.copies, way=template.way))
-        placed = self._placed(rows, counts, policy, lost, where)
-        for model, mine in enumerate(placed.instances):
-            if not mine:
-                broken(f"{where}/{model}", "no instance")
-            for k, (instance, given) in enumerate(zip(mine, one.instances[model], strict=True)):
-                here = f"{where}/{model}/{k}/templates"
-                classes = self.question.classes_of[model]
-                as_long(given.templates, len(classes), here)
-                for n, (of_class, row) in enumerate(zip(classes, given.templates, strict=True)):
-                    ways = up_to(placed.ways(self.question, instance, of_class), policy.max_batch)
-                    sizes = sizes_of(tuple(way.batch for way in ways), ways[-1].batch)
-                    if row != [self.asked.template.get(ways[at_]) for at_ in sizes]:
-                        text = "other templates than those of its ways, batch by batch"
-                        untrue(f"{here}/{n}", text)
-        return placed
+class _Replay(Search):
+    """Search that plays the vectors of a certificate again, within so many task events."""
 
-    def _placed(
-        self, rows: Sequence[Sequence[PlaceClaim]], counts: Counts, policy: Policy,
-        lost: frozenset[int], where: str,
-    ) -> Placed:  # fmt: skip
-        """Placement of instances that are named by one of their ways. Raises Broken, Untrue."""
-        question = self.question
-        places = places_of(question, counts)
-        number = {place[:3]: k for k, place in enumerate(places)}
-        as_long(rows, len(question.models), where)
-        instances = []
-        for model, mine in enumerate(rows):
-            found = []
-            for k, one in enumerate(mine):
-                here = f"{where}/{model}/{k}"
-                way = at(self.claim.ways, one.way, f"{here}/way")
-                as_long(one.copies, len(way.kinds), f"{here}/copies")
-                units = list(zip(way.kinds, one.copies, strict=True))
-                if any(copy >= counts[kind] for kind, copy in units):
-                    untrue(f"{here}/copies", f"of kinds {way.kinds}: there are fewer")
-                if len(set(units)) < len(units):
-                    untrue(f"{here}/copies", "one of a kind instead of two")
-                devices = tuple(number[(*units[unit], place)] for unit, place, _ in way.devices)
-                if lost.intersection(devices):
-                    untrue(here, f"on a device that is lost: {sorted(lost)}")
-                found.append(self._instance(model, one.way, devices, here))
-            if policy.placement == "all":
-                wanted = [(device,) for device in self._all(counts, policy, lost)[model]]
-                served = sorted(one.devices for one in found)
-                if served != wanted:
-                    untrue(f"{where}/{model}", f"on devices {served}, and not on all of {wanted}")
-            instances.append(tuple(found))
-        return Placed(places, tuple(instances))
+    def __init__(
+        self, question: Question, policies: tuple[Policy, ...], bounds: Sequence[Bound],
+        blocks: Sequence[Arrivals], budget: int,
+    ) -> None:  # fmt: skip
+        requests = sum(map(len, blocks))
+        super().__init__(question, budget=requests, cut=False, policies=policies, bounds=())
+        self._every, self._blocks, self._left = bounds, blocks, budget
 
-    def _instance(self, model: int, number: int, devices: tuple[int, ...], where: str) -> Instance:
-        question, way = self.question, self.claim.ways[number]
-        if question.classes[way.class_].model != model:
-            untrue(where, f"way {number} is of class {way.class_}, of another model")
-        split = -1
-        if len(devices) == 1:
-            (of_type,) = self.types[number]
-            has = [of for of in question.classes_of[model] if (of_type, of) in question.ways]
-        else:
-            units = tuple(way.kinds), tuple(row[:2] for row in way.devices)
-            split = self.asked.splits[model, way.strategy, units]
-            has = [of for of in question.classes_of[model] if of in question.splits[split].ways]
-        if len(has) < len(question.classes_of[model]):
-            untrue(where, "no way there for a class of the model")
-        return Instance(devices, split)
-
-    def _judged(self, one: RunClaim, outcomes: Outcomes, where: str) -> tuple[str, float]:
-        """Check what is said of each objective; return what that makes together, and its error."""
-        question = self.question
-        said: dict[tuple[int, int], tuple[str, float]] = {}
-        for k, (stream, which, requests, late, answer, error) in enumerate(one.judged):
-            here = f"{where}/judged/{k}"
-            at(at(question.streams, stream, f"{here}/0").slos, which, f"{here}/1")
-            if (stream, which) in said or not 0 < requests <= one.played:
-                broken(here, "judged twice, or no whole number of requests")
-            if question.given and (error or requests != one.played):
-                broken(here, "not judged over the whole trace, without an error")
-            if not question.given and answer != "undecided" and not error:
-                untrue(f"{here}/5", "a verdict of the long run may be wrong")
-            many = int(np.count_nonzero(judged_of(question, outcomes, [stream], requests)))
-            if not many:
-                untrue(here, "no request of this stream")
-            kept_up = None
-            if not question.given:
-                streams = siblings(question, stream)
-                rate = sum(a.rate_per_s or 0.0 for a in question.asks if a.stream in streams)
-                own = chosen(outcomes, judged_of(question, outcomes, streams, requests))
-                kept_up = stability_of(own.arrival_s, own.finish_s, own.fresh, rate)
-            found = said_of(question, outcomes, stream, which, requests, error, kept_up)
-            told = f"{found.late} of {many} are late"
-            if found.late != late:
-                untrue(f"{here}/3", told)
-            if answer not in ("undecided", found.answer):
-                untrue(f"{here}/4", f"{told}: {found.answer}")
-            said[stream, which] = answer, error
-        if missed := [error for answer, error in said.values() if answer == "misses"]:
-            return "misses", max(missed)
-        asked = sum(len(stream.slos) for stream in question.streams)
-        if len(said) == asked and all(answer == "meets" for answer, _ in said.values()):
-            return "meets", max(error for _, error in said.values())
-        return "undecided", 0.0
-
-    # Vectors
-
-    def _tried(self) -> set[Counts]:
-        """Vectors of which every policy was played and misses."""
-        found = set()
-        for k, one in enumerate(self.claim.tried):
-            where = f"/tried/{k}"
-            counts = self._counts(one.counts, f"{where}/counts")
-            runs = [at(self.runs, run, f"{where}/runs/{n}") for n, run in enumerate(one.runs)]
-            for n, run in enumerate(runs):
-                if run.counts != counts:
-                    untrue(f"{where}/runs/{n}", f"a run of {list(run.counts)}")
-                if run.answer not in ("misses", "none", "excluded"):
-                    untrue(f"{where}/runs/{n}", f"a run that is {run.answer}")
-            for number, policy in enumerate(self.policies):
-                mine = [run for run in runs if run.policy == number]
-                if policy.placement != "each" and not mine:
-                    untrue(f"{where}/runs", f"policy {number} was not tried")
-                every = policy.placement == "each" and not any(
-                    run.answer == "none" and not run.lost for run in mine
-                )
-                if every and (unseen := self._unseen(counts, number, runs)):
-                    untrue(f"{where}/runs", f"policy {number} was not tried with {unseen}")
-            found.add(counts)
+    def known(self, played: Sequence[PlayedClaim]) -> dict[Counts, Tried]:
+        """Vectors that were played, played again, in order. Raises Broken, Untrue."""
+        question, found = self.question, dict[Counts, Tried]()
+        last: Counts | None = None
+        for k, one in enumerate(played):
+            where, counts = f"/played/{k}", one.counts
+            if len(counts) != len(question.kinds):
+                broken(f"{where}/counts", f"not of {len(question.kinds)} kinds")
+            if not question.allows(counts):
+                untrue(f"{where}/counts", "more than are available")
+            if last is not None and question.key(counts) <= question.key(last):
+                broken(f"{where}/counts", "does not come after the one before")
+            met = any(tried.answer == "meets" for tried in found.values())
+            found[counts] = self._again(one, where, first=not met)
+            last = counts
         return found
 
-    def _unseen(self, counts: Counts, number: int, runs: Sequence[CheckedRun]) -> str:
-        """A placement that no bound excludes and none of the runs is of; empty: none."""
-        question, policy = self.question, self.policies[number]
-        refused = [(of, set(models)) for of, models in self.claim.question.policies[number].refused]
-
-        def held(question: Question, of_type: int, policy: Policy) -> list[tuple[int, ...]]:
-            return [
-                on
-                for on in subsets(able_on(question, of_type, policy))
-                if not any(of == of_type and models <= set(on) for of, models in refused)
-            ]
-
-        seen = {
-            same_as(run.placed, self.policies[run.policy]) for run in runs if run.placed is not None
-        }
-        devices = len(places_of(question, counts))
-        losses = sum(comb(devices, many) for many in range(question.losses + 1))
-        left = Placements(question, self.under, held).left(counts, policy, self.left)
-        if left is None:
-            broken("/tried", "too many placements are to be looked at")
-        for where in left:
-            self._spend(devices * losses)
-            if not any(
-                isinstance(rest.placed, str) or same_as(rest.placed, policy) in seen
-                for rest in lefts(question, where)
-            ):
-                each = [[one.devices[0] for one in mine] for mine in where.instances]
-                return f"models on devices {each}"
-        return ""
-
-    def _meets(self, one: ChosenClaim | None, where: str) -> Counts | None:
-        """Vector of an answer, which was played and meets, also without what may be lost."""
-        if one is None:
-            return None
-        question = self.question
-        counts = self._counts(one.counts, f"{where}/counts")
-        if one.cost != question.cost(counts):
-            untrue(f"{where}/cost", f"its kinds cost {question.cost(counts)}")
-        run = at(self.runs, one.run, f"{where}/run")
-        if run.counts != counts or run.answer != "meets":
-            untrue(f"{where}/run", f"a run of {list(run.counts)} that is {run.answer}")
-        if not question.losses:
-            return counts
-        if run.lost:
-            untrue(f"{where}/run", "it has lost a device")
-        assert run.placed is not None
-        shapes = {shape_of(run.placed)}
-        for k, number in enumerate(one.without):
-            other = at(self.runs, number, f"{where}/without/{k}")
-            same = (other.counts, other.policy) == (counts, run.policy)
-            if not same or other.placed is None or other.answer != "meets":
-                text = f"a run of {list(other.counts)} by policy {other.policy} that is"
-                untrue(f"{where}/without/{k}", f"{text} {other.answer}")
-            shapes.add(shape_of(other.placed))
+    def _again(self, one: PlayedClaim, where: str, *, first: bool) -> Tried:
+        """Play a vector, and compare it with what is said; `first`: none met before."""
+        if not len(self.bounds) <= one.bounds <= len(self._every):
+            broken(f"{where}/bounds", f"no whole number from {len(self.bounds)} on of bounds")
+        self.bounds += self._every[len(self.bounds) : one.bounds]
+        kinds = zip(one.counts, self.question.kinds, strict=True)
+        devices = sum(n * len(kind.devices) for n, kind in kinds)
+        self._spend(len(self.policies) * devices * (1 + devices // 64))
         try:
-            rest = lefts(question, run.placed)
+            found = self.play(one.counts, to_the_end=first)
         except UsageError as many:
             broken(where, many.what)
-        for lost, left in rest:
-            if isinstance(left, str):
-                untrue(where, f"{left}: without devices {list(lost)}")
-            if shape_of(left) not in shapes:
-                untrue(f"{where}/without", f"nothing is said of it without devices {list(lost)}")
-        return counts
+        if differs := _difference(
+            one.runs, json.loads(json.dumps(runs_of(found))), f"{where}/runs"
+        ):
+            raise Untrue(differs)
+        return found
+
+    def _spend(self, events: int) -> None:
+        self._left -= events
+        if self._left < 0:
+            raise Broken("/played: more task events than are to be played; allow them (--events)")
+
+    def _play(self, where: Placed, policy: Policy) -> Played:
+        tasks = 1
+        # By what serves a model: the longest of its ways.
+        known: set[tuple[int, int, int]] = set()
+        for model, mine in enumerate(where.instances):
+            for one in mine:
+                key = (model, one.split, where.places[one.devices[0]].of_type)
+                for of_class in () if key in known else self.question.classes_of[model]:
+                    for way in up_to(where.ways(self.question, one, of_class), policy.max_batch):
+                        tasks = max(tasks, len(way.tasks))
+                known.add(key)
+        # Each request may be looked for a place for among all instances.
+        self._each = tasks + sum(map(len, where.instances)) // 64
+        if self.question.given:
+            self._spend(len(self._blocks[0]) * self._each)
+        return super()._play(where, policy)
+
+    def _comes(self) -> Iterator[Arrivals]:
+        for block in self._blocks:
+            self._spend(len(block) * self._each)
+            yield block
 
 
-def _check_least(least: float, most: float, where: str) -> None:
-    if least > most * (1 + CLOSE):
-        untrue(f"{where}/least", f"more than {float(most)!r}, which is all that it must be")
+def _difference(said: Any, found: Any, where: str) -> str:
+    """First place where what is said is not what was found; empty: none is."""
+    rows: list[tuple[Any, Any, Any]] = []
+    if isinstance(said, dict) and isinstance(found, dict) and said.keys() == found.keys():
+        rows = [(key, said[key], found[key]) for key in found]
+    elif isinstance(said, list) and isinstance(found, list):
+        if len(said) != len(found):
+            return f"{where}: {len(found)} entries when it is played again, and not {len(said)}"
+        rows = [(k, *pair) for k, pair in enumerate(zip(said, found, strict=True))]
+    elif said != found:
+        was, told = (json.dumps(one)[:80] for one in (found, said))
+        return f"{where}: {was} when it is played again, and not {told}"
+    return next(filter(None, (_difference(a, b, f"{where}/{key}") for key, a, b in rows)), "")
+
+
+# Vectors
 
 
 def vectors_of(question: Question) -> Iterator[Ints]:
@@ -666,45 +677,50 @@ def _earlier(question: Question, rows: Ints, last: Counts | None) -> NDArray[np.
     return found
 
 
-def _checked(asked: Claimed, claim: Claim) -> Iterator[str]:
+# In words
+
+
+def _checked(
+    claim: Claim, question: Question, came: Sequence[tuple[int, float, float]]
+) -> Iterator[str]:
     """Of which question it holds: streams with their models, rates and objectives, policies."""
-    question = asked.question
     for number, stream in enumerate(question.streams):
         own = [k for k, ask in enumerate(question.asks) if ask.stream == number]
-        count, per_s = (sum(asked.came[k][place] for k in own) for place in (0, 1))
+        count, per_s = (sum(came[k][place] for k in own) for place in (0, 1))
         rate = f"{count:,} requests that are given"
         if not question.given:
             stated = sum(question.asks[k].rate_per_s or 0.0 for k in own)
             rate = f"{stated:.6g} requests a second"
-            rate += f", {per_s:.6g} among {count:,} arrivals" if len(asked.arrivals) else ""
+            rate += f", {per_s:.6g} among {count:,} arrivals" if claim.arrivals else ""
         slos = " and ".join(
             f"{100 * slo.share:.10g} % within {1000 * slo.latency_s:.10g} ms" for slo in stream.slos
         )
         model = question.models[stream.model]
         yield f"stream {stream.name}: {model}, {rate}, {slos or 'no objective'}"
-    yield f"policies played: {'; '.join(one.name for one in claim.question.policies)}"
+    yield f"policies played: {'; '.join(map(str, claim.policies))}"
     if not question.given:
-        yield f"verdicts may be wrong by {claim.question.error:.6g} together"
+        yield f"verdicts may be wrong by {ERROR:.6g} together"
 
 
-def _trusted(asked: Claimed, claim: Claim) -> Iterator[str]:
+def _trusted(
+    claim: Claim, question: Question, came: Sequence[tuple[int, float, float]]
+) -> Iterator[str]:
     """What no figure of the certificate is compared with."""
-    question, ways, templates = asked.question, len(claim.ways), len(claim.templates)
-    yield f"seconds of devices and links: {ways:,} ways to serve a batch, {templates:,} templates"
+    ways = sum(map(len, question.modes))
+    yield f"seconds of devices and links, and memory: {ways:,} ways to serve a batch"
     unit = UNIT[question.aim]
     prices = [f"{one.name} {float(one.cost * unit):.10g}" for one in question.kinds]
     if question.aim != "devices":
         yield f"prices ({WORDS[question.aim]}): {', '.join(prices)}"
-    yield "which kinds there are and how many, what hosts hold, what devices cannot run or hold"
-    yield "where policies other than 'each' and 'all' place models"
+    yield "which kinds there are and how many, what hosts hold, what devices cannot run"
     if question.given:
         yield "that the arrivals are those of the workload"
-    elif not len(asked.arrivals):
+    elif not claim.arrivals:
         yield "rates: there are no arrivals to compare them with"
     else:
         yield "the seed and length of the random arrivals, and rates within: " + ", ".join(
             f"{100 * off / (ask.rate_per_s or 1.0):.2g} %"
-            for ask, (_, _, off) in zip(question.asks, asked.came, strict=True)
+            for ask, (_, _, off) in zip(question.asks, came, strict=True)
         )
     files = len(claim.made_of.files)
     yield f"names and objectives are as the certificate says; its {files} digests were not compared"

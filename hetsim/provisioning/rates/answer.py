@@ -39,7 +39,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Carried:
+class SustainedRate:
     """Rate that one deployment sustains.
 
     Its `name` tells it from the others: its strategy and its batching; `resolved` has its models
@@ -115,7 +115,7 @@ class Without:
 
     lost: tuple[str, ...]
     sets: tuple[Choice, ...]
-    carried: Carried
+    sustained: SustainedRate
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -131,16 +131,16 @@ class Capacity(Result):
 
     workload: Workload
     rate_per_s: float
-    rows: tuple[Carried, ...]
+    rows: tuple[SustainedRate, ...]
     bound_per_s: float | None
     impossible: str | None
 
     @property
-    def best(self) -> Carried:
+    def best(self) -> SustainedRate:
         """The row of the highest rate."""
         return self.rows[0]
 
-    def require(self, rate_per_s: float | None = None) -> Carried:
+    def require(self, rate_per_s: float | None = None) -> SustainedRate:
         """Return a deployment that sustains a rate; absent: any that meets the objectives.
 
         Raises Infeasible where it is proved impossible, ObjectiveMissed where it is missed,
@@ -204,22 +204,48 @@ MINUTES_A_MONTH = 365.25 * 24 * 60 / 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
-    """Devices that are down, as often as it is so.
+class Loss:
+    """Result of a workload without some devices.
 
     The `lost` were left out. It stands for `sets`: so many down of devices that are alike, none of
-    the others that matter; each entry another such state that leaves the same; `chance` is of all
-    of them. It was "played", or "refused" as a model cannot be served, or is "not asked", too rare
-    to matter. The models `anew` were planned again, as none of their instances was left.
+    the others that matter; each entry another such state that leaves the same. `service` is None
+    where it was not played: a model cannot be served, for the reason `refused`, or it is too rare
+    to matter. The models `anew` were planned again, as none of their instances was left. `chance`
+    is how much of the time it is so, where that is asked.
     """
 
     lost: tuple[str, ...]
     sets: tuple[Choice, ...]
-    chance: Fraction
     answer: Answer
-    how: Known
     service: Service | None = field(repr=False)
     anew: tuple[str, ...] = ()
+    refused: Infeasible | None = None
+    chance: Fraction = Fraction(0)
+
+    @property
+    def how(self) -> Known:
+        """How its answer is known."""
+        if self.refused is not None:
+            return "refused"
+        return "not asked" if self.service is None else "played"
+
+    @property
+    def choices(self) -> int:
+        """Number of sets of devices that it stands for."""
+        return sum(
+            math.prod(math.comb(len(names), count) for count, names in one) for one in self.sets
+        )
+
+    @property
+    def badness(self) -> tuple[int, float]:
+        """Key of the worse of two: the answer, then the percentile beside its limit."""
+        if self.service is None:
+            return ORDER["misses"], math.inf
+        nearest = nearest_miss(self.service)
+        if nearest is None:
+            return ORDER[self.answer], math.inf if self.answer == "misses" else 0.0
+        slo, percentile = nearest
+        return ORDER[self.answer], percentile.estimate_s / slo.latency_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +269,7 @@ class Availability(Result):
     target: Fraction
     low: Fraction
     high: Fraction
-    states: tuple[State, ...]
+    states: tuple[Loss, ...]
     devices: tuple[DeviceShare, ...]
     impossible: str | None = None
 
@@ -317,40 +343,6 @@ def check_asked(workload: Workload) -> None:
             "devices that fail while requests come, and losses that are for good",
             hint="leave the failures out, or simulate them without asking what survives",
         )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Loss:
-    """Result of a workload without some devices.
-
-    `lost`, `sets` and `anew` are as in ``State``; `service` is None where a model cannot be served,
-    for the reason `refused`.
-    """
-
-    lost: tuple[str, ...]
-    sets: tuple[Choice, ...]
-    answer: Answer
-    service: Service | None = field(repr=False)
-    anew: tuple[str, ...] = ()
-    refused: Infeasible | None = None
-
-    @property
-    def choices(self) -> int:
-        """Number of sets of devices that it stands for."""
-        return sum(
-            math.prod(math.comb(len(names), count) for count, names in one) for one in self.sets
-        )
-
-    @property
-    def badness(self) -> tuple[int, float]:
-        """Key of the worse of two: the answer, then the percentile beside its limit."""
-        if self.service is None:
-            return ORDER["misses"], math.inf
-        nearest = nearest_miss(self.service)
-        if nearest is None:
-            return ORDER[self.answer], math.inf if self.answer == "misses" else 0.0
-        slo, percentile = nearest
-        return ORDER[self.answer], percentile.estimate_s / slo.latency_s
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

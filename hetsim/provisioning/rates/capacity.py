@@ -13,15 +13,15 @@ from hetsim.hardware.spec import Platform
 from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.provisioning.rates.answer import (
     Capacity,
-    Carried,
     Rates,
+    SustainedRate,
     Without,
     check_objectives,
     confidence_of_each,
 )
-from hetsim.provisioning.rates.carried import Question, carried, refused
 from hetsim.provisioning.rates.ceiling import demand_of, impossible_as
-from hetsim.provisioning.rates.losses import LossModel, ways
+from hetsim.provisioning.rates.losses import LossModel, ways_of
+from hetsim.provisioning.rates.sustained_rate import Question, refused, sustained_rate
 from hetsim.simulation.service.layout import check_together, set_up
 from hetsim.simulation.service.resolution import Asked, Made, Resolved, resolve
 from hetsim.statistics.verdict import Answer
@@ -29,41 +29,41 @@ from hetsim.workload.deployment import Deployment
 from hetsim.workload.workload import Workload
 
 
-def carried_without(
+def sustained_without(
     question: Question, platform: Platform, losses: int, *, most_requests: int, gap: float
-) -> Carried:
+) -> SustainedRate:
     """Return the rates that a deployment sustains with all devices and without any `losses`."""
-    rows, _ = ways(LossModel(question.resolved, platform), losses)
+    rows = ways_of(LossModel(question.resolved, platform), losses)
     confidence = confidence_of_each(len(rows))
     found = []
-    for lost, sets, left in rows:
+    for lost, sets, left, _ in rows:
         if left.refused is not None:
             row = refused(question.name, left.refused)
         else:
             setup = left.set_up(question.workload)
             asked = replace(question, resolved=left.resolved, setup=setup)
-            row = carried(asked, most_requests=most_requests, gap=gap, confidence=confidence)
+            row = sustained_rate(asked, most_requests=most_requests, gap=gap, confidence=confidence)
         found.append(Without(lost, sets, row))
     return least_of(found)
 
 
-def least_of(found: Sequence[Without]) -> Carried:
+def least_of(found: Sequence[Without]) -> SustainedRate:
     """Return the rates sustained in all cases, the first that of all devices."""
-    rows = [one.carried for one in found]
+    rows = [one.sustained for one in found]
     rates = rows[0].rates
     for others in rows[1:]:
         pairs = product(rates, others.rates)
         rates = tuple(both for pair in pairs if (both := _in_both(*pair)) is not None)
-    binds = min(found, key=lambda one: one.carried.highest_per_s)
+    binds = min(found, key=lambda one: one.sustained.highest_per_s)
     if not rates:
-        missed = [one for one in found if one.carried.answer == "misses"]
-        binds = next((one for one in missed if one.carried.proved), (missed or [binds])[0])
-    row = binds.carried
+        missed = [one for one in found if one.sustained.answer == "misses"]
+        binds = next((one for one in missed if one.sustained.proved), (missed or [binds])[0])
+    row = binds.sustained
     answer: Answer = "meets"
     if not rates:
         apart = all(one.answer == "meets" for one in rows) and row.how != "verdicts"
         answer = "misses" if row.answer == "misses" or apart else "undecided"
-    tight = min(found, key=lambda one: one.carried.ceiling_per_s)
+    tight = min(found, key=lambda one: one.sustained.ceiling_per_s)
     samples = [one.sample_per_s for one in rows if one.sample_per_s is not None]
     return replace(
         rows[0],
@@ -74,13 +74,13 @@ def least_of(found: Sequence[Without]) -> Carried:
         rates=rates,
         factor=row.factor if rates and row.highest_per_s == rates[-1].high_per_s else None,
         sample_per_s=min(samples, default=None),
-        ceiling_per_s=tight.carried.ceiling_per_s,
-        ceiling_binds=tight.carried.ceiling_binds + _named(tight),
+        ceiling_per_s=tight.sustained.ceiling_per_s,
+        ceiling_binds=tight.sustained.ceiling_binds + _named(tight),
         at=row.at,
         beyond=row.beyond,
         ends=row.ends + _named(binds),
         requests=sum(one.requests for one in rows),
-        losses=tuple(sorted(found, key=lambda one: one.carried.highest_per_s)),
+        losses=tuple(sorted(found, key=lambda one: one.sustained.highest_per_s)),
     )
 
 
@@ -179,8 +179,8 @@ def capacity(
         )
     rates_per_s = demand_of(workload)
     made = Made()
-    rows: list[Carried] = []
-    known: dict[object, Carried] = {}
+    rows: list[SustainedRate] = []
+    known: dict[object, SustainedRate] = {}
     for name in each(tuple(deployments)):
         deployment = deployments[name]
         try:
@@ -197,16 +197,16 @@ def capacity(
             name, resolved, set_up(resolved, workload, memory), workload, rates_per_s
         )
         if losses:
-            known[same] = carried_without(
+            known[same] = sustained_without(
                 question, platform, losses, most_requests=most_requests, gap=gap
             )
         else:
-            known[same] = carried(question, most_requests=most_requests, gap=gap)
+            known[same] = sustained_rate(question, most_requests=most_requests, gap=gap)
         rows.append(known[same])
     rows.sort(key=lambda one: (one.refused is not None, -one.highest_per_s))
     impossible = None
     if all(one.answer == "misses" for one in rows):
-        lost = [one.lost for row in rows[:1] for one in row.losses if not one.carried.rates]
+        lost = [one.lost for row in rows[:1] for one in row.losses if not one.sustained.rates]
         whys = (impossible_as(workload, made, one) for one in ((), *filter(None, lost)))
         impossible = next((why for why in whys if why is not None), None)
     return Capacity(

@@ -24,7 +24,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.orders import Order, order_of
+from hetsim.simulation.orders import Order, Task, order_of
 from hetsim.simulation.service.figures import latencies
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.resolution import Resolved
@@ -297,18 +297,12 @@ def pools(
     Source: J. Kiefer and J. Wolfowitz, On the theory of queues with many servers, Transactions of
     the AMS 78 (1955), https://doi.org/10.1090/S0002-9947-1955-0066408-3.
     """
-    takes = units(seconds, exponent)
-
-    def play(arrival: Sequence[int], times: int) -> list[int]:
-        free = [[NEVER] * count for count in servers]
-        ends = []
-        for came, which, took in zip(arrival, pool, takes, strict=True):
-            end = max(came, free[which][0]) + took * times
-            heapq.heapreplace(free[which], end)
-            ends.append(end)
-        return ends
-
-    return play
+    rows = list(zip(pool, seconds, strict=True))
+    known = {row: number for number, row in enumerate(dict.fromkeys(rows))}
+    tasks = tuple((Task(number, (), (which,)),) for (which, _), number in known.items())
+    took = np.array([each for _, each in known])
+    order = Order(tasks, tuple(servers), ())
+    return in_order(order, took, [known[row] for row in rows], exponent)
 
 
 def why_not(resolved: Sequence[Resolved], setup: Setup) -> str | None:

@@ -7,7 +7,7 @@ alone, and ties go by requests, tasks and instances (``simulation.clock.rules``)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
@@ -141,7 +141,14 @@ def alike(resolved: Sequence[Resolved], shapes: Shapes) -> tuple[tuple[str, ...]
         for row in rows
         for plan in row
     }
-    changes = [_change_places(one) for one in problems.values()]
+    changes = [(np.any(one.runnable, axis=0), interchangeable(one)) for one in problems.values()]
+
+    def cost_the_same(a: int, b: int) -> bool:
+        """Whether they do in each instance's problem, or one of them alone runs what is in it."""
+        return all(
+            change(a, b) if runs[a] == runs[b] else runs.sum() == 1 for runs, change in changes
+        )
+
     entries: list[list[Entry]] = [
         [
             (entry.count, one.served.in_flight(entry), shapes.of_entry(rows))
@@ -154,8 +161,8 @@ def alike(resolved: Sequence[Resolved], shapes: Shapes) -> tuple[tuple[str, ...]
         for mine in classes:
             last = mine[-1]
             if (
-                all(change(last, device) for change in changes)
-                and _same_links(problem, last, device)
+                _same_hardware(problem, last, device)
+                and cost_the_same(last, device)
                 and all(_same_left(model, last, device) for model in entries)
             ):
                 mine.append(device)
@@ -165,50 +172,29 @@ def alike(resolved: Sequence[Resolved], shapes: Shapes) -> tuple[tuple[str, ...]
     return tuple(tuple(problem.devices[at] for at in mine) for mine in classes)
 
 
-def _change_places(problem: Problem) -> Callable[[int, int], bool]:
-    """Return the test whether two devices can change places in an instance's problem."""
-    runs: list[bool] = np.any(problem.runnable, axis=0).tolist()
-    changes = interchangeable(problem)
-
-    def test(a: int, b: int) -> bool:
-        if runs[a] == runs[b]:
-            return changes(a, b)
-        return sum(runs) == 1 and _as_hardware(problem, a, b)
-
-    return test
-
-
-def _as_hardware(problem: Problem, a: int, b: int) -> bool:
-    """Whether two devices, no hosts, hold as much and are as near, whatever they run."""
-    held = problem.capacity_bytes
-    if problem.host in (a, b) or problem.streams[a] != problem.streams[b]:
-        return False
-    if held is not None and held[a] != held[b]:
+def _same_hardware(problem: Problem, a: int, b: int) -> bool:
+    """Whether two devices, no hosts, hold as much, are as near, and share links as the other."""
+    if problem.host in (a, b):
         return False
     swap = {a: b, b: a}
-    places = range(len(problem.devices))
-    ways = [[(way.latency_s, way.bytes_per_s) for way in row] for row in problem.routes]
-    return all(
-        ways[source][target] == ways[swap.get(source, source)][swap.get(target, target)]
-        for source in places
-        for target in places
-    )
-
-
-def _same_links(problem: Problem, a: int, b: int) -> bool:
-    """Whether ways share links as they do where `a` and `b` have changed places."""
-    swap = {a: b, b: a}
-    ways: dict[int, set[tuple[int, int]]] = {}
+    held = problem.capacity_bytes or problem.streams
+    links: dict[int, set[tuple[int, int]]] = {}
+    near = {}
     for source, row in enumerate(problem.routes):
         for target, route in enumerate(row):
+            near[source, target] = route.latency_s, route.bytes_per_s
             for link in route.resources:
-                ways.setdefault(link, set()).add((source, target))
-    before = Counter(frozenset(one) for one in ways.values())
-    after = Counter(
-        frozenset((swap.get(source, source), swap.get(target, target)) for source, target in one)
-        for one in ways.values()
+                links.setdefault(link, set()).add((source, target))
+
+    def swapped(ends: tuple[int, int]) -> tuple[int, int]:
+        return swap.get(ends[0], ends[0]), swap.get(ends[1], ends[1])
+
+    return (
+        (problem.streams[a], held[a]) == (problem.streams[b], held[b])
+        and all(near[ends] == near[swapped(ends)] for ends in near)
+        and Counter(map(frozenset, links.values()))
+        == Counter(frozenset(map(swapped, each)) for each in links.values())
     )
-    return before == after
 
 
 def _same_left(entries: Sequence[Entry], a: int, b: int) -> bool:
@@ -390,59 +376,87 @@ def _refused(anew: Sequence[str], error: Infeasible) -> Remainder:
 
 
 MOST = 2**20
-"""Ways to lose devices that are looked at."""
-
-Vector: TypeAlias = tuple[int, ...]
-"""How many devices of each class are down."""
+"""States of lost devices that are looked at."""
 
 Counts: TypeAlias = tuple[int | None, ...]
-"""The same; None: any number."""
+"""How many devices of each class are down; None: any number, as nothing runs on them."""
 
 
 class Way(NamedTuple):
-    """One way to lose devices (`lost`), for all `sets` that leave the same."""
+    """One way to lose devices (`lost`), for all `states`, as `sets`, that leave the same."""
 
     lost: tuple[str, ...]
     sets: tuple[Choice, ...]
     left: Remainder
+    states: tuple[Counts, ...]
 
 
-def ways(loss_model: LossModel, losses: int) -> tuple[list[Way], tuple[str, ...]]:
-    """Return the sets of lost devices with different remainders, up to the number given.
+def ways_of(loss_model: LossModel, losses: int) -> list[Way]:
+    """Return the ways to lose up to so many devices, fewer first; the first is to lose none.
 
-    The first is to lose none. Those that leave one shape stand together; one is left out of which
-    another is a part that leaves the same. Beside them the devices of which the loss alone changes
-    nothing. Raises UsageError where there are too many ways.
+    Raises UsageError where there are too many.
     """
-    sizes = [len(one) for one in loss_model.classes]
-    rows: dict[object, list[Vector]] = {}
-    of_way: dict[Vector, Remainder] = {}
-    unused: list[str] = []
-    for vector in _vectors(sizes, losses):
-        if len(of_way) == MOST:
-            raise UsageError(
-                f"more than {MOST} ways to lose {losses} of {len(loss_model.devices)} devices",
-                hint="ask for fewer",
-            )
-        left = loss_model.without(frozenset(names_of(loss_model, vector)))
-        of_way[vector] = left
-        # With one device less down.
-        fewer = (
-            (*vector[:at], count - 1, *vector[at + 1 :]) for at, count in enumerate(vector) if count
-        )
-        if not any(of_way[less] is left for less in fewer):
-            rows.setdefault(left.shape, []).append(vector)
-        elif sum(vector) == 1:
-            unused += loss_model.classes[vector.index(1)]
-    found = [
+    states = states_of(loss_model, losses)
+    states.sort(key=lambda state: (_down(state), [-(count or 0) for count in state]))
+    return ways(loss_model, states)
+
+
+def ways(loss_model: LossModel, states: Sequence[Counts]) -> list[Way]:
+    """Return states that leave one shape together, in the order of the first of them."""
+    rows: dict[object, tuple[Remainder, list[Counts]]] = {}
+    for state in states:
+        left = loss_model.without(frozenset(names_of(loss_model, state)))
+        rows.setdefault(left.shape, (left, []))[1].append(state)
+    return [
         Way(
             names_of(loss_model, same[0]),
-            tuple(choice_of(loss_model, vector) for vector in same),
-            of_way[same[0]],
+            tuple(choice_of(loss_model, state) for state in same),
+            left,
+            tuple(same),
         )
-        for same in rows.values()
+        for left, same in rows.values()
     ]
-    return found, tuple(name for name in loss_model.devices if name in unused)
+
+
+def states_of(loss_model: LossModel, losses: int | None = None) -> list[Counts]:
+    """Return all states of what is down, or those of up to so many `losses`.
+
+    Classes that nothing runs on are not asked about: a plan that runs on devices that are up is
+    not made anew for what else is down. So a state is split further where something is planned
+    anew and then runs on devices of which nothing is known yet. Raises UsageError where there are
+    too many.
+    """
+    most = len(loss_model.devices) if losses is None else losses
+    found: list[Counts] = []
+    open_: list[Counts] = [(None,) * len(loss_model.classes)]
+    while open_:
+        state = open_.pop()
+        used = loss_model.without(frozenset(names_of(loss_model, state))).used
+        rows: list[Counts] = [()]
+        for at, (count, names) in enumerate(zip(state, loss_model.classes, strict=True)):
+            asked = count is None and bool(used & set(names))
+            rows = [
+                (*row, n)
+                for row in rows
+                for n in (range(len(names) + 1) if asked else (count,))
+                if _down((*row, n, *state[at + 1 :])) <= most
+            ]
+            if len(rows) + len(found) + len(open_) > MOST:
+                raise UsageError(
+                    f"more than {MOST} states of what is up, of {len(loss_model.devices)} devices",
+                    hint="ask for fewer losses, or put like devices next to each other under "
+                    "instances:, each with as many instances, so that it matters only how many "
+                    "are up",
+                )
+        if rows == [state]:
+            found.append(state)
+        else:
+            open_ += rows
+    return found
+
+
+def _down(state: Counts) -> int:
+    return sum(count or 0 for count in state)
 
 
 def names_of(loss_model: LossModel, counts: Counts) -> tuple[str, ...]:
@@ -460,21 +474,3 @@ def choice_of(loss_model: LossModel, counts: Counts) -> Choice:
     return tuple(
         (count, names) for count, names in zip(counts, loss_model.classes, strict=True) if count
     )
-
-
-def _vectors(sizes: Sequence[int], most: int) -> Iterator[Vector]:
-    """Give all counts up to the sizes that sum up to `most` at most, small sums first."""
-
-    def of_sum(at: int, left: int) -> Iterator[Vector]:
-        if at == len(sizes):
-            if left == 0:
-                yield ()
-            return
-        if left > sum(sizes[at:]):
-            return
-        for count in range(min(sizes[at], left), -1, -1):
-            for rest in of_sum(at + 1, left - count):
-                yield (count, *rest)
-
-    for total in range(min(most, sum(sizes)) + 1):
-        yield from of_sum(0, total)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
-from itertools import product
+from functools import partial
 
 from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
@@ -16,19 +16,16 @@ from hetsim.hardware.spec import Platform, numbered
 from hetsim.provisioning.rates.answer import (
     Availability,
     DeviceShare,
-    Known,
     Loss,
-    State,
     Survived,
     answer_of,
     check_asked,
     confidence_of_each,
 )
 from hetsim.provisioning.rates.ceiling import impossible_as
-from hetsim.provisioning.rates.losses import Counts, LossModel, Remainder, choice_of, names_of, ways
+from hetsim.provisioning.rates.losses import Counts, LossModel, Way, states_of, ways, ways_of
 from hetsim.simulation.service.layout import check_together
 from hetsim.simulation.service.resolution import Asked, Made, resolve
-from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.deployment import Deployment
@@ -39,9 +36,6 @@ MEAN_TIMES = "of its mean times to failure and repair"
 
 LEFT = Fraction(1, 100)
 """Of the chance that objectives may fail to hold: what may be left unasked once all is decided."""
-
-MOST = 2**20
-"""States of which chances are told."""
 
 MOST_PROVED = 16
 """States that miss of which it is asked whether any plan could meet the objectives."""
@@ -94,22 +88,15 @@ def survive(
     check_asked(workload)
     resolved = resolve(deployment, workload, platform, settings, made)
     check_together(resolved, platform)
-    rows, unused = ways(LossModel(resolved, platform), losses)
+    loss_model = LossModel(resolved, platform)
+    rows = ways_of(loss_model, losses)
     confidence = confidence_of_each(len(rows))
-    found = []
-    for lost, sets, left in rows:
-        service = None
-        if left.refused is None:
-            service = played(
-                workload,
-                left.resolved,
-                left.set_up(workload),
-                until_answered=until_answered,
-                within=within,
-                confidence=confidence,
-            )
-        answer: Answer = "misses" if service is None else answer_of(service)
-        found.append(Loss(lost, sets, answer, service, left.anew, left.refused))
+    play = partial(
+        _played, workload, until_answered=until_answered, within=within, confidence=confidence
+    )
+    found = [play(way, _loss(way)) for way in rows]
+    used = rows[0].left.used
+    unused = tuple(name for name in loss_model.devices if name not in used)
     intact, *others = found
     others.sort(key=lambda one: one.badness, reverse=True)
     survived = Survived(losses, intact, tuple(others), unused)
@@ -190,7 +177,9 @@ def availability(
     check_known(
         known, (name for names in loss_model.classes if used & set(names) for name in names)
     )
-    counts = states_of(loss_model)
+    counts = sorted(
+        states_of(loss_model), key=lambda state: [-1 if k is None else k for k in state]
+    )
     matter = [
         name
         for k, names in enumerate(loss_model.classes)
@@ -198,24 +187,21 @@ def availability(
         for name in names
     ]
     check_known(known, matter)
-    groups = groups_of(loss_model, counts, known)
-    _ask(groups, workload, target, until_answered=until_answered, within=within)
-    low, high = _between(groups)
-    states = tuple(
-        State(
-            names_of(loss_model, one.states[0]),
-            tuple(choice_of(loss_model, state) for state in one.states),
-            one.chance,
-            one.answer,
-            one.how,
-            one.service,
-            one.left.anew,
-        )
-        for one in groups
-    )
+    one = Fraction(1)
+    down = [
+        counts_down([known[name].share if name in known else one for name in names])
+        for names in loss_model.classes
+    ]
+    rows = [
+        (way, _loss(way, sum((chance_of(state, down) for state in way.states), Fraction(0))))
+        for way in ways(loss_model, counts)
+    ]
+    rows.sort(key=lambda row: row[1].chance, reverse=True)
+    states = _asked(rows, workload, target, until_answered=until_answered, within=within)
+    low, high = _between(states)
     devices = tuple(DeviceShare(name, known[name].share, known[name].source) for name in matter)
-    impossible = _impossible(loss_model, groups, workload, target, made) if high < target else None
-    return Availability(target, low, high, states, devices, impossible)
+    impossible = _impossible(states, workload, target, made) if high < target else None
+    return Availability(target, low, high, tuple(states), devices, impossible)
 
 
 def _share(value: float | Fraction, name: str) -> Fraction:
@@ -263,44 +249,6 @@ def check_known(known: Mapping[str, DeviceAvailability], needed: Iterable[str]) 
         )
 
 
-def states_of(loss_model: LossModel) -> tuple[Counts, ...]:
-    """Return the states of what is up, all together: how many are down of each class.
-
-    Classes that nothing runs on are not asked about: a plan that runs on devices that are up is
-    not made anew for what else is down. So a state is split further where something is planned
-    anew and then runs on devices of which nothing is known yet.
-
-    Raises UsageError where there are too many.
-    """
-    found: list[Counts] = []
-    open_: list[Counts] = [(None,) * len(loss_model.classes)]
-    while open_:
-        state = open_.pop()
-        used = loss_model.without(frozenset(names_of(loss_model, state))).used
-        need = [
-            k
-            for k, names in enumerate(loss_model.classes)
-            if state[k] is None and used & set(names)
-        ]
-        if not need:
-            found.append(state)
-            continue
-        sizes = [len(loss_model.classes[k]) for k in need]
-        if len(found) + len(open_) + math.prod(size + 1 for size in sizes) > MOST:
-            raise UsageError(
-                f"more than {MOST} states of what is up: {', '.join(map(str, sizes))} devices of "
-                f"{len(sizes)} kinds",
-                hint="put like devices next to each other under instances:, each with as many "
-                "instances, so that it matters only how many are up",
-            )
-        for counts in product(*(range(size + 1) for size in sizes)):
-            split = list(state)
-            for k, count in zip(need, counts, strict=True):
-                split[k] = count
-            open_.append(tuple(split))
-    return tuple(sorted(found, key=lambda state: tuple(-1 if k is None else k for k in state)))
-
-
 def counts_down(shares: Sequence[Fraction]) -> tuple[Fraction, ...]:
     """Return how likely 0, 1, ... of some devices are down, by their shares of time up.
 
@@ -323,87 +271,83 @@ def chance_of(state: Counts, down: Sequence[Sequence[Fraction]]) -> Fraction:
     )
 
 
-@dataclass(slots=True, eq=False)
-class Group:
-    """States that leave one shape, and what is known of it."""
-
-    left: Remainder
-    states: list[Counts]
-    chance: Fraction
-    answer: Answer = "undecided"
-    how: Known = "not asked"
-    service: Service | None = None
+def _loss(way: Way, chance: Fraction = Fraction(0)) -> Loss:
+    """What is known before anything is played."""
+    left = way.left
+    answer: Answer = "undecided" if left.refused is None else "misses"
+    return Loss(way.lost, way.sets, answer, None, left.anew, left.refused, chance)
 
 
-def groups_of(
-    loss_model: LossModel, counts: Sequence[Counts], known: Mapping[str, DeviceAvailability]
-) -> list[Group]:
-    """Return the states that leave one shape together, the likeliest first."""
-    one = Fraction(1)
-    down = [
-        counts_down([known[name].share if name in known else one for name in names])
-        for names in loss_model.classes
-    ]
-    by_shape: dict[object, Group] = {}
-    for state in counts:
-        left = loss_model.without(frozenset(names_of(loss_model, state)))
-        group = by_shape.setdefault(left.shape, Group(left, [], Fraction(0)))
-        group.states.append(state)
-        group.chance += chance_of(state, down)
-        if left.refused is not None:
-            group.answer, group.how = "misses", "refused"
-    return sorted(by_shape.values(), key=lambda one: one.chance, reverse=True)
+def _played(
+    workload: Workload,
+    way: Way,
+    loss: Loss,
+    *,
+    until_answered: bool,
+    within: float | None,
+    confidence: float,
+) -> Loss:
+    """A loss with what becomes of a workload on what is left, where that can serve it."""
+    if loss.refused is not None:
+        return loss
+    service = played(
+        workload,
+        way.left.resolved,
+        way.left.set_up(workload),
+        until_answered=until_answered,
+        within=within,
+        confidence=confidence,
+    )
+    return replace(loss, answer=answer_of(service), service=service)
 
 
-def _between(groups: Sequence[Group]) -> tuple[Fraction, Fraction]:
+def _between(states: Sequence[Loss]) -> tuple[Fraction, Fraction]:
     """Between which chances the objectives hold, by what is known so far."""
     met, missed = (
-        sum((one.chance for one in groups if one.answer == answer), Fraction(0))
+        sum((one.chance for one in states if one.answer == answer), Fraction(0))
         for answer in ("meets", "misses")
     )
     return met, 1 - missed
 
 
-def _ask(
-    groups: Sequence[Group],
+def _asked(
+    rows: Sequence[tuple[Way, Loss]],
     workload: Workload,
     target: Fraction,
     *,
     until_answered: bool,
     within: float | None,
-) -> None:
+) -> list[Loss]:
     """Play the states, the likeliest first, until what is left no longer matters."""
-    open_ = [one for one in groups if one.how == "not asked"]
+    found = [loss for _, loss in rows]
+    open_ = [at for at, one in enumerate(found) if one.refused is None]
     confidence = confidence_of_each(len(open_))
-    left = sum((one.chance for one in open_), Fraction(0))
-    low, high = _between(groups)
-    for one in open_:
+    left = sum((found[at].chance for at in open_), Fraction(0))
+    for at in open_:
+        low, high = _between(found)
         decided = low >= target or high < target
-        if not one.chance or (decided and left <= LEFT * (1 - target)):
+        if not found[at].chance or (decided and left <= LEFT * (1 - target)):
             break
-        one.service = played(
+        found[at] = _played(
             workload,
-            one.left.resolved,
-            one.left.set_up(workload),
+            *rows[at],
             until_answered=until_answered,
             within=within,
             confidence=confidence,
         )
-        one.answer, one.how = answer_of(one.service), "played"
-        low += one.chance if one.answer == "meets" else 0
-        high -= one.chance if one.answer == "misses" else 0
-        left -= one.chance
+        left -= found[at].chance
+    return found
 
 
 def _impossible(
-    loss_model: LossModel, groups: Sequence[Group], workload: Workload, target: Fraction, made: Made
+    states: Sequence[Loss], workload: Workload, target: Fraction, made: Made
 ) -> str | None:
     """Why no plans reach the target, where that is proved of states of enough chance."""
     proved = Fraction(0)
     reasons: list[str] = []
-    missed = [one for one in groups if one.answer == "misses"]
+    missed = [one for one in states if one.answer == "misses"]
     for one in missed[:MOST_PROVED]:
-        lost = sorted(names_of(loss_model, one.states[0]))
+        lost = sorted(one.lost)
         why = impossible_as(workload, made, lost)
         if why is None:
             continue

@@ -10,8 +10,8 @@ from shlex import join
 from hetsim.core.text import Record, fields, plain
 from hetsim.errors import HetsimError
 from hetsim.hardware.spec import Platform
-from hetsim.provisioning.rates.carried import Question
 from hetsim.provisioning.rates.ceiling import rates_of
+from hetsim.provisioning.rates.sustained_rate import Question
 from hetsim.reporting.formatting import percent, time_text
 from hetsim.reporting.pages.figures import (
     axis,

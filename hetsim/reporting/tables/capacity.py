@@ -17,11 +17,10 @@ from hetsim.problem.record import problem_record
 from hetsim.provisioning.rates.answer import (
     Availability,
     Capacity,
-    Carried,
     Choice,
     Loss,
-    State,
     Survived,
+    SustainedRate,
     Without,
     nearest_miss,
 )
@@ -96,7 +95,7 @@ def best_sentence(found: Capacity) -> str:
     return f"{text}."
 
 
-def sized_by_ceiling(best: Carried) -> str:
+def sized_by_ceiling(best: SustainedRate) -> str:
     """Return the rate to plan for, where the peak is higher."""
     if best.utilization is None or not 0 < best.utilization < 1:
         return ""
@@ -104,18 +103,18 @@ def sized_by_ceiling(best: Carried) -> str:
     return f"Plan for {planned} per replica, not for the {peak} peak."
 
 
-def _losses(row: Carried) -> Table:
+def _losses(row: SustainedRate) -> Table:
     """Sustained rate of the best deployment by lost devices, the lowest first."""
 
     def bottleneck(one: Without) -> str:
-        refused = one.carried.refused
-        return _bottleneck(one.carried) if refused is None else f"cannot be served: {refused}"
+        refused = one.sustained.refused
+        return _bottleneck(one.sustained) if refused is None else f"cannot be served: {refused}"
 
     return table_of(
         row.losses[:SHOWN],
         (f"{row.name} without", lambda one: choices_text(one.sets)),
-        ("#sustains", lambda one: _meets(one.carried)),
-        ("#misses\nfrom", lambda one: _misses(one.carried)),
+        ("#sustains", lambda one: _meets(one.sustained)),
+        ("#misses\nfrom", lambda one: _misses(one.sustained)),
         ("bottleneck", bottleneck),
     )
 
@@ -149,7 +148,7 @@ def _table(found: Capacity) -> Table:
     )
 
 
-def _meets(row: Carried) -> list[str]:
+def _meets(row: SustainedRate) -> list[str]:
     if row.refused is not None:
         return ["no plan"]
     if not row.rates:
@@ -162,7 +161,7 @@ def _meets(row: Carried) -> list[str]:
     return lines
 
 
-def _misses(row: Carried) -> list[str]:
+def _misses(row: SustainedRate) -> list[str]:
     if row.factor is not None:
         return ["any above"]
     above = [one.misses_above_per_s for one in row.rates]
@@ -197,7 +196,7 @@ def capacity_record(found: Capacity) -> dict[str, Any]:
     }
 
 
-def _row_record(row: Carried) -> dict[str, Any]:
+def _row_record(row: SustainedRate) -> dict[str, Any]:
     return {
         "name": row.name,
         "served": [served_text(one) for one in row.resolved],
@@ -212,16 +211,16 @@ def _row_record(row: Carried) -> dict[str, Any]:
             {
                 "without": list(one.lost),
                 "stands_for": choices_record(one.sets),
-                **fields(one.carried, "answer how"),
-                **_span_record(one.carried),
-                **fields(one.carried, "refused"),
+                **fields(one.sustained, "answer how"),
+                **_span_record(one.sustained),
+                **fields(one.sustained, "refused"),
             }
             for one in row.losses
         ],
     }
 
 
-def _span_record(row: Carried) -> dict[str, Any]:
+def _span_record(row: SustainedRate) -> dict[str, Any]:
     """The rates that meet; of a trace, exactly."""
     factor = row.factor
     exact = None if factor is None else [str(factor.numerator), str(factor.denominator)]
@@ -233,7 +232,7 @@ def _span_record(row: Carried) -> dict[str, Any]:
     }
 
 
-def _bottleneck(row: Carried) -> str:
+def _bottleneck(row: SustainedRate) -> str:
     return ABSENT if row.at is None else row.at.bottleneck
 
 
@@ -359,11 +358,11 @@ HOW = {
 def availability_report(found: Availability) -> RenderableType:
     """Return the states, the likeliest first, the devices, and the answer."""
 
-    def rare(one: State) -> str:
+    def rare(one: Loss) -> str:
         chance = one.chance
         return share_text(chance) if chance > Fraction(1, 2) else f"{100 * float(chance):.3g} %"
 
-    def why(one: State) -> str:
+    def why(one: Loss) -> str:
         return HOW[one.how] if one.service is None else nearest_text(one.service)
 
     states = table_of(

@@ -16,8 +16,7 @@ from hetsim.core.units import format_seconds
 from hetsim.problem.parts import Z80
 from hetsim.problem.record import weakest_of
 from hetsim.provisioning.platforms.answer import Binding, Recommendation, devices_of, nearest
-from hetsim.provisioning.platforms.doubt import Doubt
-from hetsim.provisioning.platforms.pieces import deployment_file, platform_file
+from hetsim.provisioning.platforms.components import platform_file
 from hetsim.provisioning.platforms.policies import Policy
 from hetsim.provisioning.platforms.priced import (
     HOST_PARTS_USD,
@@ -27,6 +26,7 @@ from hetsim.provisioning.platforms.priced import (
     Purchase,
 )
 from hetsim.provisioning.platforms.question import Question
+from hetsim.provisioning.platforms.robustness import Robustness
 from hetsim.reporting.console import bold, pairs, stack, table, table_of
 from hetsim.reporting.formatting import ABSENT, big, latency_text, percent
 from hetsim.reporting.tables.capacity import surviving_record, surviving_report
@@ -36,6 +36,7 @@ from hetsim.reporting.tables.workload import objectives_record
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.service import Objective, Service, StreamService
 from hetsim.statistics.intervals import percentile_at
+from hetsim.workload.files.reader import deployment_record
 
 MOST_EXCUSES = 12
 """Platforms whose reasons are shown one by one."""
@@ -76,7 +77,9 @@ def recommendation_report(found: Recommendation, *, wide: bool = False) -> Rende
     if best is not None:
         chosen = f"{counts_text(best.counts)}: {amount(best.cost, found.unit)}"
     served = () if best is None else best.service.resolved
-    doubt = found.doubt if found.doubt is not None and found.doubt.near else None
+    robustness = (
+        found.robustness if found.robustness is not None and found.robustness.near else None
+    )
     survived = None if best is None else best.survived
     return stack(
         pairs(
@@ -100,11 +103,11 @@ def recommendation_report(found: Recommendation, *, wide: bool = False) -> Rende
         None if best is None else _latencies(best.service),
         _excuses(found),
         None if found.binding is None else _binding(found.binding),
-        None if doubt is None else _near(doubt, found.unit),
+        None if robustness is None else _near(robustness, found.unit),
         None if survived is None else surviving_report(survived),
         [
             bold(sentence(found)),
-            *([] if doubt is None else [Text(plain(sure_sentence(found, doubt)))]),
+            *([] if robustness is None else [Text(plain(sure_sentence(found, robustness)))]),
         ],
     )
 
@@ -114,11 +117,11 @@ def recommendation_report(found: Recommendation, *, wide: bool = False) -> Rende
 
 def _purchase_report(found: Recommendation, bought: Purchase, *, wide: bool) -> RenderableType:
     """The answer first, then choices, why nothing cheaper meets, how it is served, how sure."""
-    doubt, shown = found.doubt, served_text if wide else _served
+    robustness, shown = found.robustness, served_text if wide else _served
     served = () if found.best is None else found.best.service.resolved
     sure = None
-    if doubt is not None:
-        share = f"{percent(doubt.meets)} of {doubt.draws} Monte Carlo samples"
+    if robustness is not None:
+        share = f"{percent(robustness.meets)} of {robustness.draws} Monte Carlo samples"
         sure = f"With cost-model error it meets every objective in {share}."
     rows = [
         *(("served", shown(one)) for one in served),
@@ -351,18 +354,18 @@ def _figures(resolved: Sequence[Resolved]) -> Iterator[str]:
             yield model + figures_text(one.problem.evidence, one.problem.link_evidence)
 
 
-def sure_sentence(found: Recommendation, doubt: Doubt) -> str:
+def sure_sentence(found: Recommendation, robustness: Robustness) -> str:
     """Return how likely the answer is right, and what is regretted least."""
-    answer, least = doubt.candidates[doubt.answer], doubt.least_regret
-    of = f"{doubt.draws} Monte Carlo samples" if doubt.draws > 1 else "demands"
-    if len(doubt.demand) > 1 and doubt.draws > 1:
-        of += f" and {len(doubt.demand)} demands"
+    answer, least = robustness.candidates[robustness.answer], robustness.least_regret
+    of = f"{robustness.draws} Monte Carlo samples" if robustness.draws > 1 else "demands"
+    if len(robustness.demand) > 1 and robustness.draws > 1:
+        of += f" and {len(robustness.demand)} demands"
     text = (
         f"How sure: over {of} it meets every objective in {percent(answer.meets)}, and is the "
-        f"cheapest of its neighbours that does in {percent(doubt.right)}"
+        f"cheapest of its neighbours that does in {percent(robustness.right)}"
     )
-    if doubt.none:
-        text += f"; in {percent(doubt.none)} none of them does"
+    if robustness.none:
+        text += f"; in {percent(robustness.none)} none of them does"
     if least is answer:
         return f"{text}. It has the least regret of them."
     return (
@@ -371,9 +374,9 @@ def sure_sentence(found: Recommendation, doubt: Doubt) -> str:
     )
 
 
-def _near(doubt: Doubt, unit: str) -> Table:
+def _near(robustness: Robustness, unit: str) -> Table:
     return table_of(
-        doubt.candidates,
+        robustness.candidates,
         ("near it", lambda one: counts_text(one.counts)),
         f"#{unit}=cost",
         "#meets=meets%",
@@ -412,9 +415,9 @@ def sentence(found: Recommendation) -> str:
                 "excluded."
             )
         return f"No platform that was simulated meets every objective. The closest is {near}."
-    doubt = found.doubt
+    robustness = found.robustness
     head = "Cheapest"
-    if doubt is None or doubt.meets < LIKELY:
+    if robustness is None or robustness.meets < LIKELY:
         head = "Cheapest by the point estimates" if found.found.question.sources else head
     text = (
         f"{head}: {plain(counts_text(found.best.counts))}, {amount(found.best.cost, found.unit)}."
@@ -424,9 +427,9 @@ def sentence(found: Recommendation) -> str:
     text += f" Cheaper platforms were ruled out by proof{others}."
     if found.undecided:
         text += f" Undecided: {_each(found.undecided)}."
-    if doubt is None or doubt.draws == 1:
+    if robustness is None or robustness.draws == 1:
         return text
-    share = f"{100 * doubt.meets:.3g} % of {doubt.draws} Monte Carlo samples"
+    share = f"{100 * robustness.meets:.3g} % of {robustness.draws} Monte Carlo samples"
     return f"{text} It meets every objective in {share} of cost-model error."
 
 
@@ -544,14 +547,14 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
         else {
             **fields(best, "counts cost"),
             "policy": str(best.policy),
-            "platform": platform_file(question, found.pieces, answer.counts),
-            "deployment": deployment_file(best.deployment),
+            "platform": platform_file(question, found.components, answer.counts),
+            "deployment": deployment_record(best.deployment),
             "service": service_record(best.service),
             "survived": None if best.survived is None else surviving_record(best.survived),
         },
         "runner_up": found.runner_up and fields(found, "counts=runner_up cost=runner_up_cost"),
         **fields(found, "undecided excuses(because=what vectors proved counts) dearer impossible"),
-        "doubt": None if found.doubt is None else _doubt_record(found.doubt),
+        "doubt": None if found.robustness is None else _robustness_record(found.robustness),
         **({} if found.purchase is None else {"purchase": purchase_record(found.purchase)}),
         **fields(
             found, "binding(what needs has gap unit counts proved levers(sort what to enough))"
@@ -559,13 +562,13 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
     }
 
 
-def _doubt_record(doubt: Doubt) -> dict[str, Any]:
+def _robustness_record(robustness: Robustness) -> dict[str, Any]:
     return {
-        **fields(doubt, "draws demand near meets"),
-        "right": doubt.right if doubt.near else None,
-        **fields(doubt, "none answer"),
-        "least_regret": doubt.candidates.index(doubt.least_regret),
-        **fields(doubt, "candidates(counts cost meets cheapest regret)"),
+        **fields(robustness, "draws demand near meets"),
+        "right": robustness.right if robustness.near else None,
+        **fields(robustness, "none answer"),
+        "least_regret": robustness.candidates.index(robustness.least_regret),
+        **fields(robustness, "candidates(counts cost meets cheapest regret)"),
     }
 
 

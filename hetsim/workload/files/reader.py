@@ -185,14 +185,18 @@ def deployment_yaml(deployment: Deployment, folder: str | os.PathLike[str], abou
 
     Models and plans are written as paths from there; `about` is a comment on top.
     """
-    base = Path(folder)
-    models = [_served(served, base) for served in deployment.models]
-    text = yaml.safe_dump({"models": models}, sort_keys=False, width=100, allow_unicode=True)
+    made = deployment_record(deployment, Path(folder))
+    text = yaml.safe_dump(made, sort_keys=False, width=100, allow_unicode=True)
     head = "".join(f"# {line}\n" for line in about.splitlines())
     return head + text
 
 
-def _served(served: Served, base: Path) -> dict[str, Any]:
+def deployment_record(deployment: Deployment, folder: Path | None = None) -> dict[str, Any]:
+    """Return the content of that file; of no `folder` with absolute paths."""
+    return {"models": [_served(served, folder) for served in deployment.models]}
+
+
+def _served(served: Served, base: Path | None) -> dict[str, Any]:
     plain = Served(served.model)
     found: dict[str, Any] = {"model": _path(served.model, base), "strategy": served.strategy}
     for key in ("batch_dim", "routing", "priority_levels", "default_priority_level", "loading"):
@@ -215,7 +219,7 @@ def _served(served: Served, base: Path) -> dict[str, Any]:
     return found
 
 
-def _instances(entry: Instances, base: Path) -> dict[str, Any]:
+def _instances(entry: Instances, base: Path | None) -> dict[str, Any]:
     found = _changed(entry, Instances())
     if entry.plan is not None:
         found["plan"] = _path(entry.plan, base)
@@ -232,8 +236,8 @@ def _changed(one: Any, plain: Any) -> dict[str, Any]:
     return found
 
 
-def _path(given: str, base: Path) -> str:
+def _path(given: str, base: Path | None) -> str:
     """A path as a file in `base` names it: from there where it is not absolute itself."""
     if given.startswith("zoo:") or os.path.isabs(given):
         return given
-    return os.path.relpath(given, base)
+    return str(Path(given).resolve()) if base is None else os.path.relpath(given, base)

@@ -16,6 +16,7 @@ from hetsim.problem.problem import Problem
 from hetsim.provisioning.platforms.bounds.bound import bound_of, choices, most_late
 from hetsim.provisioning.platforms.bounds.pooled import greedy, late_on, least_rate, share_of
 from hetsim.provisioning.platforms.bounds.prices import alike, at_vector, worth_of
+from hetsim.provisioning.platforms.planner import any_plan
 from hetsim.provisioning.platforms.question import (
     Arrivals,
     Ask,
@@ -31,7 +32,6 @@ from hetsim.provisioning.platforms.question import (
 )
 from hetsim.provisioning.platforms.search import Search, bounds_of, demand_of
 from hetsim.provisioning.platforms.vectors import all_vectors, excludes, survey
-from hetsim.provisioning.platforms.ways import any_plan
 from hetsim.workload.workload import Slo
 from random_questions import chain, every_vector, random_drawn, random_question
 from sweeps import examples, sweep

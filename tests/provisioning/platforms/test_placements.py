@@ -16,7 +16,6 @@ from hetsim.provisioning.platforms import placements
 from hetsim.provisioning.platforms.bounds.prices import Under
 from hetsim.provisioning.platforms.certificate import certificate
 from hetsim.provisioning.platforms.placements import Placements, shape_of
-from hetsim.provisioning.platforms.plays import play_given
 from hetsim.provisioning.platforms.policies import (
     Placed,
     Policy,
@@ -29,6 +28,7 @@ from hetsim.provisioning.platforms.policies import (
 )
 from hetsim.provisioning.platforms.question import Place, Question
 from hetsim.provisioning.platforms.search import Found, Search, bounds_of
+from hetsim.provisioning.platforms.simulation import play_given
 from hetsim.provisioning.platforms.verification import verify
 from random_questions import every_vector, random_question, with_losses
 from sweeps import sweep
@@ -67,7 +67,7 @@ def written(found: Found, path: Path) -> object:
     """Its certificate, as a file."""
     given = json.loads(certificate(found))
     for kind in given["question"]["kinds"]:
-        kind["price"] = {"usd_per_hour": f"{kind['cost']}e-9"}
+        kind["parts"] = {"usd_per_hour": f"{kind['cost']}e-9"}
     path.write_text(json.dumps(given))
     return given
 
@@ -174,17 +174,16 @@ def test_no_placement_may_be_left_out(
     found = Search(question).found()
     given = json.loads(json.dumps(written(found, path := tmp_path / "certificate.json")))
     under = Under(question, found.bounds)
-    tried = [one for one in found.tried if one.answer == "misses"]
-    for place, one in enumerate(tried):
-        runs = [(run, policy) for run in one.runs for policy in run.policies]
-        for at, (run, policy) in enumerate(runs):
-            by = found.policies[policy]
+    for one in found.tried:
+        place = [row["counts"] for row in given["played"]].index(list(one.counts))
+        for at, run in enumerate(one.runs):
+            by = found.policies[run.policies[0]]
             if by.placement != "each" or under.excludes(run.placed, by) is not None:
                 continue
             changed = json.loads(json.dumps(given))
-            del changed["tried"][place]["runs"][at]
+            del changed["played"][place]["runs"][at]
             path.write_text(json.dumps(changed))
-            with pytest.raises(CertificateRefuted, match="was not tried with models on devices"):
+            with pytest.raises(CertificateRefuted, match="when it is played again"):
                 verify(path)
             break
 

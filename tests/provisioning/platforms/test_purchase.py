@@ -16,7 +16,6 @@ from rich.console import Console
 import hetsim
 from hetsim.core.text import to_json
 from hetsim.hardware.price import Price
-from hetsim.provisioning.platforms.plays import batch_means
 from hetsim.provisioning.platforms.policies import policies_for_one
 from hetsim.provisioning.platforms.priced import machine_name, priced_catalog
 from hetsim.provisioning.platforms.purchase import Market
@@ -31,6 +30,7 @@ from hetsim.provisioning.platforms.question import (
     Way,
 )
 from hetsim.provisioning.platforms.search import Search
+from hetsim.provisioning.platforms.simulation import batch_means
 from hetsim.reporting.tables.recommendation import recommendation_record, recommendation_report
 from hetsim.workload.arrivals import Poisson
 from hetsim.workload.workload import Slo
@@ -45,7 +45,7 @@ class Priced:
 
     question: Question
     ways: dict[tuple[int, int], tuple[Way, ...]]
-    pieces: tuple[Any, ...] = ()
+    components: tuple[Any, ...] = ()
     planner: Any = None
     known: set[int] = field(default_factory=set)
 

@@ -19,13 +19,13 @@ from hetsim.cli.main import main
 from hetsim.core.text import to_json
 from hetsim.provisioning.platforms.answer import Recommendation
 from hetsim.provisioning.platforms.catalog import Catalog, catalog_schema
-from hetsim.provisioning.platforms.pieces import (
-    deployment_file,
+from hetsim.provisioning.platforms.components import (
     platform_file,
 )
 from hetsim.provisioning.platforms.verification import verify
 from hetsim.reporting.tables.recommendation import recommendation_record, recommendation_report
 from hetsim.workload.arrivals import Constant, Replay
+from hetsim.workload.files.reader import deployment_record
 from hetsim.workload.workload import Slo
 
 CATALOG = """
@@ -74,8 +74,8 @@ def test_the_answer_is_two_files_that_simulate_takes(
     question, answer = found.found.question, found.found.answer
     assert answer is not None
     for name, data in (
-        ("platform", platform_file(question, found.pieces, answer.counts)),
-        ("deployment", deployment_file(found.best.deployment)),
+        ("platform", platform_file(question, found.components, answer.counts)),
+        ("deployment", deployment_record(found.best.deployment)),
     ):
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
     platform = hetsim.load_platform(folder / "platform.yaml")
@@ -116,10 +116,10 @@ def test_it_says_what_it_rests_on(tmp_path: Path) -> None:
     }
     assert all(one["within_80"] > 1 for one in record["priced"])
     assert record["weakest"] == "estimate"
-    assert told.doubt is not None
-    share = f"{100 * told.doubt.meets:.3g} % of {told.doubt.draws} Monte Carlo samples"
+    assert told.robustness is not None
+    share = f"{100 * told.robustness.meets:.3g} % of {told.robustness.draws} Monte Carlo samples"
     assert f"It meets every objective in {share} of cost-model error." in record["verdict"]["say"]
-    assert record["doubt"]["right"] is None
+    assert record["robustness"]["right"] is None
     shown_in = io.StringIO()
     console = Console(width=300, file=shown_in)
     console.print(recommendation_report(told))
@@ -127,7 +127,7 @@ def test_it_says_what_it_rests_on(tmp_path: Path) -> None:
     assert "as if int8 on rock-5b-npu, pi-5-hailo-8l-npu" in shown
     assert share in shown
     without = recommendation_record(found(0))
-    assert without["doubt"] is None
+    assert without["robustness"] is None
     assert without["verdict"]["say"].startswith("Cheapest by the point estimates: ")
 
 

@@ -6,10 +6,10 @@ from itertools import combinations
 
 from every_placement import enumerated
 from hetsim.core.progress import Told, heard_by, stage
-from hetsim.provisioning.platforms.plays import play_given
 from hetsim.provisioning.platforms.policies import Placed, Policy, placed, policies_of
 from hetsim.provisioning.platforms.question import UNITS, Counts, Question
 from hetsim.provisioning.platforms.search import Found, Search
+from hetsim.provisioning.platforms.simulation import play_given
 from hetsim.provisioning.platforms.vectors import all_vectors, excludes, survey
 from random_questions import every_vector, random_question, with_losses, with_splits
 from sweeps import sweep

@@ -12,12 +12,12 @@ import pytest
 import hetsim
 from deployments import model_at
 from hetsim.provisioning.platforms.answer import devices_of
+from hetsim.provisioning.platforms.catalog_search import draft_of, question_of
 from hetsim.provisioning.platforms.certificate import certificate
-from hetsim.provisioning.platforms.pieces import (
+from hetsim.provisioning.platforms.components import (
     deployment_of,
     platform_of,
 )
-from hetsim.provisioning.platforms.plays import play_given
 from hetsim.provisioning.platforms.policies import Placed, gathered, placed, places_of, policies_of
 from hetsim.provisioning.platforms.question import (
     Arrivals,
@@ -30,8 +30,8 @@ from hetsim.provisioning.platforms.question import (
     Split,
     Stream,
 )
-from hetsim.provisioning.platforms.recommend import draft_of, question_of
 from hetsim.provisioning.platforms.search import Search
+from hetsim.provisioning.platforms.simulation import play_given
 from hetsim.provisioning.platforms.verification import verify
 from hetsim.simulation.service.cost import Prices
 from hetsim.simulation.service.serving import serve
@@ -106,7 +106,7 @@ def test_what_is_played_is_what_is_simulated(folder: Path, workload: hetsim.Work
         workload, hetsim.load_catalog(folder / "catalog.yaml"),
         aim="devices", max_devices=4, terms=Prices(),
     )  # fmt: skip
-    question, pieces = question_of(draft), draft.pieces
+    question, components = question_of(draft), draft.components
     over = {devices_of(question, one) for one in question.splits}
     # On a board, on a host and its card, on two alike; the small ones cannot help the others.
     assert {("little-cpu.0", "little-cpu.1"), ("board-cpu.0", "board-npu.0")} <= over
@@ -114,7 +114,7 @@ def test_what_is_played_is_what_is_simulated(folder: Path, workload: hetsim.Work
     seen: set[int] = set()
     late = 0
     for counts in ((0, 3, 0, 0), (0, 1, 1, 0), (1, 1, 1, 1)):
-        platform = platform_of(question, pieces, counts)
+        platform = platform_of(question, components, counts)
         done = set()
         for policy in policies_of(question)[::3]:
             where = placed(question, counts, policy)
@@ -123,7 +123,7 @@ def test_what_is_played_is_what_is_simulated(folder: Path, workload: hetsim.Work
             done.add((where.instances, policy.max_batch))
             seen |= {one.split for mine in where.instances for one in mine}
             (said,) = play_given(question, where, policy).said
-            service = serve(deployment_of(question, pieces, where, policy), workload, platform)
+            service = serve(deployment_of(question, components, where, policy), workload, platform)
             assert said.late == service.streams[0].objectives[0].verdict.late.late
             late += said.late
     assert len(seen) > 3

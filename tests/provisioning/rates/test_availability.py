@@ -13,7 +13,7 @@ import pytest
 
 import hetsim
 from fleets import KINDS, fleet, random_served
-from hetsim.provisioning.rates import redundancy as room
+from hetsim.provisioning.rates import losses as room
 from hetsim.provisioning.rates.redundancy import availability, chance_of, counts_down
 from hetsim.simulation.service.serving import serve
 from hetsim.statistics.verdict import Answer

@@ -281,7 +281,7 @@ def test_what_servers_alike_carry_without_any_is_exact(
     assert pair.factor is not None
     assert pair.factor == carries("t4.1").best.factor
     assert [one.lost for one in pair.losses] == [("t4.0",), ()]
-    assert pair.losses[1].carried.factor == carries("t4.0", "t4.1").best.factor
+    assert pair.losses[1].sustained.factor == carries("t4.0", "t4.1").best.factor
     assert pair.ends.endswith("without t4.0")
     gone = carries("t4.0", losses=1)
     assert (gone.best.answer, gone.best.proved, gone.best.rates) == ("misses", True, ())

@@ -15,7 +15,7 @@ from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.provisioning.platforms.pieces import Pieces, composed
+from hetsim.provisioning.platforms.components import Components, composed
 from hetsim.provisioning.platforms.question import (
     BATCHES,
     SLACK,
@@ -49,12 +49,17 @@ class Planner:
         models: Sequence[str],
         classes: Sequence[Class],
         asked: Asked,
-        pieces: Sequence[Pieces],
+        components: Sequence[Components],
         *,
         batches: Sequence[int] = BATCHES,
         apart: bool = False,
     ) -> None:
-        self._models, self._classes, self._asked, self._pieces = models, classes, asked, pieces
+        self._models, self._classes, self._asked, self._components = (
+            models,
+            classes,
+            asked,
+            components,
+        )
         self._batches, self.apart = tuple(batches), apart
         self.ways: dict[tuple[int, int], tuple[Way, ...]] = {}
         self.off: dict[tuple[int, int], Off] = {}
@@ -85,7 +90,10 @@ class Planner:
 
     def _on(self, counts: Counts) -> tuple[Platform, Made]:
         if counts not in self._made:
-            self._made[counts] = (composed(self._pieces, counts, "kinds"), self.common.elsewhere())
+            self._made[counts] = (
+                composed(self._components, counts, "kinds"),
+                self.common.elsewhere(),
+            )
         return self._made[counts]
 
     def resolved(

@@ -9,17 +9,17 @@ import pytest
 
 import hetsim
 from hetsim.analysis.sureness import normals
-from hetsim.provisioning.platforms.doubt import (
+from hetsim.provisioning.platforms.policies import Placed, placed
+from hetsim.provisioning.platforms.question import UNIT, Counts, Off, Question
+from hetsim.provisioning.platforms.robustness import (
     SAMPLES,
     chance_of,
     demand_of_text,
-    doubt_of,
     drawn,
+    robustness_of,
 )
-from hetsim.provisioning.platforms.plays import play_given
-from hetsim.provisioning.platforms.policies import Placed, placed
-from hetsim.provisioning.platforms.question import UNIT, Counts, Off, Question
 from hetsim.provisioning.platforms.search import Found, Search
+from hetsim.provisioning.platforms.simulation import play_given
 from hetsim.workload.arrivals import Constant
 from random_questions import random_question
 from sweeps import sweep
@@ -60,12 +60,12 @@ def test_shares_and_regrets_are_those_of_their_definition(seed: int) -> None:
     found = Search(question).found()
     assert found.answer is not None
     demand = demand_of_text("0.8,1,1.3")
-    doubt = doubt_of(found, WORKLOAD, draws=4, demand=demand, budget=1)
-    assert doubt is not None
+    robustness = robustness_of(found, WORKLOAD, draws=4, demand=demand, budget=1)
+    assert robustness is not None
     names = [kind.name for kind in question.kinds]
-    vectors = [tuple(one.counts.get(name, 0) for name in names) for one in doubt.candidates]
+    vectors = [tuple(one.counts.get(name, 0) for name in names) for one in robustness.candidates]
     assert vectors == sorted(vectors, key=question.key)
-    assert vectors[doubt.answer] == found.answer.counts
+    assert vectors[robustness.answer] == found.answer.counts
     sources = sorted({"kin", "link", *(f"device {p}" for p in range(len(question.types)))})
     share = np.zeros(len(vectors))
     best = np.zeros(len(vectors))
@@ -84,12 +84,12 @@ def test_shares_and_regrets_are_those_of_their_definition(seed: int) -> None:
             best[first] += weight / 4
             for at, one in enumerate(good):
                 regret[at] += weight / 4 * (cost[at] - cost[first] if one else cost[first])
-    assert [one.meets for one in doubt.candidates] == pytest.approx(share)
-    assert [one.cheapest for one in doubt.candidates] == pytest.approx(best)
-    assert [one.regret for one in doubt.candidates] == pytest.approx(regret)
-    assert doubt.none == pytest.approx(none)
-    assert doubt.right == pytest.approx(best[doubt.answer])
-    assert doubt.least_regret.regret == min(one.regret for one in doubt.candidates)
+    assert [one.meets for one in robustness.candidates] == pytest.approx(share)
+    assert [one.cheapest for one in robustness.candidates] == pytest.approx(best)
+    assert [one.regret for one in robustness.candidates] == pytest.approx(regret)
+    assert robustness.none == pytest.approx(none)
+    assert robustness.right == pytest.approx(best[robustness.answer])
+    assert robustness.least_regret.regret == min(one.regret for one in robustness.candidates)
 
 
 @sweep("seed", quick=[5], full=[2, 5, 7, 19, 20])
@@ -100,16 +100,16 @@ def test_the_answer_alone_is_played_with_its_own_deployment(seed: int) -> None:
     best = found.answer.best(question)
     assert best is not None
     assert isinstance(best.placed, Placed)
-    doubt = chance_of(found, WORKLOAD)
-    assert doubt is not None
-    assert (doubt.draws, doubt.near, len(doubt.candidates)) == (SAMPLES, False, 1)
+    robustness = chance_of(found, WORKLOAD)
+    assert robustness is not None
+    assert (robustness.draws, robustness.near, len(robustness.candidates)) == (SAMPLES, False, 1)
     sources = sorted({name for off in question.off.values() for part in off for name in part})
     met = 0
     for row in normals(SAMPLES, len(sources), 0):
         other = drawn(question, dict(zip(sources, row.tolist(), strict=True)), 1.0)
         played = play_given(other, best.placed, found.policies[best.policies[0]])
         met += played.answer == "meets"
-    assert doubt.meets == pytest.approx(met / SAMPLES)
+    assert robustness.meets == pytest.approx(met / SAMPLES)
     exact = Search(replace(question, off={})).found()
     assert chance_of(exact, WORKLOAD) is None
 

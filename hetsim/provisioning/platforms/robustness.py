@@ -18,10 +18,11 @@ from hetsim.analysis.sureness import normals
 from hetsim.core.progress import say
 from hetsim.errors import UsageError
 from hetsim.provisioning.platforms.placements import lefts
-from hetsim.provisioning.platforms.plays import play_drawn, play_given
 from hetsim.provisioning.platforms.policies import Placed, Policy
 from hetsim.provisioning.platforms.question import SLACK, Counts, Off, Question, Way
+from hetsim.provisioning.platforms.question import drawn as requests_drawn
 from hetsim.provisioning.platforms.search import ERROR, Found, Search
+from hetsim.provisioning.platforms.simulation import play_drawn, play_given
 from hetsim.statistics.verdict import FIRST_LOOK
 from hetsim.workload.workload import Workload
 
@@ -61,7 +62,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class Robustness:
     """Shares of samples times `demand` in which candidates, by cost, meet.
 
     `answer` is which of them is recommended, `none` the share in which none meets. Unless `near`,
@@ -120,7 +121,7 @@ def demand_of_text(text: str) -> Demand:
     )
 
 
-def doubt_of(
+def robustness_of(
     found: Found,
     workload: Workload,
     *,
@@ -128,7 +129,7 @@ def doubt_of(
     demand: Demand = AS_SAID,
     budget: int,
     near: Counts | None = None,
-) -> Doubt | None:
+) -> Robustness | None:
     """Shares of samples in which the answer and its neighbours meet; None without an answer.
 
     `draws` of factors, each with every demand; `near` is a further candidate, the nearest that
@@ -137,30 +138,19 @@ def doubt_of(
     """
     if found.answer is None:
         return None
-    question = found.question
     vectors = _near(found, near)
     first = {
         one.counts: best
         for one in (*found.tried, found.answer, found.runner_up)
-        if one is not None and (best := one.best(question)) is not None
+        if one is not None and (best := one.best(found.question)) is not None
     }
-    sources = question.sources
-    z = normals(draws, len(sources), 0)
-    meets = np.zeros((draws * len(demand), len(vectors)), dtype=np.bool_)
-    weight = np.tile([part / draws for _, part in demand], draws)
-    row = 0
-    for at in range(draws):
-        value = dict(zip(sources, z[at].tolist(), strict=True))
-        for factor, _ in demand:
-            say(row / len(weight), f"draw {row + 1} of {len(weight)}")
-            other = drawn(question, value, factor)
-            comes = workload.faster(factor)
-            search = Search(other, comes, budget=budget, sampled=False)
-            search.policies = found.policies
-            for column, counts in enumerate(vectors):
-                meets[row, column] = search.meets(counts, first.get(counts))
-            row += 1
-    return _told(found, vectors, meets, weight, draws, demand)
+
+    def meets(question: Question, factor: float) -> list[bool]:
+        search = Search(question, workload.faster(factor), budget=budget, sampled=False)
+        search.policies = found.policies
+        return [search.meets(counts, first.get(counts)) for counts in vectors]
+
+    return _sampled(found, vectors, meets, draws, demand)
 
 
 def chance_of(
@@ -169,7 +159,7 @@ def chance_of(
     *,
     samples: int | None = None,
     over: Callable[[], bool] = lambda: False,
-) -> Doubt | None:
+) -> Robustness | None:
     """Share of samples in which the answer meets every objective, with its deployment as it is.
 
     None where nothing is recommended, or all figures are exact. `samples` are played; absent:
@@ -187,34 +177,13 @@ def chance_of(
     requests = FIRST_LOOK if arrivals is None else len(arrivals)
     if samples is None:
         samples = min(max(MOST_REQUESTS // max(requests, 1), LEAST_SAMPLES), SAMPLES)
-    meets = np.zeros((samples, 1), dtype=np.bool_)
-    asked = _only(found.question, best.placed)
-    for at, row in enumerate(normals(samples, len(sources), 0).tolist()):
-        say(at / samples, f"sample {at + 1} of {samples}")
-        question = drawn(asked, dict(zip(sources, row, strict=True)), 1.0)
-        meets[at] = _holds(question, workload, best.placed, policy, samples)
-        if over():
-            meets = meets[: at + 1]
-            break
-    samples = len(meets)
-    weight = np.full(samples, 1 / samples)
+    placed = best.placed
+
+    def meets(question: Question, _: float) -> list[bool]:
+        return [_holds(question, workload, placed, policy, samples or 0)]
+
     counts = [found.answer.counts]
-    return replace(_told(found, counts, meets, weight, samples, AS_SAID), near=False)
-
-
-def _only(question: Question, where: Placed) -> Question:
-    """The question with the ways that a deployment runs alone."""
-    instances = [one for mine in where.instances for one in mine]
-    types = {where.places[at].of_type for one in instances for at in one.devices}
-    used = {one.split for one in instances}
-    return replace(
-        question,
-        ways={key: each for key, each in question.ways.items() if key[0] in types},
-        splits=tuple(
-            split if at in used else replace(split, ways={})
-            for at, split in enumerate(question.splits)
-        ),
-    )
+    return replace(_sampled(found, counts, meets, samples, AS_SAID, over), near=False)
 
 
 def _holds(
@@ -227,7 +196,15 @@ def _holds(
         if question.given:
             played = play_given(question, left, policy, runs)
         else:
-            played = play_drawn(question, workload, left, policy, error=ERROR, budget=FIRST_LOOK)
+            played = play_drawn(
+                question,
+                requests_drawn(workload, FIRST_LOOK),
+                left,
+                policy,
+                error=ERROR,
+                budget=FIRST_LOOK,
+                workload=workload,
+            )
         for said in played.said:
             limit_s = question.streams[said.stream].slos[said.slo].latency_s
             late = said.answer == "undecided" and said.latency_s > limit_s
@@ -328,16 +305,28 @@ def _off_by(way: Way, each: Sequence[tuple[float, ...]]) -> Way:
     return replace(way, tasks=tasks, seconds=busy_s, alone_s=max(end) * (1 - SLACK))
 
 
-def _told(
+def _sampled(
     found: Found,
     vectors: Sequence[Counts],
-    meets: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
-    weight: np.ndarray[tuple[int], np.dtype[np.float64]],
+    meets_in: Callable[[Question, float], Sequence[bool]],
     draws: int,
     demand: Demand,
-) -> Doubt:
-    question = found.question
+    over: Callable[[], bool] = lambda: False,
+) -> Robustness:
+    """Which vectors meet in each sample at each demand, until `over`, and what that makes."""
+    question, sources = found.question, found.question.sources
     assert found.answer is not None
+    rows: list[Sequence[bool]] = []
+    for at, row in enumerate(normals(draws, len(sources), 0).tolist()):
+        value = dict(zip(sources, row, strict=True))
+        for factor, _ in demand:
+            say(len(rows) / (draws * len(demand)), f"sample {at + 1} of {draws}")
+            rows.append(meets_in(drawn(question, value, factor), factor))
+        if over():
+            break
+    meets = np.array(rows, dtype=np.bool_)
+    draws = len(rows) // len(demand)
+    weight = np.tile([part / draws for _, part in demand], draws)
     cost = np.array([question.amount(counts) for counts in vectors])
     some = meets.any(axis=1)
     # Vectors are in order: the first that meets is the cheapest.
@@ -355,7 +344,7 @@ def _told(
                 float((weight * regret)[some].sum()),
             )
         )
-    return Doubt(
+    return Robustness(
         draws,
         demand,
         tuple(candidates),

@@ -12,7 +12,7 @@ import numpy as np
 
 from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, UsageError
-from hetsim.provisioning.rates.answer import Carried, Rates, nearest_miss
+from hetsim.provisioning.rates.answer import Rates, SustainedRate, nearest_miss
 from hetsim.provisioning.rates.ceiling import Ceiling, ceiling_of, quickest_s
 from hetsim.provisioning.rates.exact_rate import Sample, exact_factor, sample_of, too_many, why_not
 from hetsim.provisioning.rates.search import CONFIDENCE, Judge, Span, lower_end, spans, upper_end
@@ -135,24 +135,24 @@ class Question:
         return ceiling_of(self.resolved, self.setup, rates, shares)
 
 
-def refused(name: str, error: Infeasible) -> Carried:
+def refused(name: str, error: Infeasible) -> SustainedRate:
     """Return the row of a deployment that cannot be served."""
-    return Carried(
+    return SustainedRate(
         name=name, resolved=(), how="exact", answer="misses", proved=True, ends=str(error),
         refused=error,
     )  # fmt: skip
 
 
-def carried(
+def sustained_rate(
     question: Question, *, most_requests: int, gap: float, confidence: float = CONFIDENCE
-) -> Carried:
+) -> SustainedRate:
     """Return the rate of a deployment; `confidence`: that none of its verdicts is wrong."""
     if question.workload.traces:
         return _of_trace(question)
     return _in_the_long_run(question, most_requests, gap, confidence)
 
 
-def _of_trace(question: Question) -> Carried:
+def _of_trace(question: Question) -> SustainedRate:
     workload, setup = question.workload, question.setup
     if workload.closed:
         raise UsageError("a trace, and clients who wait for answers", hint="ask of one of them")
@@ -189,7 +189,7 @@ def _of_trace(question: Question) -> Carried:
         last = found[-1].high if math.isfinite(found[-1].high) else max(ceiling.factor, 1.0)
         comes = workload.faster(last if math.isfinite(last) else 1.0)
         service = played(comes, question.resolved, setup)
-    return Carried(
+    return SustainedRate(
         name=question.name,
         resolved=question.resolved,
         how="exact" if why is None else "scan",
@@ -222,7 +222,9 @@ def _rates(span: Span, rate_per_s: float) -> Rates:
     )
 
 
-def _in_the_long_run(question: Question, budget: int, gap: float, confidence: float) -> Carried:
+def _in_the_long_run(
+    question: Question, budget: int, gap: float, confidence: float
+) -> SustainedRate:
     setup, workload = question.setup, question.workload
     ceiling = question.ceiling()
     missed = _overloaded(question)
@@ -253,7 +255,7 @@ def _in_the_long_run(question: Question, budget: int, gap: float, confidence: fl
     above = found[-1].above if found else min(judge.seen, default=None)
     if above is not None and above in judge.seen:
         beyond = judge.service(above)
-    return Carried(
+    return SustainedRate(
         name=question.name,
         resolved=question.resolved,
         how="verdicts",

@@ -1,4 +1,4 @@
-"""Platforms and deployments of vectors: made of pieces, priced, as records and as files.
+"""Platforms and deployments of vectors: made of components, priced, as records and as files.
 
 Requests come to the host of what is chosen. Where there is none, they come to a *front* that
 computes nothing and costs nothing; nodes without a link of their own hang on it by
@@ -52,7 +52,7 @@ _NO_COST: Mapping[str, Any] = {"latency_us": 0.0, "bandwidth_gbytes_s": 1e12}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
+class Components:
     """Devices and links of one kind, as a platform file says them.
 
     `devices` are by its own names of them, "" of a device alone, `links` and `memories` between
@@ -79,24 +79,24 @@ class Pieces:
         }
 
 
-def pieces_of(catalog: Catalog) -> tuple[Pieces, ...]:
-    """Pieces of each host, then of each kind. Raises PlatformError of a wrong file."""
+def components_of(catalog: Catalog) -> tuple[Components, ...]:
+    """Components of each host, then of each kind. Raises PlatformError of a wrong file."""
     return tuple(_of_entry(one, catalog.folder) for one in (*catalog.hosts, *catalog.kinds))
 
 
-def _of_entry(entry: Entry, folder: Path) -> Pieces:
+def _of_entry(entry: Entry, folder: Path) -> Components:
     is_host = bool(entry.slots)
     link = {} if is_host else dict(entry.link) or _NO_COST
     if isinstance(named := link.get("link"), str):
         link = {**link, "link": _absolute(named, folder)}
 
-    def alone(source: str) -> Pieces:
-        return Pieces(entry.name, {"": source}, (), (), "", link, is_host=is_host)
+    def alone(source: str) -> Components:
+        return Components(entry.name, {"": source}, (), (), "", link, is_host=is_host)
 
     if entry.host:
         inside = {"between": ["cpu", "card"], "link": entry.inside}
         both = {"cpu": entry.host, "card": entry.source}
-        return Pieces(entry.name, both, (inside,), (), "cpu", link)
+        return Components(entry.name, both, (inside,), (), "cpu", link)
     if entry.on_link or entry.source in names("device"):
         return alone(_absolute(entry.source, folder))
     path, shown = find("platform", entry.source, folder)
@@ -114,7 +114,7 @@ def _of_entry(entry: Entry, folder: Path) -> Pieces:
         {**use, **({"link": _absolute(use["link"], base)} if "link" in use else {})}
         for use in data.get("links", ())
     )
-    return Pieces(
+    return Components(
         entry.name,
         devices,
         links,
@@ -138,12 +138,14 @@ def _absolute(given: str, base: Path) -> str:
     return str((base / given).resolve()) if is_path(given) else given
 
 
-def description(pieces: Sequence[Pieces], counts: Sequence[int], name: str) -> dict[str, Any]:
+def description(
+    components: Sequence[Components], counts: Sequence[int], name: str
+) -> dict[str, Any]:
     """Content of the platform file of a vector."""
     devices: dict[str, Any] = {}
     links: list[Any] = []
     memories: list[Any] = []
-    host = next((one for one, n in zip(pieces, counts, strict=True) if one.is_host and n), None)
+    host = next((one for one, n in zip(components, counts, strict=True) if one.is_host and n), None)
     front = FRONT
     if host is None:
         devices[FRONT] = dict(_FRONT)
@@ -153,7 +155,7 @@ def description(pieces: Sequence[Pieces], counts: Sequence[int], name: str) -> d
         devices.update({called[own]: use for own, use in host.devices.items()})
         links += [dict(one) for one in host.links]
         memories += [dict(one) for one in host.memories]
-    for one, count in zip(pieces, counts, strict=True):
+    for one, count in zip(components, counts, strict=True):
         for unit in range(0 if one.is_host else count):
             called = one.names(unit)
             for own_name, use in one.devices.items():
@@ -183,9 +185,9 @@ def description(pieces: Sequence[Pieces], counts: Sequence[int], name: str) -> d
     return found
 
 
-def composed(pieces: Sequence[Pieces], counts: Sequence[int], name: str) -> Platform:
+def composed(components: Sequence[Components], counts: Sequence[int], name: str) -> Platform:
     """Platform of a vector. Raises PlatformError where it cannot be."""
-    data = description(pieces, counts, name)
+    data = description(components, counts, name)
     platform, wrong = survey(Source(Path(f"{name}.yaml"), name, data, {(): 1}), name)
     if platform is None:
         raise wrong[0].whole
@@ -195,15 +197,17 @@ def composed(pieces: Sequence[Pieces], counts: Sequence[int], name: str) -> Plat
 # What is recommended, as records and files
 
 
-def platform_of(question: Question, pieces: Sequence[Pieces], counts: Counts) -> Platform:
+def platform_of(question: Question, components: Sequence[Components], counts: Counts) -> Platform:
     """Platform of a vector; where costs are asked for, with its price."""
-    platform = composed(pieces, counts, NAME)
+    platform = composed(components, counts, NAME)
     return replace(platform, price=_price(question, counts))
 
 
-def platform_file(question: Question, pieces: Sequence[Pieces], counts: Counts) -> dict[str, Any]:
+def platform_file(
+    question: Question, components: Sequence[Components], counts: Counts
+) -> dict[str, Any]:
     """Content of the file of that platform."""
-    found = description(pieces, counts, NAME)
+    found = description(components, counts, NAME)
     price = _price(question, counts)
     if price is not None:
         keys = ("usd_per_hour", "of", "source")
@@ -225,7 +229,7 @@ def _price(question: Question, counts: Counts) -> Price | None:
 
 
 def deployment_of(
-    question: Question, pieces: Sequence[Pieces], where: Placed, policy: Policy
+    question: Question, components: Sequence[Components], where: Placed, policy: Policy
 ) -> Deployment:
     """Deployment that a policy comes to on a vector."""
     models = []
@@ -237,7 +241,7 @@ def deployment_of(
         for one in mine:
             called = []
             for place in (where.places[at] for at in one.devices):
-                piece = pieces[place.kind]
+                piece = components[place.kind]
                 called.append(piece.names(place.unit)[list(piece.devices)[place.slot]])
             strategy = None if one.split < 0 else question.splits[one.split].strategy
             most = policy.limit(where.streams(question, one)) or None
@@ -253,33 +257,6 @@ def deployment_of(
             )
         )
     return Deployment(tuple(models))
-
-
-def deployment_file(deployment: Deployment) -> dict[str, Any]:
-    """Content of the file of a deployment, with absolute paths of models."""
-    models = []
-    for served in deployment.models:
-        model = served.model
-        if not model.startswith("zoo:"):
-            model = str(Path(model).resolve())
-        one: dict[str, Any] = {
-            "model": model,
-            "strategy": served.strategy,
-            "routing": served.routing,
-            "instances": [
-                {
-                    "devices": list(entry.devices),
-                    **({"strategy": entry.strategy} if entry.strategy else {}),
-                    **({"max_in_flight": entry.max_in_flight} if entry.max_in_flight else {}),
-                }
-                for entry in served.instances
-            ],
-        }
-        if served.dynamic_batching is not None:
-            one["batch_sizes"] = list(served.batch_sizes)
-            one["dynamic_batching"] = {"max_batch_size": served.dynamic_batching.max_batch_size}
-        models.append(one)
-    return {"models": models}
 
 
 # Costs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hetsim.provisioning.platforms.policies import Placed, Policy, up_to
-from hetsim.provisioning.platforms.question import Arrivals, Question, Way, drawn
+from hetsim.provisioning.platforms.question import Arrivals, Question, Way
 from hetsim.simulation.clock.templates import Layout, Part, structure_of
 from hetsim.simulation.service.figures import chosen, judged, latencies_of, stability
-from hetsim.simulation.service.service import Stability
+from hetsim.simulation.service.service import Stability, stability_of
 from hetsim.simulation.serving.engine import Serving, pays
 from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.simulation.serving.tables import loads, seconds_alone
@@ -153,16 +153,18 @@ def play_given(question: Question, where: Placed, policy: Policy, runs: int = RU
 
 def play_drawn(
     question: Question,
-    workload: Workload,
+    blocks: Iterable[Arrivals],
     where: Placed,
     policy: Policy,
     *,
     error: float,
     budget: int,
+    workload: Workload | None = None,
     by_batches: bool = False,
 ) -> Played:
-    """Result of random requests, until every objective is decided or the budget is spent.
+    """Result of random requests, until every objective is decided or there are no more `blocks`.
 
+    These are `budget` requests at most, drawn of `workload`; absent: at the rates of the question.
     It is looked at after 16,384 requests, and whenever there are twice as many; over all looks no
     answer is wrong but by `error`. A model that is overloaded misses, as ``simulate`` says it.
     With `by_batches` what is undecided at the end, as many devices are never all idle at once, is
@@ -173,7 +175,7 @@ def play_drawn(
     said: dict[tuple[int, int], Said] = {}
     fed = told = looks = 0
     due = FIRST_LOOK
-    for block in drawn(workload, budget):
+    for block in blocks:
         fed += len(block)
         out = engine.serve(block.time_s, *_columns(question, block.ask))
         parts.append(out)
@@ -225,7 +227,7 @@ def batch_means(late: NDArray[np.bool_], share: float, error: float) -> Answer:
 
 def _look(
     question: Question,
-    workload: Workload,
+    workload: Workload | None,
     outcomes: Outcomes,
     said: dict[tuple[int, int], Said],
     error: float,
@@ -247,10 +249,20 @@ def _look(
         if said[at, place].answer == "undecided":
             mine = siblings(question, at)
             own = chosen(outcomes, judged_of(question, outcomes, mine, requests))
-            kept_up = stability(workload, [workload.streams[k] for k in mine], own)
+            kept_up = _stability(question, workload, mine, own)
             said[at, place] = said_of(question, outcomes, at, place, requests, error, kept_up)
     every = sum(len(stream.slos) for stream in question.streams)
     return len(said) == every and all(one.answer != "undecided" for one in said.values())
+
+
+def _stability(
+    question: Question, workload: Workload | None, streams: Sequence[int], own: Outcomes
+) -> Stability | None:
+    """How the model of these streams kept up."""
+    if workload is not None:
+        return stability(workload, [workload.streams[k] for k in streams], own)
+    rate = sum(ask.rate_per_s or 0.0 for ask in question.asks if ask.stream in streams)
+    return stability_of(own.arrival_s, own.finish_s, own.fresh, rate)
 
 
 # As the engine takes it
