@@ -14,10 +14,10 @@ from hetsim.cli.load import given
 from hetsim.cli.options.common import output_options, verb_options, wide_option
 from hetsim.cli.options.question import (
     judged_options,
-    limit_options,
     model_options,
     platform_options,
     run_options,
+    several_strategies,
     strategies_option,
 )
 from hetsim.cli.question import (
@@ -52,15 +52,10 @@ if TYPE_CHECKING:
 @click.argument("model")
 @platform_options
 @strategies_option
-@click.option(
-    "--strategy",
-    "strategies",
-    multiple=True,
-    metavar="NAME",
-    help="Strategy to compare; repeatable.  [default: single, hetero, heft; on one platform auto, "
-    "too; for throughput multi, too]",
+@several_strategies(
+    "Strategy to compare; repeatable.  [default: single, hetero, heft; on one platform auto, "
+    "too; for throughput multi, too]"
 )
-@limit_options
 @click.option(
     "--run",
     "runs",

@@ -14,10 +14,10 @@ from hetsim.cli.options.common import duration, output_options, per_second, verb
 from hetsim.cli.options.load import load_options
 from hetsim.cli.options.question import (
     judged_options,
-    limit_options,
     model_options,
     platform_options,
     seed_option,
+    several_strategies,
 )
 from hetsim.cli.question import (
     kept_as_supposed,
@@ -88,16 +88,11 @@ FIXES = {
     help="Like --max-rate, with exit code 5 where nothing sustains RATE, e.g. 100/s.",
 )
 @platform_options
-@click.option(
-    "--strategy",
-    "strategies",
-    multiple=True,
-    metavar="NAME",
-    help="Strategy to plan with; repeatable with --max-rate.  [default: heft; with --max-rate "
-    "single and heft]",
+@several_strategies(
+    "Strategy to plan with; repeatable with --max-rate.  [default: heft; with --max-rate "
+    "single and heft]"
 )
 @judged_options
-@limit_options
 @seed_option
 @click.option(
     "--requests",
