@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetsim.cli.commands import Command
+from hetsim.cli.executor import execute, executor_said, require_equal
 from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
 from hetsim.cli.invocation import current
 from hetsim.cli.load import given
@@ -29,7 +30,6 @@ from hetsim.cli.question import (
     show_sensitivities,
     with_affinity,
 )
-from hetsim.cli.running import execute, executor_said, require_equal
 from hetsim.core.units import format_seconds
 from hetsim.errors import UsageError
 

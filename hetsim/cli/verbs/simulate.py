@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hetsim.cli.commands import Command
+from hetsim.cli.executor import cost_lines, cost_record
 from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
 from hetsim.cli.invocation import current
 from hetsim.cli.load import OF_LOAD, check_form, given, only, said
@@ -27,7 +28,6 @@ from hetsim.cli.question import (
     show_sensitivities,
     supposed,
 )
-from hetsim.cli.running import cost_lines, cost_record
 from hetsim.cli.under_load import find_rates
 from hetsim.cli.under_load import play as under_load
 from hetsim.errors import UsageError
