@@ -176,7 +176,7 @@ class App(LazyGroup):
         return super().resolve_command(ctx, words)
 
     def _complete(self, asked: str, invocation: Invocation) -> int:
-        from hetsim.cli.completing import answer
+        from hetsim.cli.completion import answer
 
         invocation.quiet = True
         return answer(self, invocation, asked)
@@ -348,7 +348,7 @@ def _warn(invocation: Invocation) -> Any:
 def _completion(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:
     if shell is None or ctx.resilient_parsing:
         return
-    from hetsim.cli.completing import script
+    from hetsim.cli.completion import script
 
     click.echo(script(ctx.command, shell), nl=False)
     ctx.exit()

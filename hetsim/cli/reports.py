@@ -57,7 +57,7 @@ def report_of_service(
     printed: RenderableType,
 ) -> None:
     """Write the page of a simulated workload."""
-    from hetsim.reporting.pages.alternatives import load_pictures
+    from hetsim.reporting.pages.rates import load_pictures
 
     from_file = load.workload is not None
     # A command has a factor on the file's rates, or the rate itself.
@@ -90,7 +90,7 @@ def report_of_capacity(
     record: Mapping[str, Any],
 ) -> None:
     """Write the page of the highest rates."""
-    from hetsim.reporting.pages.alternatives import MOST, load_pictures
+    from hetsim.reporting.pages.rates import MOST, load_pictures
     from hetsim.reporting.tables.capacity import capacity_report
 
     from_file = load.workload is not None
@@ -196,7 +196,7 @@ def _at_other_rates(
     from_file: bool = True,
 ) -> Record:
     """An answer at other rates, with the command that writes its files."""
-    from hetsim.reporting.pages.alternatives import load_pictures, without
+    from hetsim.reporting.pages.rates import load_pictures, without
 
     row = _rates(
         comes, service.resolved, platform,
@@ -210,7 +210,7 @@ def _rates(
     workload: Workload, resolved: Sequence[Resolved], platform: Platform, **about: Any
 ) -> Record:
     """One deployment at other rates, each with its command."""
-    from hetsim.reporting.pages.alternatives import rates_picture
+    from hetsim.reporting.pages.rates import rates_picture
 
     command = current().command
     with current().progress("simulating other rates") as tell:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hetsim.cli.executor import require_equal
 from hetsim.cli.files import check_targets, leave_report, leave_service
 from hetsim.cli.invocation import current
 from hetsim.cli.load import Load, deployment_of, told_where, workload_of
@@ -19,15 +20,14 @@ from hetsim.cli.question import (
     with_affinity,
 )
 from hetsim.cli.reports import report_of_capacity, report_of_service
-from hetsim.cli.running import require_equal
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hetsim.analysis.sensitivity import Sensitivities
+    from hetsim.cli.executor import Executor
     from hetsim.cli.invocation import Canonical
-    from hetsim.cli.running import Executor
     from hetsim.core.text import Record
     from hetsim.hardware.spec import Platform
     from hetsim.problem.plan import Plan

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform as host
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -74,19 +75,25 @@ def write_folder(folder: Path, files: Mapping[str, Text], *, force: bool = False
     check_folder(folder, force=force)
     # Through a link the files go to where it leads, and the rename must happen there.
     target = folder.resolve()
+    with _written(f"--out {folder}", target), draft_folder(target) as draft:
+        for name, text in files.items():
+            with create(draft / name) as stream:
+                _write(stream, text)
+        if target.exists() and _listing(target):
+            for name in files:
+                (draft / name).replace(target / name)
+        else:
+            draft.replace(target)
+
+
+@contextmanager
+def _written(where: str, target: Path) -> Iterator[None]:
+    """Context in which what the disk refuses is told by `where`."""
     try:
-        with draft_folder(target) as draft:
-            for name, text in files.items():
-                with create(draft / name) as stream:
-                    _write(stream, text)
-            if target.exists() and _listing(target):
-                for name in files:
-                    (draft / name).replace(target / name)
-            else:
-                draft.replace(target)
+        yield
     except OSError as error:
-        raise out_of_room(error, f"--out {folder}", path=target) or InvalidInput(
-            f"cannot write: {error.strerror or error}", where=f"--out {folder}"
+        raise out_of_room(error, where, path=target) or InvalidInput(
+            f"cannot write: {error.strerror or error}", where=where
         ) from error
 
 
@@ -114,13 +121,8 @@ def write_file(path: Path, text: Text, *, force: bool = False, option: str = "--
     check_file(path, force=force, option=option)
     # Path.resolve raises RuntimeError for a link that leads to itself.
     target = Path(os.path.realpath(path))
-    try:
-        with whole_file(target) as draft:
-            _write(draft, text)
-    except OSError as error:
-        raise out_of_room(error, f"{option} {path}", path=target) or InvalidInput(
-            f"cannot write: {error.strerror or error}", where=f"{option} {path}"
-        ) from error
+    with _written(f"{option} {path}", target), whole_file(target) as draft:
+        _write(draft, text)
 
 
 def _write(stream: BinaryIO, text: Text) -> None:

@@ -16,9 +16,9 @@ from functools import partial
 import numpy as np
 
 from hetsim.core.text import Record, plain
+from hetsim.problem.timeline import Floats
 from hetsim.reporting.trace import FIRST_THREAD, REAL, SIMULATED
 from hetsim.reporting.trace_tracks import (
-    Changes,
     Entry,
     Track,
     counted,
@@ -26,6 +26,7 @@ from hetsim.reporting.trace_tracks import (
     microseconds,
     nanoseconds,
     rows,
+    spanned,
 )
 from hetsim.simulation.service.service import Kept, Service
 from hetsim.simulation.serving.setup import Outcomes
@@ -63,8 +64,8 @@ class _Drawing:
         more = {"bp": "e"} if ph == "f" else {}
         self._add(nanoseconds(at_s), track, ph=ph, name="served by", cat="batch", id=number, **more)
 
-    def counter(self, pid: int, name: str, unit: str, changes: Changes) -> None:
-        for one in counted("", name, unit, changes):
+    def counter(self, pid: int, name: str, unit: str, start_s: Floats, end_s: Floats) -> None:
+        for one in counted("", name, unit, *spanned(start_s, end_s)):
             self.events += [
                 (at_ns, one.entry(pid, place)) for place, at_ns in enumerate(one.at_ns.tolist())
             ]
@@ -166,10 +167,8 @@ def _batches(
         _of_model(drawing, pid, outcomes, mine, of_request)
         for scaled in service.scaled:
             if scaled.model == model:
-                changes: Changes = []
-                for one in scaled.lived:
-                    changes += [(nanoseconds(one.start_s), 1), (nanoseconds(one.gone_s), -1)]
-                drawing.counter(pid, "replicas", "there", changes)
+                lived = np.array([(one.start_s, one.gone_s) for one in scaled.lived])
+                drawing.counter(pid, "replicas", "there", *lived.reshape(-1, 2).T)
 
 
 def _of_model(
@@ -179,17 +178,13 @@ def _of_model(
     mine: Sequence[int],
     of_request: dict[int, Track],
 ) -> None:
-    waits: Changes = []
-    served: Changes = []
     batches: dict[tuple[int, float, float], list[int]] = {}
     for k in mine:
-        came_s, sent_s = float(outcomes.arrival_s[k]), float(outcomes.sent_s[k])
-        end_s = float(outcomes.finish_s[k])
-        waits += [(nanoseconds(came_s), 1), (nanoseconds(sent_s), -1)]
-        served += [(nanoseconds(sent_s), 1), (nanoseconds(end_s), -1)]
+        sent_s, end_s = float(outcomes.sent_s[k]), float(outcomes.finish_s[k])
         batches.setdefault((int(outcomes.instance[k]), sent_s, end_s), []).append(k)
-    drawing.counter(pid, "waiting", "requests", waits)
-    drawing.counter(pid, "served", "requests", served)
+    came, sent, done = (of[mine] for of in (outcomes.arrival_s, outcomes.sent_s, outcomes.finish_s))
+    drawing.counter(pid, "waiting", "requests", came, sent)
+    drawing.counter(pid, "served", "requests", sent, done)
     for instance in sorted({key[0] for key in batches}):
         own = sorted(key for key in batches if key[0] == instance)
         spans = [(begin_s, end_s) for _, begin_s, end_s in own]

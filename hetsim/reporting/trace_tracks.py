@@ -169,9 +169,6 @@ def metadata(kind: str, pid: int, tid: int | None, **args: object) -> Entry:
 Times = Mapping[int, tuple[float, float]]
 """Arrival and answer of each request."""
 
-Changes = list[tuple[int, float]]
-"""Nanoseconds, and by how much a count changes there."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counter:
@@ -232,15 +229,10 @@ def all_microseconds(nanoseconds: Ints) -> list[float]:
     return list(map(microseconds, nanoseconds.tolist()))
 
 
-def counted(of: str, name: str, unit: str, changes: Changes) -> list[Counter]:
-    """Return a counter that starts at 0 and changes so; none where it never changes."""
-    at_ns = np.array([at for at, _ in changes], dtype=np.int64)
-    return _counted(of, name, unit, at_ns, np.array([by for _, by in changes], dtype=float))
-
-
-def _counted(
+def counted(
     of: str, name: str, unit: str, at_ns: Ints, by: Floats, base: float = 0.0
 ) -> list[Counter]:
+    """Return a counter that starts at `base` and changes so; none where it never changes."""
     order = np.lexsort((by, at_ns))
     at_ns = np.concatenate(([0], at_ns[order]))
     value = np.cumsum(np.concatenate(([base], by[order])))
@@ -250,8 +242,8 @@ def _counted(
     return [Counter(of, name, unit, at_ns[told], value[told])] if told.sum() > 1 else []
 
 
-def _spanned(start_s: Floats, end_s: Floats, by: float = 1.0) -> tuple[Ints, Floats]:
-    """The changes of a count that goes up by so much at each start, and down at each end."""
+def spanned(start_s: Floats, end_s: Floats, by: float = 1.0) -> tuple[Ints, Floats]:
+    """Return the changes of a count that grows by `by` at each start and falls at each end."""
     at_ns = np.concatenate((all_nanoseconds(start_s), all_nanoseconds(end_s)))
     return at_ns, np.repeat([by, -by], start_s.size)
 
@@ -272,7 +264,7 @@ def counters(plan: Plan, timeline: Timeline, times: Times) -> list[Counter]:
 
 def under_way(times: Times) -> list[Counter]:
     """Return the number of open requests over time."""
-    return _counted("", "requests", "under way", *_spanned(*begins_and_ends(times)))
+    return counted("", "requests", "under way", *spanned(*begins_and_ends(times)))
 
 
 def begins_and_ends(times: Times) -> tuple[Floats, Floats]:
@@ -353,11 +345,11 @@ def _waiting(laid_out: PlanTasks, tasks: _Tasks) -> list[Counter]:
             if late.any():
                 computes = task < template.groups
                 of = devices[template.group_device[task]] if computes else "links"
-                changes.setdefault(of, []).append(_spanned(ready_s[late], start_s[late]))
+                changes.setdefault(of, []).append(spanned(ready_s[late], start_s[late]))
     found: list[Counter] = []
     for of in (*devices, "links"):
         unit = "transfers" if of == "links" else "subgraphs"
-        found += _counted(of, "waiting", unit, *_joined(changes.get(of, [])))
+        found += counted(of, "waiting", unit, *_joined(changes.get(of, [])))
     return found
 
 
@@ -380,12 +372,12 @@ def _memory(laid_out: PlanTasks, timeline: Timeline, tasks: _Tasks) -> list[Coun
                 [tasks.done_s if task == AT_FINISH else tasks.end_s[:, task] for task in one.until],
                 axis=0,
             )
-            held = _spanned(since_s[own], until_s[own], float(one.nbytes))
+            held = spanned(since_s[own], until_s[own], float(one.nbytes))
             changes.setdefault(one.device, []).append(held)
     found = []
     for device, name in enumerate(problem.devices):
         base = float(timeline.weight_bytes.get(name, 0))
-        found += _counted(name, "memory", "bytes", *_joined(changes.get(device, [])), base)
+        found += counted(name, "memory", "bytes", *_joined(changes.get(device, [])), base)
     return found
 
 
@@ -399,8 +391,8 @@ def _power(plan: Plan, events: Events) -> list[Counter]:
         if busy_w > 0:
             sorts = [one.kind == "compute" and one.device == name for one in events.sorts]
             own = np.array(sorts, dtype=bool)[events.sort]
-            spans = _spanned(events.start_s[own], events.end_s[own])
-            for one in _counted(name, "power", "W", *spans):
+            spans = spanned(events.start_s[own], events.end_s[own])
+            for one in counted(name, "power", "W", *spans):
                 watts = idle_w + (busy_w - idle_w) * one.value / width
                 found.append(Counter(name, "power", "W", one.at_ns, watts))
     return found

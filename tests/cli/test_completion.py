@@ -16,7 +16,7 @@ import pytest
 
 from cli_calls import Cli
 from hetsim.cli.commands import LazyGroup
-from hetsim.cli.completing import FILES, FILES_OF_VERB, NAMES, OF_VERB, answer
+from hetsim.cli.completion import FILES, FILES_OF_VERB, NAMES, OF_VERB, answer
 from hetsim.cli.invocation import Invocation
 from hetsim.cli.main import VERBS, main
 from hetsim.graph.zoo import models as zoo
@@ -197,7 +197,7 @@ def test_every_parameter_that_takes_a_name_offers_some() -> None:
             files = str(one.name) in FILES or (verb, str(one.name)) in FILES_OF_VERB
             if named and not known and not files and not open_ended & set(one.opts):
                 lacking.append((verb, one.opts))
-    assert not lacking, "name what they offer in hetsim/cli/completing.py"
+    assert not lacking, "name what they offer in hetsim/cli/completion.py"
 
 
 def test_every_completer_is_of_a_parameter() -> None:

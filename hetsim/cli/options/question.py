@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hetsim.cli.options.common import all_of, by_name, duration, shapes, sizes, stored
+from hetsim.cli.options.common import Decorator, all_of, by_name, duration, shapes, sizes, stored
 from hetsim.cost import DEFAULT_COST
 
 if TYPE_CHECKING:
@@ -413,14 +413,34 @@ address_option = click.option(
     "--address", metavar="HOST:PORT", help="Use this Ray cluster.  [default: start one]"
 )
 
-run_options = all_of(
-    click.option(
+
+def executor_option(text: str) -> Decorator[Any]:
+    """Return --executor; `text` is its help."""
+    return click.option(
         "--executor",
         type=click.Choice(["ray", "threads"]),
         default="ray",
         show_default=True,
-        help="Run devices as Ray actors, or as threads of this process.",
-    ),
+        help=text,
+    )
+
+
+def several_strategies(text: str) -> Decorator[Any]:
+    """Return --strategy that may be given several times, and limits; `text` is its help."""
+    several = click.option("--strategy", "strategies", multiple=True, metavar="NAME", help=text)
+    return all_of(several, limit_options)
+
+
+precision_option = click.option(
+    "--precision",
+    type=click.Choice(["graph", "device"]),
+    default="graph",
+    show_default=True,
+    help="Compute in the types of the graph, or round as each device does.",
+)
+
+run_options = all_of(
+    executor_option("Run devices as Ray actors, or as threads of this process."),
     address_option,
     seed_option,
     click.option(
@@ -432,12 +452,6 @@ run_options = all_of(
         metavar="TIME",
         help="End a run that takes longer, e.g. 90s or 1h.",
     ),
-    click.option(
-        "--precision",
-        type=click.Choice(["graph", "device"]),
-        default="graph",
-        show_default=True,
-        help="Compute in the types of the graph, or round as each device does.",
-    ),
+    precision_option,
 )
 """Options of execution."""

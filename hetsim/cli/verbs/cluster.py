@@ -109,10 +109,7 @@ def _check_file(
         if errors[0].missing:
             raise errors[0]
         if invocation.as_json:
-            record["file"] = {
-                "file": file,
-                "errors": errors_record(errors),
-            }
+            record["file"] = {"file": file, "errors": errors_record(errors)}
             invocation.show_json(record)
         else:
             for error in errors:

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetsim.cli.commands import Command
+from hetsim.cli.executor import execute, executor_said, require_equal
 from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
 from hetsim.cli.invocation import current
 from hetsim.cli.load import given
 from hetsim.cli.options.common import output_options, verb_options, wide_option
 from hetsim.cli.options.question import (
     judged_options,
-    limit_options,
     model_options,
     platform_options,
     run_options,
+    several_strategies,
     strategies_option,
 )
 from hetsim.cli.question import (
@@ -29,7 +30,6 @@ from hetsim.cli.question import (
     show_sensitivities,
     with_affinity,
 )
-from hetsim.cli.running import execute, executor_said, require_equal
 from hetsim.core.units import format_seconds
 from hetsim.errors import UsageError
 
@@ -52,15 +52,10 @@ if TYPE_CHECKING:
 @click.argument("model")
 @platform_options
 @strategies_option
-@click.option(
-    "--strategy",
-    "strategies",
-    multiple=True,
-    metavar="NAME",
-    help="Strategy to compare; repeatable.  [default: single, hetero, heft; on one platform auto, "
-    "too; for throughput multi, too]",
+@several_strategies(
+    "Strategy to compare; repeatable.  [default: single, hetero, heft; on one platform auto, "
+    "too; for throughput multi, too]"
 )
-@limit_options
 @click.option(
     "--run",
     "runs",

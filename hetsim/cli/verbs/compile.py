@@ -11,7 +11,12 @@ import click
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.common import verb_options
-from hetsim.cli.options.question import model_options, platform_options, strategy_options
+from hetsim.cli.options.question import (
+    model_options,
+    platform_options,
+    precision_option,
+    strategy_options,
+)
 from hetsim.cli.question import read_plan
 from hetsim.core.text import fields
 from hetsim.core.units import format_bytes, format_seconds
@@ -46,20 +51,10 @@ if TYPE_CHECKING:
     required=True,
     help="Write the compiled plan to this new folder; `hetsim run DIR` runs it.",
 )
-@click.option(
-    "--precision",
-    type=click.Choice(["graph", "device"]),
-    default="graph",
-    show_default=True,
-    help="Compute in the types of the graph, or round as each device does.",
-)
+@precision_option
 @model_options
 @verb_options
-def compile(
-    source: str,
-    folder: Path,
-    precision: Literal["graph", "device"],
-) -> None:
+def compile(source: str, folder: Path, precision: Literal["graph", "device"]) -> None:
     """Compile a plan to a folder with one file for each subgraph, and one file of all weights.
 
     The argument is a model, which --strategy plans, or a saved plan.json. `hetsim run DIR` needs

@@ -126,10 +126,7 @@ def contents_of(name: str, sort: Sort, *, wide: bool) -> tuple[Record, Renderabl
 @execute_option
 @model_options
 @verb_options
-def query_device(
-    name: str,
-    model: str,
-) -> None:
+def query_device(name: str, model: str) -> None:
     """Show which nodes of MODEL a device supports, and why not all.
 
     A device supports a node alone, or as a part of a pattern. NAME is a device of the catalog;

@@ -239,11 +239,7 @@ def partition(
         invocation.show(partition_report(made))
 
 
-def _compare(
-    problem: Problem,
-    names: Sequence[str],
-    asked: Callable[[str], Partition],
-) -> None:
+def _compare(problem: Problem, names: Sequence[str], asked: Callable[[str], Partition]) -> None:
     from hetsim.problem.plan import Plan
     from hetsim.reporting.tables.plan import method_row, methods_record, methods_report
     from hetsim.simulation.simulate import simulate

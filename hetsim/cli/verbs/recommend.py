@@ -22,7 +22,7 @@ from hetsim.cli.options.load import (
     speedup_option,
     workload_option,
 )
-from hetsim.cli.options.question import limit_options, model_options, platform_options
+from hetsim.cli.options.question import model_options, platform_options, several_strategies
 from hetsim.cli.reports import report_of_placement, report_of_recommendation
 from hetsim.cli.under_load import as_supposed_and_as_is, asked_of, settings, with_options
 from hetsim.core.text import to_json
@@ -115,14 +115,9 @@ FORMS = {
 @money_options
 @platform_options
 @model_options
-@click.option(
-    "--strategy",
-    "strategies",
-    multiple=True,
-    metavar="NAME",
-    help="Strategy that splits a model over devices; repeatable.  [default: heft, pipeline]",
+@several_strategies(
+    "Strategy that splits a model over devices; repeatable.  [default: heft, pipeline]"
 )
-@limit_options
 @batching_option
 @click.option(
     "--routing",

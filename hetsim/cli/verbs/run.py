@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetsim.cli.commands import Command
+from hetsim.cli.executor import execute, executor_said, recovery_lines, require_equal
 from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
 from hetsim.cli.invocation import current
 from hetsim.cli.load import OF_LOAD, check_form, given, said
@@ -21,7 +22,6 @@ from hetsim.cli.options.question import (
     strategy_options,
 )
 from hetsim.cli.question import read_plan
-from hetsim.cli.running import execute, executor_said, recovery_lines, require_equal
 from hetsim.cli.under_load import serve
 from hetsim.cli.verbs.compile import compiled_run_record, compiled_run_report
 from hetsim.core.text import fields, plain
@@ -31,7 +31,7 @@ from hetsim.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from hetsim.cli.running import Executor
+    from hetsim.cli.executor import Executor
     from hetsim.execution.emulation import Emulation
     from hetsim.graph.inputs.arrays import Inputs
     from hetsim.problem.plan import Plan

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hetsim.cli.commands import Command
+from hetsim.cli.executor import cost_lines, cost_record
 from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
 from hetsim.cli.invocation import current
 from hetsim.cli.load import OF_LOAD, check_form, given, only, said
@@ -14,10 +15,10 @@ from hetsim.cli.options.common import duration, output_options, per_second, verb
 from hetsim.cli.options.load import load_options
 from hetsim.cli.options.question import (
     judged_options,
-    limit_options,
     model_options,
     platform_options,
     seed_option,
+    several_strategies,
 )
 from hetsim.cli.question import (
     kept_as_supposed,
@@ -27,7 +28,6 @@ from hetsim.cli.question import (
     show_sensitivities,
     supposed,
 )
-from hetsim.cli.running import cost_lines, cost_record
 from hetsim.cli.under_load import find_rates
 from hetsim.cli.under_load import play as under_load
 from hetsim.errors import UsageError
@@ -88,16 +88,11 @@ FIXES = {
     help="Like --max-rate, with exit code 5 where nothing sustains RATE, e.g. 100/s.",
 )
 @platform_options
-@click.option(
-    "--strategy",
-    "strategies",
-    multiple=True,
-    metavar="NAME",
-    help="Strategy to plan with; repeatable with --max-rate.  [default: heft; with --max-rate "
-    "single and heft]",
+@several_strategies(
+    "Strategy to plan with; repeatable with --max-rate.  [default: heft; with --max-rate "
+    "single and heft]"
 )
 @judged_options
-@limit_options
 @seed_option
 @click.option(
     "--requests",

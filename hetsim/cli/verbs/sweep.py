@@ -11,7 +11,7 @@ from hetsim.cli.commands import Command
 from hetsim.cli.files import check_targets
 from hetsim.cli.invocation import current
 from hetsim.cli.options.common import report_options, verb_options
-from hetsim.cli.options.question import address_option
+from hetsim.cli.options.question import address_option, executor_option
 from hetsim.cli.reports import report_of_sweep
 
 
@@ -36,13 +36,7 @@ from hetsim.cli.reports import report_of_sweep
     metavar="DIR",
     help="Folder of the rows; points that it holds are not answered again.",
 )
-@click.option(
-    "--executor",
-    type=click.Choice(["ray", "threads"]),
-    default="ray",
-    show_default=True,
-    help="Answer points as Ray tasks on all cores, or one by one in this process.",
-)
+@executor_option("Answer points as Ray tasks on all cores, or one by one in this process.")
 @address_option
 @click.option(
     "--front",

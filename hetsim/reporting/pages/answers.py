@@ -17,12 +17,7 @@ from hetsim.reporting.pages.records import beside, headline, record_tables, tile
 from hetsim.reporting.pages.saved import KINDS, LIMIT_BYTES, TRACE, SavedAnswer, whole
 from hetsim.reporting.pages.subgraphs import subgraphs_section
 from hetsim.reporting.pages.timeline import timeline_section
-from hetsim.reporting.pages.views import (
-    CAPTIONS,
-    VIEWS,
-    load_sections,
-    rows_picture,
-)
+from hetsim.reporting.pages.views import CAPTIONS, VIEWS, load_sections, rows_picture
 from hetsim.reporting.tables.question import STATUSES
 from hetsim.reporting.tables.verdicts import Found, binds, title, verdict_of
 

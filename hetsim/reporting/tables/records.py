@@ -29,8 +29,14 @@ if TYPE_CHECKING:
 INTERVAL = "(p10=low p90=high)"
 """Fields of an 80 % interval."""
 
-_SPREAD = f"latency_mean_s=latency_s{INTERVAL} makespan_s{INTERVAL} draws draw_seed"
 _DEVIATIONS = "deviations(output max_abs max_rel lost)"
+
+
+def _spread_record(spread: Spread | None) -> Record | None:
+    if spread is None:
+        return None
+    interval = f"latency_mean_s=latency_s{INTERVAL} makespan_s{INTERVAL}"
+    return {**fields(spread, interval), **fields(spread, "draws draw_seed")}
 
 
 def timeline_record(timeline: Timeline) -> Record:
@@ -145,7 +151,7 @@ def simulation_record(plan: Plan, timeline: Timeline, spread: Spread | None = No
         "problem": problem_record(plan.problem),
         "plan": plan_record(plan),
         "timeline": timeline_record(timeline),
-        "sure": None if spread is None else fields(spread, _SPREAD),
+        "sure": _spread_record(spread),
     }
 
 
@@ -168,7 +174,7 @@ def run_record(plan: Plan, run: Run, spread: Spread | None = None) -> Record:
         "plan": plan_record(plan),
         **checked_record(plan, run),
         "timeline": timeline_record(run.timeline),
-        "sure": None if spread is None else fields(spread, _SPREAD),
+        "sure": _spread_record(spread),
     }
 
 
