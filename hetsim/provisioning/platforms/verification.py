@@ -249,22 +249,9 @@ def _question(claim: Claim) -> tuple[Question, list[Arrivals]]:
     blocks = [] if claim.arrivals is None else claim.arrivals.unpacked(len(said.asks))
     if said.given and not (len(blocks) == 1 and blocks[0].time_s[-1] >= said.warm_up_s):
         broken("/arrivals", "a trace without requests that count, or in pieces")
-    question = Question(
-        said.aim,
-        said.max_devices,
-        said.types,
-        said.kinds,
-        said.models,
-        said.classes,
-        said.streams,
-        said.asks,
-        {(row.of_type, row.of_class): row.ways for row in said.ways},
-        given=said.given,
-        warm_up_s=said.warm_up_s,
-        arrivals=blocks[0] if said.given else None,
-        splits=said.splits,
-        losses=said.losses,
-    )
+    ways = {(row.of_type, row.of_class): row.ways for row in said.ways}
+    arrivals = blocks[0] if said.given else None
+    question = Question(**{**dict(said), "ways": ways, "arrivals": arrivals})
     _check_ways(claim, question)
     return question, blocks
 
