@@ -290,13 +290,13 @@ class Level(NamedTuple):
     counts: tuple[Counts, ...]
 
 
-def levels(question: Question, tests: Sequence[Test], most: int | None = None) -> Iterator[Level]:
-    """Vectors that no test excludes, in order, level by level, up to the cost `most`.
+def levels(question: Question, tests: Sequence[Test]) -> Iterator[Level]:
+    """Vectors that no test excludes, in order, level by level.
 
     Those up to the least cost that tests leave are looked at, then up to an eighth more, and so on:
     `tests` may grow meanwhile, and is asked again for each level.
     """
-    dearest = question.dearest if most is None else most
+    dearest = question.dearest
     costs = _costs(question)
     rest = costs[costs > 0]
     below, cap = -1, int(rest.min()) if len(rest) else 0
