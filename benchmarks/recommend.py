@@ -42,8 +42,7 @@ def question(kinds: int, most: int, models: int, rate_per_s: float) -> Question:
         for model in range(models):
             alone_s = 0.01 / speed * float(draw.uniform(0.7, 1.3))
             ways[k, model] = tuple(
-                Way(b, (Task(0, alone_s * b**0.8, (), ()),), alone_s * b**0.8, alone_s)
-                for b in (1, 2, 4)
+                Way(b, (Task(0, alone_s * b**0.8, (), ()),), alone_s) for b in (1, 2, 4)
             )
     gaps = draw.exponential(4 / rate_per_s, REQUESTS // 4)
     time_s = np.repeat(np.cumsum(gaps), 4)

@@ -14,6 +14,7 @@ from types import CodeType, FunctionType
 from typing import Any
 from warnings import warn
 
+from hetsim.core import deadline
 from hetsim.core.files import private_folder
 
 NAME = "machine-code"
@@ -238,7 +239,7 @@ def _keep(made: Any, folder: Path) -> None:
     compile_now, place = made.compile, Path(made.stats.cache_path)
 
     def compiled(signature: Any) -> Any:
-        with _making, _alone(folder):
+        with _making, _alone(folder), _timed():
             for _ in range(2):
                 try:
                     return compile_now(signature)
@@ -251,6 +252,23 @@ def _keep(made: Any, folder: Path) -> None:
             return compile_now(signature)
 
     made.compile = compiled
+
+
+_spent_s = [0.0]
+
+
+def spent_s() -> float:
+    """Return the seconds, as of ``deadline.now_s``, in which this process made machine code."""
+    return _spent_s[0]
+
+
+@contextmanager
+def _timed() -> Iterator[None]:
+    began_s = deadline.now_s()
+    try:
+        yield
+    finally:
+        _spent_s[0] += deadline.now_s() - began_s
 
 
 @contextmanager

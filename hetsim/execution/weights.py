@@ -253,7 +253,7 @@ class _Held:
 
 
 class Shipments:
-    """Components of the weights on the nodes of a session."""
+    """Pieces of the weights on the nodes of a session."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

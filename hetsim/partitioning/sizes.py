@@ -177,7 +177,7 @@ def gain_s(problem: Problem, device: int, nodes: Sequence[int], elsewhere: Seque
 def cut(quotient: Quotient, labels: Sequence[int], most: int, *, connected: bool) -> list[int]:
     """Cut groups in graph order into pieces of at most `most` nodes, regions kept whole.
 
-    Components of one group only feed later pieces of it, so that no cycle closes. Where groups
+    Pieces of one group only feed later pieces of it, so that no cycle closes. Where groups
     must be connected, a piece that is not is split further. O(V log V + E).
     """
     filled: dict[int, tuple[int, int]] = {}

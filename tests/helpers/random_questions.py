@@ -218,7 +218,7 @@ def chain(
             before = (len(seconds) + len(moves) - 1,)
         groups.append(Task(slot, each, (), before))
     whole_s = sum(seconds) + moves_s * len(moves)
-    return Way(size, (*groups, *moves), sum(seconds), whole_s * (1 - 1e-9))
+    return Way(size, (*groups, *moves), whole_s * (1 - 1e-9))
 
 
 def with_losses(seed: int) -> Question:
@@ -275,7 +275,7 @@ def _type(draw: np.random.Generator, name: str) -> DeviceType:
 def _way(size: int, seconds: float, links: int, base_s: float) -> Way:
     """One subgraph, and a transfer to it and from it where there is a link."""
     if not links:
-        return Way(size, (Task(0, seconds, (), ()),), seconds, seconds * (1 - 1e-9))
+        return Way(size, (Task(0, seconds, (), ()),), seconds * (1 - 1e-9))
     moves_s = base_s * 0.05 * size
     back = links - 1
     tasks = (
@@ -284,7 +284,7 @@ def _way(size: int, seconds: float, links: int, base_s: float) -> Way:
         Task(-1, moves_s, (back,), (0,)),
     )
     whole_s = seconds + 2 * moves_s
-    return Way(size, tasks, seconds, whole_s * (1 - 1e-9))
+    return Way(size, tasks, whole_s * (1 - 1e-9))
 
 
 def every_vector(question: Question) -> list[Counts]:

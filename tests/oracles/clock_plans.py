@@ -80,7 +80,7 @@ def dealt_plans(draw: st.DrawFn, max_nodes: int = 6) -> Plan:
 
 
 def one_plan(draw: st.DrawFn, problem: Problem) -> Plan:
-    """Components of a random topological order, so the graph of groups is acyclic."""
+    """Pieces of a random topological order, so the graph of groups is acyclic."""
     waiting = list(range(problem.n))
     order: list[int] = []
     while waiting:

@@ -100,7 +100,7 @@ def random_problem(rng: np.random.Generator, *, most_nodes: int = 6) -> Problem:
 
 
 def random_plan(rng: np.random.Generator, problem: Problem) -> Plan:
-    """Components of a random topological order on random devices, or all nodes on one."""
+    """Pieces of a random topological order on random devices, or all nodes on one."""
     if rng.random() < 0.3:
         device = problem.devices[rng.integers(len(problem.devices))]
         return Plan(problem, "random", (Group(device, tuple(range(problem.n))),))

@@ -160,7 +160,7 @@ def test_it_ends_and_every_rule_holds(rounds: list[int]) -> None:
 
 
 def test_what_its_device_must_give_up_does_not_come_back(rounds: list[int]) -> None:
-    # Components of two: the one that holds housekeeping nodes alone can go, and follows no more.
+    # Pieces of two: the one that holds housekeeping nodes alone can go, and follows no more.
     problem = Problem.from_arrays(
         [[1.0, 9.0]] * 4, [(v, v + 1, 4) for v in range(3)], devices=("npu", "cpu"), host=1
     )

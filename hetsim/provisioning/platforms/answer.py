@@ -19,7 +19,7 @@ from hetsim.provisioning.platforms.priced import Purchase
 from hetsim.provisioning.platforms.question import SLACK, UNIT, UNITS, Counts, Question, Split
 from hetsim.provisioning.platforms.robustness import Robustness
 from hetsim.provisioning.platforms.search import Found, Run, Tried
-from hetsim.provisioning.platforms.vectors import survey
+from hetsim.provisioning.platforms.vectors import vectors_before
 from hetsim.provisioning.rates.answer import Survived
 from hetsim.simulation.service.service import Service
 from hetsim.workload.deployment import Deployment
@@ -355,15 +355,11 @@ def binding_of(found: Found, most: Counts | None) -> Binding | None:
 
 def _of_bounds(found: Found, most: Counts | None, levers: list[Lever]) -> Binding | None:
     question = found.question
-    cap = question.dearest if most is None else question.cost(most)
     try:
-        rows = survey(question, [], cap).left
+        rows = vectors_before(question, most)
     except UsageError:
         # Too many to be listed; the answer does not depend on them.
         return None
-    if most is not None:
-        # They are in order, and the answer is one of them.
-        rows = rows[: int((rows == np.array(most)).all(axis=1).argmax())]
     if not len(rows) or not found.tests:
         return None
     part = np.stack([test.left(rows) / test.least for test in found.tests], axis=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from math import comb, factorial, prod
 from typing import NamedTuple
@@ -29,7 +29,6 @@ MOST_WAYS = 100_000
 """To lose devices of one vector."""
 
 Floats = NDArray[np.float64]
-Holds = Callable[[Question, int, Policy], list[tuple[int, ...]]]
 Load = tuple[tuple[int, ...], ...]
 """Of one of a kind: by device, the models that it serves."""
 
@@ -37,12 +36,11 @@ Load = tuple[tuple[int, ...], ...]
 class Placements:
     """Placements of a question's models, each whole on one device or on several.
 
-    `under` excludes placements before they are looked at; `held` gives the sets of models that a
-    type of device serves and holds together, first the empty one.
+    `under` excludes placements before they are looked at.
     """
 
-    def __init__(self, question: Question, under: Under, held: Holds | None = None) -> None:
-        self._question, self._under, self._held = question, under, held or held_on
+    def __init__(self, question: Question, under: Under) -> None:
+        self._question, self._under = question, under
         self._sets: dict[tuple[int, int, bool], list[list[tuple[int, ...]]]] = {}
         self._known: dict[tuple[int, int, bool], tuple[list[Load], NDArray[np.int64], Floats]] = {}
 
@@ -126,7 +124,7 @@ class Placements:
         key = (kind, policy.max_batch, policy.line)
         if key not in self._sets:
             devices = self._question.kinds[kind].devices
-            self._sets[key] = [self._held(self._question, of_type, policy) for of_type in devices]
+            self._sets[key] = [held_on(self._question, of_type, policy) for of_type in devices]
         return self._sets[key]
 
     def _of_kind(self, kind: int, policy: Policy) -> tuple[list[Load], NDArray[np.int64], Floats]:
@@ -150,27 +148,18 @@ class Placements:
         return Placed(places, tuple(map(tuple, instances)))
 
 
-def able_on(question: Question, of_type: int, policy: Policy) -> list[int]:
-    """Models that a device serves in time, each alone."""
-    models = range(len(question.models))
-    return [model for model in models if serves(question, of_type, model, policy.max_batch)]
-
-
 def held_on(question: Question, of_type: int, policy: Policy) -> list[tuple[int, ...]]:
-    """Sets of models that a device serves and holds together, first the empty one."""
-    spec = question.types[of_type]
-    times = spec.streams if policy.line else 1
+    """Sets of models that a device serves in time and holds together, first the empty one."""
+    spec, most = question.types[of_type], policy.max_batch
+    room = spec.memory_bytes // (spec.streams if policy.line else 1)
+    models = range(len(question.models))
+    able = [model for model in models if serves(question, of_type, model, most)]
     return [
         on
-        for on in subsets(able_on(question, of_type, policy))
-        if sum(bytes_of(question, model, of_type, policy.max_batch) for model in on) * times
-        <= spec.memory_bytes
+        for many in range(len(able) + 1)
+        for on in combinations(able, many)
+        if sum(bytes_of(question, model, of_type, most) for model in on) <= room
     ]
-
-
-def subsets(models: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Sets of some models, the smaller first."""
-    return (on for many in range(len(models) + 1) for on in combinations(models, many))
 
 
 # Placements that do the same

@@ -292,9 +292,8 @@ def _way(
     ):
         holds = tuple(links[template.links[link]] for link in transfer.resources)
         tasks.append(Task(-1, transfer.seconds, tuple(sorted(holds)), before))
-    busy_s = sum(task.seconds for task in tasks if task.slot >= 0)
     # Links as if each transfer had them for itself.
     apart = tuple(transfer._replace(resources=()) for transfer in template.transfers)
     free = PlanTasks(plan, (replace(template, transfers=apart, links=()),))
     alone_s = float(play(free, np.zeros(1), traced=False).finish[0]) * (1 - SLACK)
-    return Way(size, tuple(tasks), busy_s, alone_s, max(held_bytes), held_bytes)
+    return Way(size, tuple(tasks), alone_s, max(held_bytes), held_bytes)

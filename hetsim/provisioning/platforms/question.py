@@ -96,17 +96,21 @@ class Task(NamedTuple):
 class Way:
     """Times of one device, or several together, for batches of one size of one class.
 
-    No request in it is answered sooner than `alone_s`; devices take `seconds` together.
+    No request in it is answered sooner than `alone_s`.
     `whole_bytes` is the most that the model holds of a device in batches of up to so many,
     `bytes_by_slot` the same of each device, where there are several.
     """
 
     batch: int
     tasks: tuple[Task, ...]
-    seconds: float
     alone_s: float
     whole_bytes: int = 0
     bytes_by_slot: tuple[int, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that devices take together."""
+        return sum(task.seconds for task in self.tasks if task.slot >= 0)
 
     def held(self, devices: int, links: int) -> tuple[list[float], list[float]]:
         """Seconds that a batch takes of each device, and of each link."""

@@ -301,8 +301,7 @@ def _off_by(way: Way, each: Sequence[tuple[float, ...]]) -> Way:
     end = [0.0] * len(tasks)
     for at in TopologicalSorter(after).static_order():
         end[at] = max((end[before] for before in tasks[at].before), default=0.0) + tasks[at].seconds
-    busy_s = sum(task.seconds for task in tasks if task.slot >= 0)
-    return replace(way, tasks=tasks, seconds=busy_s, alone_s=max(end) * (1 - SLACK))
+    return replace(way, tasks=tasks, alone_s=max(end) * (1 - SLACK))
 
 
 def _sampled(

@@ -225,17 +225,14 @@ class Search:
             second,
         )
 
-    def left(self, question: Question, most: int | None = None) -> Iterator[Counts]:
-        """Vectors that no bound excludes, in order, of the question or the same at other prices.
-
-        Up to the cost `most`; absent: all.
-        """
-        for level, at in self._places(question, most):
+    def left(self, question: Question) -> Iterator[Counts]:
+        """Vectors that no bound excludes, in order, of the question or the same at other prices."""
+        for level, at in self._places(question):
             yield level.counts[at]
 
-    def _places(self, question: Question, most: int | None = None) -> Iterator[tuple[Level, int]]:
+    def _places(self, question: Question) -> Iterator[tuple[Level, int]]:
         """In which level, and where in it, each vector is that no bound excludes."""
-        for level in levels(question, self.tests, most):
+        for level in levels(question, self.tests):
             for at, counts in enumerate(level.counts):
                 if any(counts) and not excludes(self.tests, counts) and not self._cut(counts):
                     yield level, at

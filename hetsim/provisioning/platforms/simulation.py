@@ -142,7 +142,8 @@ def play_given(question: Question, where: Placed, policy: Policy, runs: int = RU
     """
     arrivals = question.arrivals
     assert arrivals is not None
-    outcomes = outcomes_of(question, where, policy, arrivals, runs)
+    engine = engine_for(question, where, policy, len(arrivals) * runs)
+    outcomes = engine.serve_all(arrivals.time_s, *_columns(question, arrivals.ask))
     said = [
         said_of(question, outcomes, at, place, len(arrivals), 0.0)
         for at, stream in enumerate(question.streams)
@@ -266,14 +267,6 @@ def _stability(
 
 
 # As the engine takes it
-
-
-def outcomes_of(
-    question: Question, where: Placed, policy: Policy, arrivals: Arrivals, runs: int = RUNS
-) -> Outcomes:
-    """Outcomes of requests on a deployment; `runs` as of ``play_given``."""
-    engine = engine_for(question, where, policy, len(arrivals) * runs)
-    return engine.serve_all(arrivals.time_s, *_columns(question, arrivals.ask))
 
 
 def _columns(question: Question, ask: Ints) -> tuple[Ints, Ints]:

@@ -159,6 +159,17 @@ def survey(
     return Survey(rows[order], excluded, sum(one.dearer for one in each))
 
 
+def vectors_before(question: Question, last: Counts | None) -> Ints:
+    """Vectors that come before one [vectors, kinds], in order; of None all.
+
+    Raises UsageError where they are too many to be listed.
+    """
+    cap = question.dearest if last is None else question.cost(last)
+    rows = survey(question, (), cap, counted=False).left
+    # They are in order, and the last is one of them.
+    return rows if last is None else rows[: int((rows == np.array(last)).all(axis=1).argmax())]
+
+
 def _costs(question: Question) -> Ints:
     costs = [kind.cost for kind in question.kinds]
     if max(costs) * (question.max_devices + len(costs)) >= 1 << 62:
@@ -279,13 +290,13 @@ class Level(NamedTuple):
     counts: tuple[Counts, ...]
 
 
-def levels(question: Question, tests: Sequence[Test], most: int | None = None) -> Iterator[Level]:
-    """Vectors that no test excludes, in order, level by level, up to the cost `most`.
+def levels(question: Question, tests: Sequence[Test]) -> Iterator[Level]:
+    """Vectors that no test excludes, in order, level by level.
 
     Those up to the least cost that tests leave are looked at, then up to an eighth more, and so on:
     `tests` may grow meanwhile, and is asked again for each level.
     """
-    dearest = question.dearest if most is None else most
+    dearest = question.dearest
     costs = _costs(question)
     rest = costs[costs > 0]
     below, cap = -1, int(rest.min()) if len(rest) else 0

@@ -56,9 +56,10 @@ from hetsim.provisioning.platforms.question import (
 )
 from hetsim.provisioning.platforms.search import ERROR, OF_BOUNDS, Search, Tried
 from hetsim.provisioning.platforms.simulation import Played, alone_and_load
+from hetsim.provisioning.platforms.vectors import all_vectors, vectors_before
 
-BLOCK = 1 << 16
-MOST_VECTORS = 1 << 25
+MOST_BOXES = 1 << 22
+"""Kinds, devices and slots by which vectors are counted."""
 MOST_DEVICES = 20_000
 MOST_WAYS = 1 << 15
 MOST_OF_A_KIND = 10_000
@@ -171,24 +172,22 @@ def _held(claim: Claim, budget: int) -> Held:
             untrue(name, f"of what was played it is {was}")
     if met and excluded(np.array(met)).any():
         untrue("/bounds", "a bound excludes what meets")
-    vectors = before = out = 0
-    needed: set[Counts] = set()
-    for rows in vectors_of(question):
-        vectors += len(rows)
-        rows = rows[_earlier(question, rows, second)]
-        before += len(rows)
-        gone = excluded(rows)
-        out += int(np.count_nonzero(gone))
-        needed |= set(map(tuple, rows[~gone].tolist()))
-        for counts in sorted(needed - known.keys(), key=question.key):
+    try:
+        rows = vectors_before(question, second)
+    except UsageError as many:
+        broken("/question/kinds", many.what)
+    gone = excluded(rows)
+    needed = list(map(tuple, rows[~gone].tolist()))
+    for counts in needed:
+        if counts not in known:
             cost = question.cost(counts)
             text = f"nothing is said of {list(counts)}, which costs {cost} and comes before"
             untrue("/played", text)
     answers = [known[counts].answer for counts in needed]
     return Held(
-        vectors,
-        before,
-        out,
+        all_vectors(question),
+        len(rows),
+        int(np.count_nonzero(gone)),
         len(bounds),
         answers.count("misses"),
         sum(len(one.runs) for one in known.values()),
@@ -218,6 +217,9 @@ def _question(claim: Claim) -> tuple[Question, list[Arrivals]]:
         broken(where, f"max_devices, losses or warm_up_s below 0, or more than {MOST_LOSSES} lost")
     if not 1 <= len(said.kinds) <= 64 or max(len(said.streams), len(said.models)) > MOST_STREAMS:
         broken(where, "no kinds, or more than 64, or too many streams or models")
+    slots = max(kind.slots for kind in said.kinds)
+    if len(said.kinds) * said.max_devices * (1 + slots) > MOST_BOXES:
+        broken(where, "too many devices and slots")
     names = [*said.models, *claim.made_of.files]
     for named in (said.types, said.kinds, said.streams):
         names += [one.name for one in named]
@@ -247,22 +249,9 @@ def _question(claim: Claim) -> tuple[Question, list[Arrivals]]:
     blocks = [] if claim.arrivals is None else claim.arrivals.unpacked(len(said.asks))
     if said.given and not (len(blocks) == 1 and blocks[0].time_s[-1] >= said.warm_up_s):
         broken("/arrivals", "a trace without requests that count, or in pieces")
-    question = Question(
-        said.aim,
-        said.max_devices,
-        said.types,
-        said.kinds,
-        said.models,
-        said.classes,
-        said.streams,
-        said.asks,
-        {(row.of_type, row.of_class): row.ways for row in said.ways},
-        given=said.given,
-        warm_up_s=said.warm_up_s,
-        arrivals=blocks[0] if said.given else None,
-        splits=said.splits,
-        losses=said.losses,
-    )
+    ways = {(row.of_type, row.of_class): row.ways for row in said.ways}
+    arrivals = blocks[0] if said.given else None
+    question = Question(**{**dict(said), "ways": ways, "arrivals": arrivals})
     _check_ways(claim, question)
     return question, blocks
 
@@ -369,9 +358,6 @@ def _check_sizes(ways: Sequence[Way], streams: tuple[int, ...], links: int, wher
     for k, way in enumerate(ways):
         here = f"{where}/{k}"
         _check_tasks(way, len(streams), links, f"{here}/tasks")
-        busy_s = sum(task.seconds for task in way.tasks if task.slot >= 0)
-        if abs(way.seconds - busy_s) > CLOSE * busy_s:
-            untrue(f"{here}/seconds", f"its tasks take {busy_s!r} s of devices")
         alone_s, _ = alone_and_load(way, streams)
         if alone_s < way.alone_s * (1 - CLOSE):
             untrue(f"{here}/alone_s", f"alone it takes {alone_s!r} s, at least {way.alone_s!r}")
@@ -636,45 +622,6 @@ def _difference(said: Any, found: Any, where: str) -> str:
         was, told = (json.dumps(one)[:80] for one in (found, said))
         return f"{where}: {was} when it is played again, and not {told}"
     return next(filter(None, (_difference(a, b, f"{where}/{key}") for key, a, b in rows)), "")
-
-
-# Vectors
-
-
-def vectors_of(question: Question) -> Iterator[Ints]:
-    """Available vectors in blocks, each once: kind after kind.
-
-    Plainly, as the search lists those alone that no bound excludes.
-    """
-    kinds = question.kinds
-    counted = np.array([kind.counted for kind in kinds])
-    hosts = np.array([int(kind.slots > 0) for kind in kinds])
-    taken = np.array([int(kind.in_slot) - kind.slots for kind in kinds])
-    parts, made = [np.zeros((1, 0), np.int64)], 0
-    while parts:
-        rows = parts.pop()
-        done = rows.shape[1]
-        if done == len(kinds):
-            yield rows[(rows @ hosts <= 1) & (rows @ taken <= 0)]
-            continue
-        new = np.arange(kinds[done].most + 1)
-        rows = np.column_stack([np.repeat(rows, len(new), axis=0), np.tile(new, len(rows))])
-        rows = rows[rows @ counted[: done + 1] <= question.max_devices]
-        made += len(rows)
-        if made > MOST_VECTORS:
-            raise Broken(f"/question/kinds: more than {MOST_VECTORS} vectors")
-        following = kinds[done + 1].most + 1 if done + 1 < len(kinds) else 1
-        parts += np.array_split(rows, len(rows) * following // BLOCK + 1)
-
-
-def _earlier(question: Question, rows: Ints, last: Counts | None) -> NDArray[np.bool_]:
-    """Which vectors come before the last; all where there is none."""
-    if last is None:
-        return np.ones(len(rows), bool)
-    sums = np.array([[kind.cost, kind.counted] for kind in question.kinds])
-    apart = np.column_stack([rows @ sums, rows]) - np.array([*question.key(last)[:2], *last])
-    found: NDArray[np.bool_] = apart[np.arange(len(rows)), (apart != 0).argmax(axis=1)] < 0
-    return found
 
 
 # In words

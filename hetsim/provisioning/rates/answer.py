@@ -224,7 +224,7 @@ class Loss:
 
     @property
     def how(self) -> Known:
-        """How its answer is known."""
+        """Source of its answer."""
         if self.refused is not None:
             return "refused"
         return "not asked" if self.service is None else "played"

@@ -392,7 +392,7 @@ class Way(NamedTuple):
 
 
 def ways_of(loss_model: LossModel, losses: int) -> list[Way]:
-    """Return the ways to lose up to so many devices, fewer first; the first is to lose none.
+    """Return the ways to lose up to that number of devices; the first is to lose none.
 
     Raises UsageError where there are too many.
     """
@@ -419,7 +419,7 @@ def ways(loss_model: LossModel, states: Sequence[Counts]) -> list[Way]:
 
 
 def states_of(loss_model: LossModel, losses: int | None = None) -> list[Counts]:
-    """Return all states of what is down, or those of up to so many `losses`.
+    """Return all states of what is down, or those of at most `losses` devices.
 
     Classes that nothing runs on are not asked about: a plan that runs on devices that are up is
     not made anew for what else is down. So a state is split further where something is planned

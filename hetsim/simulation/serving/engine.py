@@ -297,7 +297,7 @@ class Serving:
 
     def _go(self, coming: Any) -> int:
         """Let time go on; return why not further: OVER, LATER, FILLED, at a MOMENT, needs MORE."""
-        advance = compiled(**self._uses) if self._arrays else driver.advance
+        advance = _soonest(**self._uses) if self._arrays else driver.advance
         while True:
             state, batches, records = self._state, self._batches, self._records
             if not self._arrays:
@@ -521,6 +521,15 @@ def compiled(*, turns: bool, queues: bool) -> Compiled:
         driver.come, driver.look if queues else _Unused.look,
     )  # fmt: skip
     return machine_code(driver.advance, *parts, inline=True, forced=False)
+
+
+def _soonest(*, turns: bool, queues: bool) -> Compiled:
+    """Machine code of ``driver.advance``; where it is loaded, that which has queues as well.
+
+    It does the same where nobody waits in one, and another takes long to compile.
+    """
+    own, usual = compiled(turns=turns, queues=queues), compiled(turns=turns, queues=True)
+    return usual if usual.loaded and not own.loaded else own
 
 
 def pays(events: float) -> bool:

@@ -64,7 +64,7 @@ def question_at(rate: float, kinds: list[tuple[int, float, float]]) -> Priced:
     for k, (_, alone_ms, saves) in enumerate(kinds):
         each = {1: alone_ms / 1e3, 4: 4 * alone_ms / 1e3 * saves}
         ways[k, 0] = tuple(
-            Way(b, (Task(0, s, (), ()),), s, s) for b, s in each.items() if s >= alone_ms / 1e3
+            Way(b, (Task(0, s, (), ()),), s) for b, s in each.items() if s >= alone_ms / 1e3
         )
     slo = Slo(0.95, 0.05)
     question = Question(

@@ -119,7 +119,7 @@ def test_it_says_what_it_rests_on(tmp_path: Path) -> None:
     assert told.robustness is not None
     share = f"{100 * told.robustness.meets:.3g} % of {told.robustness.draws} Monte Carlo samples"
     assert f"It meets every objective in {share} of cost-model error." in record["verdict"]["say"]
-    assert record["robustness"]["right"] is None
+    assert record["doubt"]["right"] is None
     shown_in = io.StringIO()
     console = Console(width=300, file=shown_in)
     console.print(recommendation_report(told))
@@ -127,7 +127,7 @@ def test_it_says_what_it_rests_on(tmp_path: Path) -> None:
     assert "as if int8 on rock-5b-npu, pi-5-hailo-8l-npu" in shown
     assert share in shown
     without = recommendation_record(found(0))
-    assert without["robustness"] is None
+    assert without["doubt"] is None
     assert without["verdict"]["say"].startswith("Cheapest by the point estimates: ")
 
 

@@ -19,8 +19,9 @@ import pytest
 from certificate_parts import certified, left, of_drawn, of_question
 from falsified import all_rejected, packed
 from hetsim.errors import CertificateRefuted, InvalidInput
-from hetsim.provisioning.platforms import certificate, verification
-from hetsim.provisioning.platforms.verification import vectors_of, verify
+from hetsim.provisioning.platforms import certificate
+from hetsim.provisioning.platforms.vectors import vectors_before
+from hetsim.provisioning.platforms.verification import verify
 from random_questions import every_vector, random_question, with_losses
 from sweeps import sweep
 
@@ -110,16 +111,12 @@ def test_what_is_changed_is_refused_or_told(tmp_path: Path) -> None:
 @sweep("seed", quick=[0, 5], full=range(60))
 def test_vectors_are_those_that_could_be_had(seed: int) -> None:
     question = random_question(seed, hosts=bool(seed % 2))
-    found = np.concatenate(list(vectors_of(question))).tolist()
-    assert sorted(map(tuple, found)) == sorted(every_vector(question))
-
-
-def test_more_vectors_than_can_be_listed_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(verification, "MOST_VECTORS", 5)
-    with pytest.raises(InvalidInput, match="more than 5 vectors"):
-        verify(left(certified(2), tmp_path))
+    every = every_vector(question)
+    assert list(map(tuple, vectors_before(question, None).tolist())) == every
+    assert (
+        list(map(tuple, vectors_before(question, every[len(every) // 2]).tolist()))
+        == every[: len(every) // 2]
+    )
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
