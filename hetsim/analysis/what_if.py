@@ -60,16 +60,15 @@ class FromHere:
     def of(cls, plan: Plan, cost_s: float) -> FromHere | None:
         """Return it for a plan of one replica and its latency.
 
-        None where its subgraphs split tasks, its number of devices is limited, or nothing takes
-        any time.
+        Tasks that its subgraphs split are cut. None where its number of devices is limited, or
+        nothing takes any time.
         """
         limits = Constrained.of(plan)
         if plan.sizes or limits.max_devices is not None or cost_s <= 0.0:
             return None
-        coarse = prepared(limits.narrow(plan.problem))
+        coarse = prepared(limits.narrow(plan.problem)).cut_by(plan.groups)
         groups = coarse.gathered(plan.groups)
-        if groups is None:
-            return None
+        assert groups is not None
         found = cls(limits, coarse, groups, 1.0)
         with part(0.0, 0.0):
             usual = found._searched(coarse, cost_s) / cost_s

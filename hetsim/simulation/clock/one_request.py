@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -78,28 +78,28 @@ class OneRequest:
         ``templates`` says why. Raises PlanError, naming the plan, where some subgraph never starts.
         O((V + E) log E).
         """
-        return self._known_end_s(problem, *self._placed(groups), groups, name)
+        return self.latency_of_owned(problem, *self._placed(groups), lambda: groups, name)
 
     def latency_of_owned(
-        self, problem: Problem, owner: Ints, device: Ints, name: str
+        self,
+        problem: Problem,
+        owner: Ints,
+        device: Ints,
+        groups: Callable[[], Sequence[Group]],
+        name: str,
     ) -> float | None:
         """Do the same of groups as arrays: by node its group, and by group its device.
 
-        Only where it `adds_up`.
+        `groups` gives them as records, where they are to be played and it does not `adds_up`.
+        What was played before is not played again: searches and strategies come back to it.
         """
-        return self._known_end_s(problem, owner, device, (), name)
-
-    def _known_end_s(
-        self, problem: Problem, owner: Ints, device: Ints, groups: Sequence[Group], name: str
-    ) -> float | None:
-        """Play groups that were not played before: searches and strategies come back to them."""
         placed = hashlib.blake2b(owner.tobytes(), digest_size=16)
         placed.update(device.tobytes())
         key = placed.digest()
         if key not in self._ends:
             if len(self._ends) > MOST_KEPT:
                 self._ends.clear()
-            seconds = self._seconds_of(problem, owner, device, groups)
+            seconds = self._seconds_of(problem, owner, device, () if self.adds_up else groups())
             self._ends[key] = self._last_end_s(*self._laid_out(owner, device, seconds), name)
         return self._ends[key]
 
