@@ -6,7 +6,6 @@ import heapq
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -72,16 +71,12 @@ class Owned:
         """Return ``latency_of_groups``. Raises as it does."""
         found = None
         if not memory_binds(problem):
-            played, groups = one_request(problem), partial(self.groups, problem)
-            found = played.latency_of_owned(problem, self.owner, self.device, groups, name)
+            found = one_request(problem).latency_of_owned(problem, self.owner, self.device, name)
         return latency_of_groups(problem, self.groups(problem), name) if found is None else found
 
     def seconds(self, problem: Problem) -> NDArray[np.float64]:
         """Return the seconds of each group."""
-        played = one_request(problem)
-        if played.adds_up:
-            return played.seconds_of_owned(problem, self.owner, self.device)
-        return np.array(played.seconds(problem, self.groups(problem)))
+        return one_request(problem).seconds_of_owned(problem, self.owner, self.device)
 
     def first_nodes(self) -> list[int]:
         """Return the first node of each group."""

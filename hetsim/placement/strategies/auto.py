@@ -187,7 +187,8 @@ class Auto(Constrained):
         plan = replace(
             best.plan, problem=problem, strategy="auto", reason=f"{reason}{skipped}", options={}
         )
-        if pays_to_coarsen(problem) and not plan.sizes:
+        # What local-search found it has refined.
+        if pays_to_coarsen(problem) and not plan.sizes and best.name != "local-search":
             refined = refine(plan, self.objective, best.cost)
             # Moves are weighed by the busiest device or link; the clock has the last word.
             if refined is not plan and (of_refined := self._cost(refined)) <= cost:
