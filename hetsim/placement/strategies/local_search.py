@@ -11,7 +11,14 @@ from weakref import WeakKeyDictionary
 
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
-from hetsim.placement.coarsening import Coarse, coarsen, loses, pays_to_coarsen, uncoarsened
+from hetsim.placement.coarsening import (
+    MOST_TASKS,
+    Coarse,
+    coarsen,
+    loses,
+    pays_to_coarsen,
+    uncoarsened,
+)
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping import refine
 from hetsim.placement.objective import (
@@ -174,7 +181,8 @@ class LocalSearch(Constrained):
         """
         problem = coarse.fine
         found = [(coarse, starts[0]), *self.priced(coarse)]
-        if pays_to_coarsen(problem):
+        # What was joined down to MOST_TASKS has as many either way.
+        if pays_to_coarsen(problem) and coarse.problem.n != MOST_TASKS:
             finer = coarsen(problem, joins_apart=True)
             if finer.problem.n > coarse.problem.n:
                 with suppress(Infeasible):
