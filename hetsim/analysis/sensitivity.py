@@ -18,6 +18,7 @@ from hetsim.hardware.what_if import what_if
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import Objective, check_objective, judge
 from hetsim.placement.planning import again, under
+from hetsim.placement.replicas import dealt_out
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
@@ -129,8 +130,8 @@ def sensitivities(
 
     It is replanned by its own strategy where that is quick and there are few nodes, and by a short
     search from the plan there is (``what_if.FromHere``). Where there is no such search, as for
-    throughput, and its own strategy is dear, REPLANNERS and copies on all devices take its place.
-    The best counts.
+    throughput, and its own strategy is dear, REPLANNERS and copies on all devices take its place,
+    and requests are dealt out anew over its replicas. The best counts.
 
     Parameters
     ----------
@@ -173,6 +174,8 @@ def sensitivities(
         anew += [
             (_if_feasible(partial(_by, name, problem, objective, limits)), name) for name in instead
         ]
+        if instead and plan.sizes:
+            anew.append((_if_feasible(partial(_dealt, plan, problem, objective)), plan.strategy))
         if search is not None and not math.isnan(kept_s):
             anew.append((search.cost_s(problem, kept_s), SEARCHED))
         known = [one for one in anew if not math.isnan(one[0])]
@@ -248,6 +251,11 @@ def _kept(plan: Plan, problem: Problem, objective: Objective) -> float:
 
 def _anew(plan: Plan, problem: Problem, objective: Objective) -> float:
     return judge(again(plan, problem), objective)
+
+
+def _dealt(plan: Plan, problem: Problem, objective: Objective) -> float:
+    replicas = [replace(one, problem=problem) for one in plan.replicas]
+    return judge(dealt_out(replicas, strategy=plan.strategy, reason=plan.reason), objective)
 
 
 def _by(name: str, problem: Problem, objective: Objective, limits: Constrained) -> float:
