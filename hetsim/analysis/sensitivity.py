@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 
-from hetsim.analysis.explanation import MANY, QUICK
+from hetsim.analysis.explanation import MANY, QUICK, REPLANNERS
 from hetsim.analysis.what_if import SEARCHED, FromHere
 from hetsim.core import checks
 from hetsim.core.progress import each
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform, unnumbered
 from hetsim.hardware.what_if import what_if
+from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import Objective, check_objective, judge
-from hetsim.placement.planning import again
+from hetsim.placement.planning import again, under
+from hetsim.placement.replicas import dealt_out
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
@@ -28,6 +30,9 @@ from hetsim.workload.deployment import Deployment
 
 STEP = "10%"
 """Improvement of each device and link."""
+
+COPIES = "multi"
+"""The strategy of copies on all devices, which is quick, too."""
 
 EACH = 6
 """Devices, or links, up to which each is changed for itself; of more those of a kind together."""
@@ -48,7 +53,8 @@ class Sensitivity:
         The same where it is planned anew.
     strategy : str
         What made the plan of `anew`: the plan's own strategy where the same subgraphs were kept,
-        ``local-search`` where moves from these found a better one. Empty for what is served.
+        ``local-search`` where moves from these found a better one, or a quick strategy. Empty for
+        what is served.
     """
 
     change: str
@@ -122,8 +128,10 @@ def sensitivities(
 ) -> Sensitivities:
     """Return the effect of 10 % faster devices and links, with the plan kept and replanned.
 
-    It is replanned by its own strategy where that is quick and there are few nodes, for latency
-    also by a short search from the plan there is (``what_if.FromHere``); the best counts.
+    It is replanned by its own strategy where that is quick and there are few nodes, and by a short
+    search from the plan there is (``what_if.FromHere``). Where there is no such search, as for
+    throughput, and its own strategy is dear, REPLANNERS and copies on all devices take its place,
+    and requests are dealt out anew over its replicas. The best counts.
 
     Parameters
     ----------
@@ -150,7 +158,10 @@ def sensitivities(
         )
     before_s = judge(plan, objective)
     search = FromHere.of(plan, before_s) if objective == "latency" else None
-    quick = plan.strategy.partition(":")[0] in QUICK and plan.problem.n <= MANY
+    quick = plan.strategy.partition(":")[0] in (*QUICK, COPIES)
+    quick = quick and (search is None or plan.problem.n <= MANY)
+    limits = Constrained.of(plan)
+    instead = () if quick or search is not None else (*REPLANNERS, COPIES)
     found = []
     for change in each(tuple(levers(platform, plan.problem.profiles))):
         if tell is not None:
@@ -158,8 +169,13 @@ def sensitivities(
         problem = repriced(plan.problem, what_if(platform, change))
         kept_s = _if_feasible(partial(_kept, plan, problem, objective))
         anew = [(kept_s, plan.strategy)]
-        if quick or search is None:
+        if quick:
             anew.append((_if_feasible(partial(_anew, plan, problem, objective)), plan.strategy))
+        anew += [
+            (_if_feasible(partial(_by, name, problem, objective, limits)), name) for name in instead
+        ]
+        if instead and plan.sizes:
+            anew.append((_if_feasible(partial(_dealt, plan, problem, objective)), plan.strategy))
         if search is not None and not math.isnan(kept_s):
             anew.append((search.cost_s(problem, kept_s), SEARCHED))
         known = [one for one in anew if not math.isnan(one[0])]
@@ -235,6 +251,15 @@ def _kept(plan: Plan, problem: Problem, objective: Objective) -> float:
 
 def _anew(plan: Plan, problem: Problem, objective: Objective) -> float:
     return judge(again(plan, problem), objective)
+
+
+def _dealt(plan: Plan, problem: Problem, objective: Objective) -> float:
+    replicas = [replace(one, problem=problem) for one in plan.replicas]
+    return judge(dealt_out(replicas, strategy=plan.strategy, reason=plan.reason), objective)
+
+
+def _by(name: str, problem: Problem, objective: Objective, limits: Constrained) -> float:
+    return judge(under(limits, problem, name), objective)
 
 
 def _if_feasible(cost: Callable[[], float]) -> float:

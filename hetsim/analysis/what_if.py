@@ -18,7 +18,7 @@ from hetsim.errors import UsageError, nearest
 from hetsim.graph.work import graph_work
 from hetsim.hardware.routes import build_routes
 from hetsim.placement.coarsening import Coarse
-from hetsim.placement.constraints import Constrained
+from hetsim.placement.constraints import Constrained, narrowed
 from hetsim.placement.starts import Start, prepared
 from hetsim.placement.strategies.local_search import LocalSearch
 from hetsim.problem.groups import Group
@@ -26,7 +26,7 @@ from hetsim.problem.parts import Z80, scaled
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
-MOVES, WORK = 1_000, 100_000
+MOVES, WORK = 1_000, 40_000
 """Moves of a search from the plan there is, at most; and tasks estimated over all of them."""
 
 LOOKS = 2
@@ -60,16 +60,15 @@ class FromHere:
     def of(cls, plan: Plan, cost_s: float) -> FromHere | None:
         """Return it for a plan of one replica and its latency.
 
-        None where its subgraphs split tasks, its number of devices is limited, or nothing takes
-        any time.
+        Tasks that its subgraphs split are cut. Where its number of devices is limited it stays on
+        those that it uses. None of replicas, or where nothing takes any time.
         """
         limits = Constrained.of(plan)
-        if plan.sizes or limits.max_devices is not None or cost_s <= 0.0:
+        if plan.sizes or cost_s <= 0.0:
             return None
-        coarse = prepared(limits.narrow(plan.problem))
+        coarse = prepared(_within(limits, plan.groups, plan.problem)).cut_by(plan.groups)
         groups = coarse.gathered(plan.groups)
-        if groups is None:
-            return None
+        assert groups is not None
         found = cls(limits, coarse, groups, 1.0)
         with part(0.0, 0.0):
             usual = found._searched(coarse, cost_s) / cost_s
@@ -80,13 +79,25 @@ class FromHere:
 
         What the search gains on the problem as it is does not count. O((V + E) moves).
         """
-        return self._searched(self.coarse.on(self.limits.narrow(problem)), kept_s) / self.usual
+        coarse = self.coarse.on(_within(self.limits, self.groups, problem))
+        return self._searched(coarse, kept_s) / self.usual
 
     def _searched(self, coarse: Coarse, kept_s: float) -> float:
         plan = Plan(coarse.fine, SEARCHED, coarse.spread(self.groups))
         moves = min(MOVES, WORK // max(coarse.problem.n, 1))
         start = Start(SEARCHED, plan, self.groups, kept_s)
         return LocalSearch(moves=moves).improve(coarse, start, LOOKS)[1]
+
+
+def _within(limits: Constrained, groups: Sequence[Group], problem: Problem) -> Problem:
+    """The problem within `limits`: of a limited number of devices those of `groups` alone."""
+    problem = limits.narrow(problem)
+    if limits.max_devices is None:
+        return problem
+    used = sorted({problem.device_index(group.device) for group in groups})
+    open_to = np.zeros(problem.seconds.shape, dtype=np.bool_)
+    open_to[:, used] = True
+    return narrowed(problem, open_to)
 
 
 @dataclass(frozen=True, slots=True)

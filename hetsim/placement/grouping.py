@@ -25,9 +25,6 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.one_request import one_request
 
-LARGE_FROM = 1_000
-"""Nodes from which groups are tried as arrays."""
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Owned:
@@ -71,16 +68,15 @@ class Owned:
         return np.array_equal(self.owner, other.owner) and np.array_equal(self.device, other.device)
 
     def latency_s(self, problem: Problem, name: str) -> float:
-        """Return ``latency_of_groups``, where ``are_for`` allows."""
-        found = one_request(problem).latency_of_owned(problem, self.owner, self.device, name)
+        """Return ``latency_of_groups``. Raises as it does."""
+        found = None
+        if not memory_binds(problem):
+            found = one_request(problem).latency_of_owned(problem, self.owner, self.device, name)
         return latency_of_groups(problem, self.groups(problem), name) if found is None else found
 
     def seconds(self, problem: Problem) -> NDArray[np.float64]:
         """Return the seconds of each group."""
-        played = one_request(problem)
-        if played.adds_up:
-            return played.seconds_of_owned(problem, self.owner, self.device)
-        return np.array(played.seconds(problem, self.groups(problem)))
+        return one_request(problem).seconds_of_owned(problem, self.owner, self.device)
 
     def first_nodes(self) -> list[int]:
         """Return the first node of each group."""
@@ -89,11 +85,6 @@ class Owned:
         found[self.owner[::-1]] = np.arange(len(self.owner) - 1, -1, -1)
         nodes: list[int] = found.tolist()
         return nodes
-
-
-def are_for(problem: Problem) -> bool:
-    """Whether groups of a problem are evaluated as arrays."""
-    return problem.n >= LARGE_FROM and one_request(problem).adds_up and not memory_binds(problem)
 
 
 Array = Any
@@ -160,56 +151,27 @@ def best_grouping(
     which is returned where it `may_miss`.
     """
     if _merges_in_vain(problem):
-        parts = order_groups(problem.dag, range(problem.n), _places(order))
-        if parts is None:
-            raise AssertionError("a problem's graph is cyclic")
-        return as_groups(parts, assignment, problem.devices), "single nodes"
-    if are_for(problem):
-        return _best_of_many(problem, assignment, order)
-    candidates = groupings(problem, assignment, order)
+        name, made = next(_ways(problem, assignment, order, WAYS[-1:]))
+        return made.groups(problem), name
+    candidates = _different_ways(problem, assignment, order)
     best: tuple[float, int, int] | None = None
     refused: list[tuple[int, int, OutOfMemory]] = []
-    for index, (name, groups) in enumerate(candidates):
+    for index, (name, made) in enumerate(candidates):
         deadline.check()
         try:
-            latency_s = latency_of_groups(problem, groups, name)
+            latency_s = made.latency_s(problem, name)
         except OutOfMemory as error:
             refused.append((error.over_bytes, index, error))
             continue
-        score = (latency_s, len(groups), index)
+        score = (latency_s, len(made), index)
         best = score if best is None else min(best, score)
     if best is None:
         _, index, missed = min(refused, key=lambda entry: entry[:2])
         if not may_miss:
             raise missed
-        name, groups = candidates[index]
-        return groups, name
-    name, groups = candidates[best[2]]
-    return groups, name
-
-
-def _best_of_many(
-    problem: Problem, assignment: Sequence[int], order: Sequence[int]
-) -> tuple[tuple[Group, ...], str]:
-    """Do the same on arrays."""
-    device_of, nodes = np.asarray(assignment, dtype=np.int64), np.arange(problem.n)
-    rank = np.empty(problem.n, dtype=np.int64)
-    rank[np.asarray(order, dtype=np.int64)] = nodes
-    found: list[tuple[str, Owned]] = []
-    for name, labels in (
-        ("compact", _compacted(problem, device_of)),
-        ("runs", runs(problem.dag, assignment, order, cut_at_exits=False)),
-        ("eager runs", runs(problem.dag, assignment, order, cut_at_exits=True)),
-        ("single nodes", nodes),
-    ):
-        deadline.check()
-        made = Owned.ordered(problem, labels, device_of, rank)
-        if made is None:
-            raise AssertionError(f"grouping '{name}' is cyclic")
-        if not any(made.is_like(known) for _, known in found):
-            found.append((name, made))
-    scores = [(made.latency_s(problem, name), len(made)) for name, made in found]
-    name, made = found[min(range(len(found)), key=lambda index: (*scores[index], index))]
+    else:
+        _, _, index = best
+    name, made = candidates[index]
     return made.groups(problem), name
 
 
@@ -223,7 +185,7 @@ def _compacted(problem: Problem, device_of: Ints) -> Ints:
     """Return labels of the groups of ``compact``. Raises UnsupportedNode."""
     known, asked = _known.setdefault(problem, {}), device_of.tobytes()
     if asked not in known:
-        if are_for(problem):
+        if not problem.composites:
             if not problem.supported[np.arange(problem.n), device_of].all():
                 as_resolution(problem, device_of.tolist())
             labels = compact.merge(problem.dag, device_of.tolist(), problem.host)
@@ -252,32 +214,45 @@ def plan_of_stages(
     return Plan(problem, name, as_groups(parts, assignment, problem.devices), reason)
 
 
+WAYS = ("compact", "runs", "eager runs", "single nodes")
+
+
 def groupings(
     problem: Problem, assignment: Sequence[int], order: Sequence[int]
 ) -> list[tuple[str, tuple[Group, ...]]]:
     """Return the groupings that ``best_grouping`` tries, by name; duplicates once."""
-    rank = _places(order)
-    found: list[tuple[str, tuple[Group, ...]]] = []
-    for name, labels in (
-        ("compact", _compacted(problem, np.asarray(assignment, dtype=np.int64)).tolist()),
-        ("runs", runs(problem.dag, assignment, order, cut_at_exits=False).tolist()),
-        ("eager runs", runs(problem.dag, assignment, order, cut_at_exits=True).tolist()),
-        ("single nodes", list(range(problem.n))),
-    ):
-        parts = order_groups(problem.dag, labels, rank)
-        if parts is None:
-            raise AssertionError(f"grouping '{name}' is cyclic")
-        groups = as_groups(parts, assignment, problem.devices)
-        if all(groups != known for _, known in found):
-            found.append((name, groups))
+    found = _different_ways(problem, assignment, order)
+    return [(name, made.groups(problem)) for name, made in found]
+
+
+def _different_ways(
+    problem: Problem, assignment: Sequence[int], order: Sequence[int]
+) -> list[tuple[str, Owned]]:
+    found: list[tuple[str, Owned]] = []
+    for name, made in _ways(problem, assignment, order, WAYS):
+        deadline.check()
+        if not any(made.is_like(known) for _, known in found):
+            found.append((name, made))
     return found
 
 
-def _places(order: Sequence[int]) -> list[float]:
-    rank = [0.0] * len(order)
-    for place, node in enumerate(order):
-        rank[node] = float(place)
-    return rank
+def _ways(
+    problem: Problem, assignment: Sequence[int], order: Sequence[int], names: Sequence[str]
+) -> Iterator[tuple[str, Owned]]:
+    device_of, nodes = np.asarray(assignment, dtype=np.int64), np.arange(problem.n)
+    rank = np.empty(problem.n, dtype=np.int64)
+    rank[np.asarray(order, dtype=np.int64)] = nodes
+    for name in names:
+        if name == "compact":
+            labels = _compacted(problem, device_of)
+        elif name == "single nodes":
+            labels = nodes
+        else:
+            labels = runs(problem.dag, assignment, order, cut_at_exits=name == "eager runs")
+        made = Owned.ordered(problem, labels, device_of, rank)
+        if made is None:
+            raise AssertionError(f"grouping '{name}' is cyclic")
+        yield name, made
 
 
 def _merges_in_vain(problem: Problem) -> bool:
@@ -341,9 +316,7 @@ def merge_where_it_pays(
 
 def _latency(problem: Problem, owned: Owned) -> float | None:
     try:
-        if are_for(problem):
-            return owned.latency_s(problem, "regrouping")
-        return latency_of_groups(problem, owned.groups(problem), "regrouping")
+        return owned.latency_s(problem, "regrouping")
     except Infeasible:
         return None
 
@@ -437,7 +410,7 @@ def refine(plan: Plan, objective: Objective, cost: float) -> Plan:
 
 def _cost(plan: Plan, owned: Owned, objective: Objective) -> float:
     problem = plan.problem
-    if objective == "latency" and are_for(problem):
+    if objective == "latency":
         return owned.latency_s(problem, plan.strategy)
     return measure(Plan(problem, plan.strategy, owned.groups(problem)), objective)
 

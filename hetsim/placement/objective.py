@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -95,9 +96,14 @@ def memory_binds(problem: Problem) -> bool:
     """Whether some device could not hold all weights and all tensors at once. O(V + weights)."""
     if problem.capacity_bytes is None:
         return False
-    weights = sum(constant.nbytes for constant in problem.constants)
-    total = weights + sum(value.nbytes for value in problem.values)
-    return total > min(problem.capacity_bytes, default=0)
+    if problem not in _total_bytes:
+        weights = sum(constant.nbytes for constant in problem.constants)
+        _total_bytes[problem] = weights + sum(value.nbytes for value in problem.values)
+    return _total_bytes[problem] > min(problem.capacity_bytes, default=0)
+
+
+_total_bytes: WeakKeyDictionary[Problem, int] = WeakKeyDictionary()
+"""Weights and tensors of problems: every plan that is tried asks."""
 
 
 def kept_s(plan: Plan) -> float:

@@ -24,7 +24,7 @@ from hetsim.analysis.sensitivity import (
 )
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.hardware.spec import Link, Platform
-from hetsim.placement.objective import measure
+from hetsim.placement.objective import judge, measure
 from hetsim.placement.planning import again
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -67,6 +67,24 @@ def test_each_share_is_that_of_the_changed_problem(plan: Plan, objective: str) -
         assert one.kept <= 1e-12
     most = [one.most for one in found.changes]
     assert all(first <= then + 1e-9 for first, then in itertools.pairwise(most))
+
+
+def test_no_dear_strategy_plans_anew_for_throughput(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dear(*_: object) -> Plan:
+        raise AssertionError("a dear strategy plans again")
+
+    monkeypatch.setattr(sensitivity, "again", dear)
+    platform = hetsim.load_platform("dual-gpu")
+    problem = Problem.of(hetsim.load_model(source, dims={"batch": 2}), platform)
+    plan = replace(hetsim.plan(problem, "multi"), strategy="auto")
+    assert len(plan.replicas) > 1
+    found = sensitivities(plan, objective="throughput")
+    for one in found.changes:
+        changed = repriced(problem, hetsim.what_if(platform, one.change))
+        anew_s = judge(hetsim.plan(changed, "multi"), "throughput")
+        assert one.anew <= anew_s / found.value_s - 1 + 1e-12
 
 
 def test_one_device_that_does_all_is_all_there_is(source: Path) -> None:

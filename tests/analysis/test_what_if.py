@@ -190,11 +190,13 @@ def test_of_what_data_decide_the_most_is_supposed() -> None:
 
 
 @examples(quick=20, full=200)
-@given(problems(), st.floats(1.0, 4.0))
+@given(problems(), st.floats(1.0, 4.0), st.booleans())
 def test_a_search_from_the_plan_there_is_counts_what_a_change_gains_alone(
-    problem: Problem, factor: float
+    problem: Problem, factor: float, limited: bool
 ) -> None:
     plan = hetsim.plan(problem, "single")
+    if limited:
+        plan = replace(plan, options={"max_devices": "1"})
     cost_s = latency_of(plan)
     search = FromHere.of(plan, cost_s)
     if search is None:
@@ -204,3 +206,6 @@ def test_a_search_from_the_plan_there_is_counts_what_a_change_gains_alone(
     faster = faster_device(problem, problem.devices.index(plan.devices_used[0]), factor)
     kept_s = latency_of(replace(plan, problem=faster))
     assert search.cost_s(faster, kept_s) <= kept_s / search.usual * (1 + 1e-12)
+    if limited:
+        open_to = search.coarse.fine.runnable.any(axis=0)
+        assert [problem.devices[p] for p in np.flatnonzero(open_to)] == list(plan.devices_used)

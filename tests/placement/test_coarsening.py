@@ -94,6 +94,23 @@ def test_a_plan_that_cuts_a_task_is_none_of_tasks() -> None:
     assert coarse.gathered((Group("d0", (0, 1)),)) == (Group("d0", (0,)),)
 
 
+@settings(max_examples=60, deadline=None)
+@given(model_like(problems(max_nodes=12)), st.integers(1, 12), st.data())
+def test_tasks_are_cut_where_a_plan_splits_them_and_nowhere_else(
+    problem: Problem, most: int, data: st.DataObject
+) -> None:
+    coarse = coarsen(problem, most)
+    labels = [data.draw(st.integers(0, v)) for v in range(problem.n)]
+    parts = order_groups(problem.dag, labels) or [(v,) for v in range(problem.n)]
+    groups = as_groups(parts, [0] * problem.n, problem.devices)
+    cut = coarse.cut_by(groups)
+    gathered = cut.gathered(groups)
+    assert gathered is not None
+    assert cut.spread(gathered) == groups
+    whole = {frozenset(a) & frozenset(b) for a in coarse.members for b in parts} - {frozenset()}
+    assert set(map(frozenset, cut.members)) == whole
+
+
 def test_chains_are_joined_where_a_split_cannot_pay() -> None:
     seconds = np.array([[2.0, 1.0], [2.0, 1.0], [2.0, 1.0]])
     edges = [(0, 1, 10), (1, 2, 10)]

@@ -17,7 +17,6 @@ from full_problems import full_problems
 from hetsim.core import left_to_python
 from hetsim.errors import OutOfMemory
 from hetsim.graph.dag import topological_order
-from hetsim.placement import grouping
 from hetsim.placement import grouping as merging
 from hetsim.placement.grouping import (
     Owned,
@@ -147,23 +146,17 @@ def drawn(problem: Problem, data: st.DataObject) -> tuple[Problem, list[int], li
 
 @examples(quick=30, full=400)
 @given(model_like(problems(max_nodes=14)), st.data())
-def test_the_best_grouping_and_its_merges_are_the_same(
-    problem: Problem, data: st.DataObject
-) -> None:
+def test_groups_as_arrays_are_those_of_records(problem: Problem, data: st.DataObject) -> None:
     problem, assignment, order = drawn(problem, data)
-    found: list[tuple[Group, ...]] = []
-    for which in (True, False):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(grouping, "are_for", lambda _, way=which: way)
-            groups, _ = best_grouping(problem, assignment, order)
-            found += groups, merge_where_it_pays(problem, groups)
-    assert found[:2] == found[2:]
-    owned = Owned.of(problem, found[0])
-    assert owned.groups(problem) == found[0]
-    assert owned.first_nodes() == [group.nodes[0] for group in found[0]]
-    assert owned.latency_s(problem, "same") == latency_of_groups(problem, found[0], "same")
+    groups, _ = best_grouping(problem, assignment, order)
+    merged = merge_where_it_pays(problem, groups)
+    assert latency_of_groups(problem, merged, "") <= latency_of_groups(problem, groups, "")
+    owned = Owned.of(problem, groups)
+    assert owned.groups(problem) == groups
+    assert owned.first_nodes() == [group.nodes[0] for group in groups]
+    assert owned.latency_s(problem, "same") == latency_of_groups(problem, groups, "same")
     assert owned.seconds(problem).tolist() == [
-        problem.group_seconds(problem.device_index(group.device), group.nodes) for group in found[0]
+        problem.group_seconds(problem.device_index(group.device), group.nodes) for group in groups
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -11,7 +12,7 @@ from typing import Any
 from hetsim.core.progress import each, part
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.placement.bounds.lower_bound import SURE, path_bound_of
-from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen
+from hetsim.placement.coarsening import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping import merge_where_it_pays, refine
 from hetsim.placement.objective import (
@@ -27,7 +28,6 @@ from hetsim.placement.starts import (
     CONSTRUCTIVE,
     Start,
     affordable,
-    constructive,
     prepared,
     start_that_fits,
     starting_plans,
@@ -172,7 +172,6 @@ class Auto(Constrained):
             found = list(starts)
         if not proved:
             found += self._searched(coarse, starts, found)
-            found += self._joins_apart(coarse, found)
         if not found:
             if not any(isinstance(error, OutOfMemory) for error in refused):
                 raise refused[0]
@@ -188,7 +187,8 @@ class Auto(Constrained):
         plan = replace(
             best.plan, problem=problem, strategy="auto", reason=f"{reason}{skipped}", options={}
         )
-        if pays_to_coarsen(problem) and not plan.sizes:
+        # What local-search found it has refined.
+        if pays_to_coarsen(problem) and not plan.sizes and best.name != "local-search":
             refined = refine(plan, self.objective, best.cost)
             # Moves are weighed by the busiest device or link; the clock has the last word.
             if refined is not plan and (of_refined := self._cost(refined)) <= cost:
@@ -243,54 +243,31 @@ class Auto(Constrained):
             return [start for _, start in search.priced(coarse)] if priced else []
         best = [start for start in found if start.groups and not start.plan.sizes]
         best = sorted(best, key=_worth)[:1]
+        at = None
+        if starts and self.objective == "latency":
+            at = search.begun(coarse, starts)
+        least = at[1].cost if at else min((start.cost for start in starts), default=math.inf)
         # Of equal cost as what it begins with: the same search.
-        further = bool(best) and (not starts or best[0].cost < starts[0].cost)
+        further = bool(best) and best[0].cost < least
         # What is proven of the tasks is not improved on by moves of them.
         further = further and not best[0].plan.reason.startswith(PROVEN)
 
         def asked_alone() -> Plan:
+            if at is not None:
+                return search.improved(*at)
             if not starts:
                 return search.solve(coarse.fine)
-            if self.objective == "throughput":
-                return search.spread_out(coarse.fine, starts)
-            return search.searched(coarse, starts)
+            return search.spread_out(coarse.fine, starts)
 
         def from_best() -> Plan:
             if self.objective == "throughput":
                 return search.spread_out(coarse.fine, best)
-            return search.searched(coarse, best)
+            return search.improved(coarse, *best) if at else search.searched(coarse, best)
 
         made: list[Start] = []
         for low, run in ((0.35, asked_alone), *([(0.65, from_best)] if further else [])):
             with part(low, low + 0.3, "local-search"), suppress(Infeasible):
                 made.append(self._as_start(coarse, "local-search", run()))
-        return made
-
-    def _joins_apart(self, coarse: Coarse, found: Sequence[Start]) -> list[Start]:
-        """Return what `heft` and a search find where branches may end before they join.
-
-        Nothing where `heft` is not better by that than the best of `found`.
-        """
-        problem = coarse.fine
-        best = min((start.cost for start in found), default=0.0)
-        asked = self.objective == "latency" and pays_to_coarsen(problem)
-        if not asked or not self._tries("local-search", coarse):
-            return []
-        finer = coarsen(problem, joins_apart=True)
-        if finer.problem.n <= coarse.problem.n:
-            return []
-        try:
-            groups, how = constructive("heft").groups(finer)
-            plan = Plan(problem, "heft", finer.spread(groups), f"{how}, shortcuts apart from joins")
-            start = self._as_start(finer, "heft", plan)
-        except Infeasible:
-            return []
-        if start.cost >= best * (1.0 - TIE):
-            return []
-        made = [replace(start, groups=coarse.gathered(plan.groups) or ())]
-        with part(0.95, 1.0, "local-search"), suppress(Infeasible):
-            found_by = LocalSearch(seed=self.seed).searched(finer, [start])
-            made.append(self._as_start(coarse, "local-search", found_by))
         return made
 
     def _as_start(self, coarse: Coarse, name: str, made: Plan) -> Start:

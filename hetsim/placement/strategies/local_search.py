@@ -11,7 +11,14 @@ from weakref import WeakKeyDictionary
 
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
-from hetsim.placement.coarsening import Coarse, loses, pays_to_coarsen, uncoarsened
+from hetsim.placement.coarsening import (
+    MOST_TASKS,
+    Coarse,
+    coarsen,
+    loses,
+    pays_to_coarsen,
+    uncoarsened,
+)
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping import refine
 from hetsim.placement.objective import (
@@ -22,16 +29,17 @@ from hetsim.placement.objective import (
     memory_binds,
 )
 from hetsim.placement.priced_start import LARGE, priced_start
-from hetsim.placement.search.annealing import JUDGED, Budget, Heat, rounds, walk
-from hetsim.placement.starts import Start, prepared, quick_start, starts_that_fit
+from hetsim.placement.search.annealing import JUDGED, Budget, rounds, walk
+from hetsim.placement.starts import Start, constructive, prepared, quick_start, starts_that_fit
 from hetsim.placement.throughput.search import search_stages, within_memory
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
-WORK = 400_000
-"""Tasks evaluated in all, by which the default number of moves is set."""
-LEAST_MOVES, MOST_MOVES = 500, 20_000
+WORK, FEW = 400_000, 50
+"""Tasks evaluated in all, by which the default number of moves is set; of more than FEW tasks less,
+as the share that FEW are of them: each counts for less."""
+LEAST_MOVES, MOST_MOVES = 250, 20_000
 STAGE_MOVES, CHUNK = 300_000, 50_000
 """Moves for throughput where none are given, and how many go from one start at a time."""
 ORDERS = 10
@@ -57,18 +65,18 @@ class LocalSearch(Constrained):
     subgraphs are cut. A move is weighed by ``estimates.cost``, which equals the clock
     where links are free of contention; what improves on everything before is judged by the
     clock itself. It starts from the best constructive plan and every device alone, of many tasks
-    also from ``priced_start``, and never returns worse. Anytime: the budget sets how slowly it
-    cools, and one that is given also how hot it begins and how many rounds there are
-    (``annealing.rounds``). Much work is done by machine code, with the same answer. On a model
-    the moves are of tasks; at last the borders are refined node by node.
+    also from ``priced_start``, and never returns worse. On a model it also starts where branches
+    may end before they join. Anytime: the budget sets how slowly it cools and how many rounds
+    there are (``annealing.rounds``). Much work is done by machine code, with the same answer. On
+    a model the moves are of tasks; at last the borders are refined node by node.
 
     Attributes
     ----------
     objective : "latency" or "throughput"
         What the plan is for.
     moves : int, optional
-        Moves tried; absent: as many as evaluate WORK tasks in all, or STAGE_MOVES for
-        throughput. The answer is the same in every process.
+        Moves tried; absent: as many as evaluate WORK tasks in all, fewer of more than FEW
+        tasks, or STAGE_MOVES for throughput. The answer is the same in every process.
     time_limit_s : float, optional
         CPU seconds, those for the start and for checking the plan included; in place of
         `moves`, and the answer depends on the machine. Where they are too few for a search a
@@ -164,8 +172,26 @@ class LocalSearch(Constrained):
 
     def searched(self, coarse: Coarse, starts: Sequence[Start]) -> Plan:
         """Return the best plan for latency met from the best of `starts`, which fit the memory."""
+        return self.improved(*self.begun(coarse, starts))
+
+    def begun(self, coarse: Coarse, starts: Sequence[Start]) -> tuple[Coarse, Start]:
+        """Return the best of `starts`, of priced ones, and of both where branches may end apart.
+
+        The last is `heft`, and a priced start, of tasks that are cut before branches join.
+        """
+        problem = coarse.fine
         found = [(coarse, starts[0]), *self.priced(coarse)]
-        return self.improved(*min(found, key=lambda one: one[1].cost))
+        # What was joined down to MOST_TASKS has as many either way.
+        if pays_to_coarsen(problem) and coarse.problem.n != MOST_TASKS:
+            finer = coarsen(problem, joins_apart=True)
+            if finer.problem.n > coarse.problem.n:
+                with suppress(Infeasible):
+                    groups, how = constructive("heft").groups(finer)
+                    how += ", shortcuts apart from joins"
+                    plan = Plan(problem, "heft", finer.spread(groups), how)
+                    found.append((finer, Start("heft", plan, groups, measure(plan, "latency"))))
+                found += self.priced(finer)
+        return min(found, key=lambda one: one[1].cost)
 
     def improved(self, coarse: Coarse, start: Start) -> Plan:
         """Return the best plan for latency met from `start`."""
@@ -235,26 +261,25 @@ class LocalSearch(Constrained):
         if problem.n == 0 or (len(problem.devices) == 1 and not any(problem.dispatch_s)):
             return start.groups, start.cost, 0
         holds = partial(_holds, coarse) if memory_binds(coarse.fine) else None
-        if self.moves is None and self.time_limit_s is None:
-            default = Budget(min(MOST_MOVES, max(LEAST_MOVES, WORK // max(problem.n, 1))))
-            known = _DONE.setdefault(problem, {})
-            asked = start.groups, self.seed
-            if holds is None and asked in known:
-                return known[asked]
-            way = walk(problem, start.groups, self.seed, holds, default)
-            judge = _Judge(problem, start, JUDGED)
-            tried = way.round(default, Heat(), judge)
-            if holds is None and deadline.left_s() > 0.0:
-                known[asked] = judge.groups, judge.cost, tried
-        else:
+        given = self.moves is not None or self.time_limit_s is not None
+        known = _DONE.setdefault(problem, {})
+        asked = start.groups, self.seed
+        if given:
             if deadline.left_s() <= 0.0:
                 return start.groups, start.cost, 0
             began_s = deadline.now_s()
             left_s = deadline.left_s() if deadline.is_set() else 0.0
-            given = Budget(self.moves, began_s, began_s + left_s)
-            way = walk(problem, start.groups, self.seed, holds, given)
-            judge = _Judge(problem, start, judged)
-            tried = rounds(way, problem, given, judge)
+            budget = Budget(self.moves, began_s, began_s + left_s)
+        else:
+            if holds is None and asked in known:
+                return known[asked]
+            work = WORK * min(FEW, problem.n) // problem.n
+            budget = Budget(min(MOST_MOVES, max(LEAST_MOVES, work // problem.n)))
+        way = walk(problem, start.groups, self.seed, holds, budget)
+        judge = _Judge(problem, start, judged if given else JUDGED)
+        tried = rounds(way, problem, budget, judge)
+        if not given and holds is None and deadline.left_s() > 0.0:
+            known[asked] = judge.groups, judge.cost, tried
         return judge.groups, judge.cost, tried
 
 

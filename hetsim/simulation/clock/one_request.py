@@ -46,11 +46,10 @@ class OneRequest:
         self._host = problem.host
         self._fifo = problem.contention == "fifo"
         self._links = len(problem.link_names) if self._fifo else 0
-        self.adds_up = not problem.fused and problem.staging is None
+        self._adds_up = not problem.fused and problem.staging is None
         """Whether a subgraph takes what its nodes take, and a dispatch."""
-        self._group_seconds: dict[Group, float] = {}
+        self._group_seconds: dict[tuple[int, bytes], float] = {}
         self._ends: dict[bytes, float | None] = {}
-        self._nodes_alone: list[list[float]] = []
         values = problem.value_arrays
         moves = values.producer != GRAPH_INPUT
         if problem.host is not None:
@@ -78,37 +77,24 @@ class OneRequest:
         ``templates`` says why. Raises PlanError, naming the plan, where some subgraph never starts.
         O((V + E) log E).
         """
-        return self._known_end_s(problem, *self._placed(groups), groups, name)
+        return self.latency_of_owned(problem, *self._placed(groups), name)
 
     def latency_of_owned(
         self, problem: Problem, owner: Ints, device: Ints, name: str
     ) -> float | None:
         """Do the same of groups as arrays: by node its group, and by group its device.
 
-        Only where it `adds_up`.
+        What was played before is not played again: searches and strategies come back to it.
         """
-        return self._known_end_s(problem, owner, device, (), name)
-
-    def _known_end_s(
-        self, problem: Problem, owner: Ints, device: Ints, groups: Sequence[Group], name: str
-    ) -> float | None:
-        """Play groups that were not played before: searches and strategies come back to them."""
         placed = hashlib.blake2b(owner.tobytes(), digest_size=16)
         placed.update(device.tobytes())
         key = placed.digest()
         if key not in self._ends:
             if len(self._ends) > MOST_KEPT:
                 self._ends.clear()
-            seconds = self._seconds_of(problem, owner, device, groups)
+            seconds = self.seconds_of_owned(problem, owner, device)
             self._ends[key] = self._last_end_s(*self._laid_out(owner, device, seconds), name)
         return self._ends[key]
-
-    def _seconds_of(
-        self, problem: Problem, owner: Ints, device: Ints, groups: Sequence[Group]
-    ) -> NDArray[np.float64]:
-        if self.adds_up:
-            return self.seconds_of_owned(problem, owner, device)
-        return np.array(self.seconds(problem, groups))
 
     def _last_end_s(self, structure: Any, duration: NDArray[np.float64], name: str) -> float | None:
         if not np.isfinite(duration).all():
@@ -135,7 +121,7 @@ class OneRequest:
     ) -> tuple[Any, NDArray[np.float64]]:
         """Return the Structure of a plan, of int arrays, and its tasks' seconds."""
         owner, device = self._placed(groups)
-        return self._laid_out(owner, device, self._seconds_of(problem, owner, device, groups))
+        return self._laid_out(owner, device, self.seconds_of_owned(problem, owner, device))
 
     def _placed(self, groups: Sequence[Group]) -> tuple[Ints, Ints]:
         """By node its group, and by group its device."""
@@ -215,44 +201,32 @@ class OneRequest:
         return Structure._make(structure), np.concatenate((seconds, moved_s))
 
     def seconds_of_owned(self, problem: Problem, owner: Ints, device: Ints) -> NDArray[np.float64]:
-        """Return the seconds of each subgraph where it `adds_up`: by node, as it is numbered."""
-        total = np.zeros(len(device))
-        placed = owner >= 0
-        nodes, group = np.flatnonzero(placed), owner[placed]
-        np.add.at(total, group, problem.seconds[nodes, device[group]])
-        total += np.array(problem.dispatch_s)[device]
-        return total
-
-    def seconds(self, problem: Problem, groups: Sequence[Group]) -> list[float]:
         """Return the seconds of each subgraph; see ``Problem.group_seconds``.
 
-        They are kept: plans that are tried one after another share most.
+        Where they do not add up by node they are kept: plans that are tried one after another
+        share most subgraphs.
         """
-        alone, devices = self._alone(problem), self._devices
-        return [
-            alone[devices[group.device]][group.nodes[0]]
-            if len(group.nodes) == 1
-            else self._seconds(problem, group)
-            for group in groups
-        ]
-
-    def _alone(self, problem: Problem) -> list[list[float]]:
-        """By device the seconds of each node as a subgraph."""
-        if not self._nodes_alone:
-            self._nodes_alone = [
-                [problem.group_seconds(device, (v,)) for v in range(problem.n)]
-                for device in range(self._count)
-            ]
-        return self._nodes_alone
-
-    def _seconds(self, problem: Problem, group: Group) -> float:
-        found = self._group_seconds.get(group)
-        if found is None:
-            if len(self._group_seconds) > MOST_KEPT:
-                self._group_seconds.clear()
-            found = problem.group_seconds(self._devices[group.device], group.nodes)
-            self._group_seconds[group] = found
-        return found
+        placed = owner >= 0
+        nodes, group = np.flatnonzero(placed), owner[placed]
+        if self._adds_up:
+            total = np.zeros(len(device))
+            np.add.at(total, group, problem.seconds[nodes, device[group]])
+            total += np.array(problem.dispatch_s)[device]
+            return total
+        rows = Rows.sorted_by(len(device), group, nodes)
+        raw, wide, known = rows.node.tobytes(), rows.node.itemsize, self._group_seconds
+        if len(known) > MOST_KEPT:
+            known.clear()
+        found: list[float] = []
+        at = rows.at.tolist()
+        for p, first, end in zip(device.tolist(), at[:-1], at[1:], strict=True):
+            key = p, raw[first * wide : end * wide]
+            seconds = known.get(key)
+            if seconds is None:
+                seconds = problem.group_seconds(p, tuple(rows.node[first:end].tolist()))
+                known[key] = seconds
+            found.append(seconds)
+        return np.array(found)
 
 
 def _ints(numbers: Any) -> Ints:
