@@ -29,6 +29,7 @@ class Ends:
 
     lead_s: Floats  # [P]: From the end of the first to a start on another device
     trail_s: Floats  # [P]: From an end on another device to the start of the last
+    parts: Floats  # [K, P]: By kind of prices, of what passes between the two; 1 in all
 
 
 def highest(
@@ -78,10 +79,13 @@ def by_cases(
     enter_s = setting.latency_s + setting.dispatch_s[None, :]
     before, after = setting.before, setting.after
     widest = max(int(np.diff(before.at).max()), int(np.diff(after.at).max()), 1)
-    stack = np.zeros((5, n + 2, n * count))
+    # Each case fixes a node, or says that a device has some.
+    deep = n + count + 2
+    stack = np.zeros((5, deep, n * count))
     stack[0, 0] = setting.shares.ravel()
     stack[1, 0], stack[3, 0] = setting.arrival_s.ravel(), setting.return_s.ravel()
-    given = np.zeros(2 * count) if ends is None else np.append(ends.lead_s, ends.trail_s)
+    given = np.zeros(0) if ends is None else np.concatenate([ends.lead_s, ends.trail_s])
+    parts = np.zeros(0) if ends is None else ends.parts.ravel()
     prices = Prices(np.zeros((0, n, count)), np.zeros(0)) if prices is None else prices
     pairs = np.flatnonzero(setting.kernel.ravel() >= 0)
     numbers, of = np.unique(setting.kernel.ravel()[pairs], return_inverse=True)
@@ -94,10 +98,12 @@ def by_cases(
         enter_s.ravel(), setting.per_byte_s.ravel(),
         np.ascontiguousarray(enter_s.T).ravel(), np.ascontiguousarray(setting.per_byte_s.T).ravel(),
         setting.alone_s.ravel(), kernel, member_at, members,
-        np.array(setting.streams), prices.price.ravel(), prices.offered, given, *stack,
-        np.empty(widest * count), *np.empty((2, widest), dtype=np.int64),
+        np.array(setting.streams), prices.price.ravel(), prices.offered, given, parts,
+        np.zeros((deep, count), dtype=np.int64), np.zeros(count), np.zeros(len(prices.offered)),
+        *stack,
+        np.empty(widest), *np.empty((2, widest), dtype=np.int64),
         *np.ones((2, n), dtype=np.int64), *np.empty((2, n), dtype=np.int64),
-        *np.empty((2, n + 2), dtype=np.int64),
+        *np.empty((2, deep), dtype=np.int64),
     ]  # fmt: skip
     fixed = (limit_s * (1.0 + 1e-12), ends is not None, most)
     many = left_to_python.pays(_compiled, n * count * most // 4, LEAST, COMPILE_FROM)
@@ -112,6 +118,7 @@ def refute(
     enter: Array, per_byte: Array, leave: Array, leave_per_byte: Array,
     alone: Array, kernel: Array, member_at: Array, member: Array,
     streams: Array, price: Array, offered: Array, given: Array,
+    parts: Array, used: Array, loads: Array, excess: Array,
     shares: Array, head: Array, end: Array, tail: Array, rest: Array,
     off: Array, rank: Array, inside: Array,
     early: Array, late: Array, chosen: Array, ordered: Array, at_node: Array, at_device: Array,
@@ -128,8 +135,8 @@ def refute(
     depth, tried = 0, 0
     while True:
         tried += 1
-        possible = True
-        while possible:
+        possible = again = True
+        while possible and again:
             possible = settle(
                 limit, before_at, before, before_bytes, after_at, after, after_bytes,
                 enter, per_byte, leave, leave_per_byte, streams,
@@ -137,21 +144,24 @@ def refute(
                 shares[depth], head[depth], end[depth], tail[depth], rest[depth],
                 off, rank, inside, early, late,
             )  # fmt: skip
-            if not (possible and grouped) or not hold_apart(
-                given, count, shares[depth], head[depth], tail[depth], early, late
-            ):
-                break
+            again = False
+            if possible and grouped:
+                again = hold_apart(
+                    given, streams, used[depth], loads,
+                    shares[depth], head[depth], tail[depth], early, late,
+                )  # fmt: skip
+            if possible and not again:
+                kind = dearest(price, offered, parts, loads, shares[depth], excess)
+                possible = kind < 0 or excess[kind] <= 0.0
+                if possible and kind >= 0:
+                    again = rule_out_dear(
+                        kind, excess[kind], price, count,
+                        before_at, before, after_at, after, alone, kernel, member_at, member,
+                        shares[depth], end[depth], rest[depth], early, late,
+                    )  # fmt: skip
         if possible:
             possible = fits(
-                limit,
-                streams,
-                price,
-                offered,
-                shares[depth],
-                head[depth],
-                tail[depth],
-                chosen,
-                ordered,
+                limit, streams, shares[depth], head[depth], tail[depth], chosen, ordered
             )
         if not possible:
             for v in range(n):
@@ -159,15 +169,20 @@ def refute(
             if depth == 0:
                 return True
             depth -= 1
-            rule_out(
-                at_node[depth], at_device[depth], count, before_at, before, after_at, after,
-                alone, kernel, member_at, member,
-                shares[depth], end[depth], rest[depth], early, late,
-            )  # fmt: skip
+            first, last = at_node[depth], at_node[depth] + 1
+            if first < 0:
+                first, last = 0, n
+            for v in range(first, last):
+                if shares[depth][v * count + at_device[depth]] < INFINITY:
+                    rule_out(
+                        v, at_device[depth], count, before_at, before, after_at, after,
+                        alone, kernel, member_at, member,
+                        shares[depth], end[depth], rest[depth], early, late,
+                    )  # fmt: skip
             continue
         if tried >= most:
             return False
-        # The node of most work that has a choice, on the device on which it ends first.
+        # The node of most work for its choices, on the device on which it ends first.
         node, device, most_work = -1, -1, -1.0
         for v in range(n):
             able, where, best, work = 0, -1, INFINITY, INFINITY
@@ -178,16 +193,24 @@ def refute(
                     through = head[depth][pair] + shares[depth][pair] + tail[depth][pair]
                     if through < best:
                         best, where = through, pair - v * count
-            if able > 1 and work > most_work:
-                node, device, most_work = v, where, work
+            if able > 1 and work / able > most_work:
+                node, device, most_work = v, where, work / able
         if node < 0:
             return False
+        if grouped and 0 < device < count - 1 and used[depth][device] == 0:
+            # First whether another group is on the device at all.
+            node = -1
         at_node[depth], at_device[depth] = node, device
+        for p in range(count):
+            used[depth + 1][p] = used[depth][p]
         for k in range(n * count):
             shares[depth + 1][k] = shares[depth][k]
             head[depth + 1][k], end[depth + 1][k] = head[depth][k], end[depth][k]
             tail[depth + 1][k], rest[depth + 1][k] = tail[depth][k], rest[depth][k]
         depth += 1
+        if node < 0:
+            used[depth][device] = 1
+            continue
         for p in range(count):
             if p != device and shares[depth][node * count + p] < INFINITY:
                 rule_out(
@@ -245,17 +268,17 @@ def settle(
         for turn in range(2):
             for k in range(n):
                 v = k if turn == 0 else n - 1 - k
-                if turn == 0:
-                    seen = restart(
+                if turn == 0 and early[v]:
+                    restart(
                         v, early, after_at, after, before_at, before, before_bytes, shares,
                         enter, per_byte, streams, head, end, off, rank, inside,
                     )  # fmt: skip
-                else:
-                    seen = restart(
+                elif turn == 1 and late[v]:
+                    restart(
                         v, late, before_at, before, after_at, after, after_bytes, shares,
                         leave, leave_per_byte, streams, tail, rest, off, rank, inside,
                     )  # fmt: skip
-                if not seen:
+                else:
                     continue
                 able = False
                 for p in range(count):
@@ -280,71 +303,125 @@ def restart(
     v: int, marked: Array, next_at: Array, following: Array,
     near_at: Array, near: Array, nbytes: Array, shares: Array, enter: Array, per_byte: Array,
     streams: Array, found: Array, ends: Array, off: Array, rank: Array, inside: Array,
-) -> bool:  # fmt: skip
-    """Recompute the start of a `marked` node, and mark those that follow where its end rose.
-
-    Say whether it was marked.
-    """
-    if marked[v] == 0:
-        return False
+) -> None:  # fmt: skip
+    """Recompute the start of a marked node, and mark those that follow where its end rose."""
     marked[v] = 0
     if start_of(
         v, near_at, near, nbytes, shares, enter, per_byte, streams, found, ends, off, rank, inside
     ):
         for i in range(next_at[v], next_at[v + 1]):
             marked[following[i]] = 1
-    return True
 
 
 def hold_apart(
-    given: Array, count: int, shares: Array, head: Array, tail: Array, early: Array, late: Array
-) -> bool:
-    """Raise starts behind all that the first group has, remainders by all that the last has."""
-    n = len(early)
-    first, last = 0.0, 0.0
+    given: Array, streams: Array, used: Array, loads: Array,
+    shares: Array, head: Array, tail: Array, early: Array, late: Array,
+) -> bool:  # fmt: skip
+    """Raise starts behind all that the first group has, remainders by all that the last has.
+
+    A device that is `used` by another group takes its way there and back, and what it has. `loads`
+    come out: by device, the least time between the two ends where another group is on it.
+    """
+    n, count = len(early), len(streams)
+    first, last, least = 0.0, 0.0, given[count - 1]
+    for p in range(count):
+        loads[p] = 0.0
     for v in range(n):
         able, where = 0, -1
         for p in range(count):
             if shares[v * count + p] < INFINITY:
                 able, where = able + 1, p
-        if able == 1 and where == 0:
-            first += shares[v * count]
-        elif able == 1 and where == count - 1:
-            last += shares[v * count + where]
+                if 0 < p < count - 1:
+                    least = min(least, given[p] + given[count + p])
+        if able == 1:
+            loads[where] += shares[v * count + where] / streams[where]
+    first, last = loads[0], loads[count - 1]
+    between = 0.0
+    for p in range(1, count - 1):
+        if loads[p] > 0.0 or used[p]:
+            between = max(between, given[p] + loads[p] + given[count + p])
+    between = max(between, least)
+    for p in range(1, count - 1):
+        over = given[p] + given[count + p]
+        loads[p] = over if loads[p] > 0.0 or used[p] else min(over, between)
     raised = False
     for v in range(n):
         for p in range(count):
             pair = v * count + p
             if shares[pair] == INFINITY:
                 continue
-            if p > 0 and head[pair] < first + given[p]:
-                head[pair] = first + given[p]
+            start = first + given[p]
+            if p == count - 1:
+                start = first + between
+            if p > 0 and head[pair] < start:
+                head[pair] = start
                 early[v] = 1
                 raised = True
-            if p < count - 1 and tail[pair] < last + given[count + p]:
-                tail[pair] = last + given[count + p]
+            rest = last + given[count + p]
+            if p == 0:
+                rest = last + between
+            if p < count - 1 and tail[pair] < rest:
+                tail[pair] = rest
                 late[v] = 1
                 raised = True
     return raised
 
 
-def fits(
-    limit: float, streams: Array, price: Array, offered: Array,
-    shares: Array, head: Array, tail: Array, chosen: Array, order: Array,
+def dearest(
+    price: Array, offered: Array, parts: Array, loads: Array, shares: Array, excess: Array
+) -> int:
+    """Find by kind of prices what all nodes cost beyond what is offered; return the most of all."""
+    kinds, pairs, most = len(offered), len(shares), -1
+    for kind in range(kinds):
+        total = -offered[kind]
+        if len(parts) > 0:
+            for p in range(len(loads)):
+                total += parts[kind * len(loads) + p] * loads[p]
+        k = 0
+        while k < pairs:
+            least = INFINITY
+            for pair in range(k, k + len(loads)):
+                if shares[pair] < INFINITY:
+                    least = min(least, price[kind * pairs + pair] * shares[pair])
+            total += least
+            k += len(loads)
+        excess[kind] = total
+        if most < 0 or total > excess[most]:
+            most = kind
+    return most
+
+
+def rule_out_dear(
+    kind: int, excess: float, price: Array, count: int,
+    before_at: Array, before: Array, after_at: Array, after: Array,
+    alone: Array, kernel: Array, member_at: Array, member: Array,
+    shares: Array, end: Array, rest: Array, early: Array, late: Array,
 ) -> bool:  # fmt: skip
-    """Say whether the nodes of one device fit it in all windows, and all fit what is offered."""
+    """Rule out devices on which a node alone costs more than is left; say whether there are any."""
+    found = False
+    for v in range(len(early)):
+        least = INFINITY
+        at = kind * len(shares)
+        for pair in range(v * count, v * count + count):
+            if shares[pair] < INFINITY:
+                least = min(least, price[at + pair] * shares[pair])
+        for pair in range(v * count, v * count + count):
+            if shares[pair] < INFINITY and price[at + pair] * shares[pair] - least > -excess:
+                rule_out(
+                    v, pair - v * count, count, before_at, before, after_at, after,
+                    alone, kernel, member_at, member, shares, end, rest, early, late,
+                )  # fmt: skip
+                found = True
+    return found
+
+
+def fits(
+    limit: float, streams: Array, shares: Array, head: Array, tail: Array,
+    chosen: Array, order: Array,
+) -> bool:  # fmt: skip
+    """Say whether the nodes of one device fit it in all windows."""
     count = len(streams)
     n = len(shares) // count
-    for kind in range(len(offered)):
-        total = 0.0
-        for v in range(n):
-            least = INFINITY
-            for pair in range(v * count, v * count + count):
-                if shares[pair] < INFINITY:
-                    least = min(least, price[kind * n * count + pair] * shares[pair])
-            total += least
-        if total > offered[kind]:
-            return False
     for v in range(n):
         able = 0
         chosen[v] = -1
@@ -376,4 +453,6 @@ def fits(
     return True
 
 
-_compiled = machine_code(refute, start_of, rule_out, restart, settle, hold_apart, fits)
+_compiled = machine_code(
+    refute, start_of, rule_out, restart, settle, hold_apart, dearest, rule_out_dear, fits
+)

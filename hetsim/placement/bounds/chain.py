@@ -150,30 +150,39 @@ def crossings(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[G
     return Crossing(within.reshape(len(gaps), count), across + setting.dispatch_s)
 
 
-def through(setting: Setting, gap: Gap, p: int, q: int, low_s: float, most_s: float) -> float:
+def through(
+    setting: Setting,
+    gap: Gap,
+    p: int,
+    q: int,
+    low_s: float,
+    most_s: float,
+    cases: int,
+    close: float,
+) -> float:
     """Return a time across a gap between two groups at its ends, of at least `low_s`.
 
-    That of the paths, raised by cases, to `most_s` at most: each node is in the first group, in
-    the last, or on a device in another one. Each group of the two has a device of its own, so
+    That of the paths, raised by up to `cases` to `most_s` at most: each node is in the first group,
+    in the last, or on a device in another one. Each group of the two has a device of its own, so
     that whatever else `setting` says of p and q is of other groups.
     """
     inner, ends = between(setting, gap, p, q)
     found = max(low_s, float(heads(inner, inner.shares)[-1, -1]))
-    most = CASES // len(inner.before.node)
-    if len(gap.nodes) > MOST_CASES or found >= most_s:
+    if len(gap.nodes) > MOST_NODES or found >= most_s:
         return found
-    price = _shared_out(inner)
-    # What is between the two groups: the way, or work on another device and the ways there.
-    over = min(float(ends.lead_s[-1]), float((ends.lead_s + ends.trail_s)[1:-1].min()))
+    price, ends = _shared_out(inner, ends)
 
     def refuted(limit_s: float) -> bool:
-        offered = np.full(len(price), limit_s * (1.0 + SURE) - over)
-        return by_cases(inner, limit_s, most, Prices(price, offered), ends)
+        offered = np.full(len(price), limit_s * (1.0 + SURE))
+        return by_cases(inner, limit_s, cases, Prices(price, offered), ends)
 
-    return highest(found, most_s, refuted, CLOSE)
+    # Where one group does not limit it, what is enough is most often less than what it takes.
+    if p != q and close == CLOSE and most_s < np.inf and refuted(most_s):
+        return most_s
+    return highest(found, most_s, refuted, close)
 
 
-def _shared_out(inner: Setting) -> Floats:
+def _shared_out(inner: Setting, ends: Ends) -> tuple[Floats, Ends]:
     """Return float [K, n, P]: prices of a gap's nodes, each device's seconds at a part of 1."""
     count = inner.shares.shape[1] - 2
     dealt = _compositions(count, SHARED_OUT[min(count, len(SHARED_OUT) - 1)])
@@ -182,7 +191,7 @@ def _shared_out(inner: Setting) -> Floats:
     able = np.isfinite(inner.shares)
     cost = np.where(able, price * np.where(able, inner.shares, 0.0), np.inf)
     best = np.argsort(-cost.min(axis=2).sum(axis=1), kind="stable")[:KINDS]
-    return np.asarray(price[best])
+    return price[best], replace(ends, parts=np.pad(dealt[best], ((0, 0), (1, 1))))
 
 
 def between(setting: Setting, gap: Gap, p: int, q: int) -> tuple[Setting, Ends]:
@@ -210,6 +219,7 @@ def between(setting: Setting, gap: Gap, p: int, q: int) -> tuple[Setting, Ends]:
     ends = Ends(
         travel[p, stands_for] + dispatch_s,
         travel[stands_for, q] + setting.dispatch_s[q],
+        np.zeros((0, count + 2)),
     )
     inner = Setting(
         shares=shares,
@@ -350,7 +360,7 @@ def _heaviest(gap: Gap, work: list[float]) -> list[int]:
     return path
 
 
-SHARED_OUT, KINDS = (1, 1, 16, 8, 4, 2), 3
+SHARED_OUT, KINDS = (1, 1, 16, 8, 4, 2), 6
 """By devices: the parts that a price of 1 is dealt out in; and the best dealings, that are kept."""
 
 SURE = 1e-9
@@ -359,14 +369,19 @@ SURE = 1e-9
 CLOSE = 0.005
 """The step above a proven time across a gap at which to end, in parts of that."""
 
-CASES, MOST_CASES = 4_000, 40
-"""Cases times edges for each time tried across a gap, and the nodes of the largest that is."""
+CASES, MOST_CASES, MOST_NODES = 5_000, 2_000, 40
+"""Cases times edges for each time tried across gaps, of all kinds of gaps together and of one; and
+the nodes of the largest that is."""
+
+ROUGH, ROUGHLY = 6, 0.02
+"""By what all are looked at first: so many times fewer cases, in steps of at least that part."""
 
 FEW = 4
 """Devices up to which each counts for itself."""
 
-CLOSER = 24
-"""Times that gaps on the quickest way are looked at more closely."""
+CLOSER, BATCHES = 500, 32
+"""Times that gaps on the quickest way are looked at more closely, one by one where there are fewer
+than the latter, and so many at a time as make that many times."""
 
 
 def units_of(problem: Problem) -> list[list[int]]:
@@ -399,10 +414,15 @@ def lifted(
     same = (kernel[1:] == kernel[:-1]) & (kernel[1:] >= 0)
     index, several = _by_likeness(setting, gaps)
     found = crossings(setting, kinds, several)
-    across = found.across
-    seen: set[tuple[int, int, int]] = set()
+    within, across = found.within, found.across
+    most = _cases_each(several)
+    # Across gaps that are looked at no further; inf elsewhere.
+    final = np.full(across.shape, np.inf)
+    plain = [len(gap.nodes) == 2 for gap in several]
+    final[plain] = across[plain]
+    rough, seen = closely, set[tuple[int, int, int]]()
     for _ in range(CLOSER):
-        least = _least(found.within[index], across[index], same)
+        least = _least(within[index], across[index], same)
         start = _starts(least, shares, head)
         if float((start[-1] + shares[-1] + tail[-1]).min()) >= met_s:
             break
@@ -410,19 +430,32 @@ def lifted(
             (int(index[g]), p % count, q % count)
             for g, p, q in _quickest(least, shares, start, tail)
             if len(gaps[g].nodes) > 2
-            and not (
-                p % count == q % count
-                and found.within[index[g], p % count] <= across[index[g], p % count, p % count]
-            )
-        } - seen
-        if not closer:
+        }
+        closer = {
+            (k, p, q) for k, p, q in closer - seen if p != q or within[k, p] > across[k, p, p]
+        }
+        if not closer and not rough:
             break
-        seen |= closer
-        for k, p, q in sorted(closer):
-            most_s = found.within[k, p] if p == q else np.inf
-            low_s = across[k, p, q]
-            across[k, p, q] = through(setting, several[k], p, q, low_s, most_s if closely else 0.0)
-    least = _least(found.within[index], across[index], same)
+        if not closer:
+            rough, seen = False, set()
+            continue
+        # A way of which all is final is enough: less is to be left for what is before and behind.
+        rest = _starts(least.transpose(0, 2, 1)[::-1], shares[::-1], tail[::-1])[::-1]
+        way = _starts(_least(within[index], final[index], same), shares, head)
+        left_s = float((way[-1] + shares[-1] + tail[-1]).min()) if closely else 0.0
+        beside_s = _of_both(start + shares)[:-1, :, None] + _of_both(rest + shares)[1:, None, :]
+        for k, p, q in sorted(closer)[: len(gaps) // BATCHES + 1]:
+            seen.add((k, p, q))
+            enough_s = left_s - float(beside_s[index == k, p, q].min())
+            enough_s = min(enough_s, float(within[k, p])) if p == q else enough_s
+            if across[k, p, q] >= enough_s and closely:
+                continue
+            cases, close = (most[k] // ROUGH, ROUGHLY) if rough else (most[k], CLOSE)
+            low_s = float(across[k, p, q])
+            across[k, p, q] = through(setting, several[k], p, q, low_s, enough_s, cases, close)
+            if not rough and across[k, p, q] < enough_s:
+                final[k, p, q] = across[k, p, q]
+    least = _least(within[index], across[index], same)
     start = _starts(least, shares, head)
     backward = _starts(least.transpose(0, 2, 1)[::-1], shares[::-1], tail[::-1])[::-1]
     arrival_s, return_s = setting.arrival_s.copy(), setting.return_s.copy()
@@ -430,6 +463,13 @@ def lifted(
     return_s[chain] = np.maximum(return_s[chain], _of_both(backward))
     total_s = float((start[-1] + shares[-1] + tail[-1]).min())
     return replace(setting, arrival_s=arrival_s, return_s=return_s), total_s
+
+
+def _cases_each(gaps: Sequence[Gap]) -> list[int]:
+    """Return the cases that are tried of each time across a gap."""
+    edges = [sum(map(len, gap.before)) for gap in gaps]
+    large = sum(len(gap.nodes) > 2 for gap in gaps)
+    return [min(MOST_CASES, CASES // max(large, 1)) // count for count in edges]
 
 
 def _of_both(found: Floats) -> Floats:

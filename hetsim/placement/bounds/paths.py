@@ -185,7 +185,7 @@ def swept(
     columns = [
         order, at, near, nbytes, np.ascontiguousarray(shares).ravel(),
         np.ascontiguousarray(enter_s).ravel(), np.ascontiguousarray(per_byte_s).ravel(),
-        np.array(streams), least.flatten(), np.zeros(least.size), np.empty(most * len(streams)),
+        np.array(streams), least.flatten(), np.zeros(least.size), np.empty(most),
         *np.empty((2, most), dtype=np.int64),
     ]  # fmt: skip
     many = len(order) >= COMPILE_FROM
@@ -237,35 +237,34 @@ def start_of(
     """
     count = len(streams)
     first, size = near_at[node], near_at[node + 1] - near_at[node]
-    for i in range(size):
-        u, moved = near[first + i], nbytes[first + i]
-        for p in range(count):
-            least = INFINITY
-            for q in range(count):
-                way = q * count + p
-                arrived = ends[u * count + q] + enter[way] + per_byte[way] * moved
-                if arrived < least:
-                    least = arrived
-            off[i * count + p] = least
     for p in range(count):
         if ends[node * count + p] == INFINITY:
             continue
+        for i in range(size):
+            u, moved, least = near[first + i], nbytes[first + i], INFINITY
+            for q in range(count):
+                arrived = ends[u * count + q]
+                if arrived < least:
+                    way = q * count + p
+                    arrived += enter[way] + per_byte[way] * moved
+                    least = min(least, arrived)
+            off[i] = least
         joined = found[node * count + p]
         if size == 1:
-            joined = min(off[p], ends[near[first] * count + p])
+            joined = min(off[0], ends[near[first] * count + p])
         elif size > 1:
             # Those that end last, by insertion; of equals the first.
             kept = 0
             for i in range(size):
                 k = min(kept, WIDEST - 1)
-                if kept == WIDEST and off[i * count + p] <= off[rank[k] * count + p]:
+                if kept == WIDEST and off[i] <= off[rank[k]]:
                     continue
-                while k > 0 and off[rank[k - 1] * count + p] < off[i * count + p]:
+                while k > 0 and off[rank[k - 1]] < off[i]:
                     rank[k] = rank[k - 1]
                     k -= 1
                 rank[k] = i
                 kept = min(kept + 1, WIDEST)
-            joined = off[rank[0] * count + p]
+            joined = off[rank[0]]
             for place in range(kept):
                 i = rank[place]
                 u = near[first + i]
@@ -285,7 +284,7 @@ def start_of(
                     occupied = max(occupied, max(found[w * count + p] + work, ends[w * count + p]))
                 if occupied >= joined:
                     break
-                rest = off[rank[place + 1] * count + p] if place + 1 < kept else 0.0
+                rest = off[rank[place + 1]] if place + 1 < kept else 0.0
                 joined = min(joined, max(occupied, rest))
         found[node * count + p] = max(found[node * count + p], joined)
     raised = False

@@ -55,8 +55,11 @@ LOADS: Mapping[str, tuple[int, Mapping[str, Any]]] = {
 }
 """Those strategies: nodes above which each is not tried, and its options from WHOLE nodes on."""
 
-EXACT_S, PROOF_S = 10.0, 2.0
-"""Seconds for ``exact``, and for a proof before all searches."""
+EXACT_S, PROOF_S = 10.0, 5.0
+"""Seconds for ``exact``, and for its solver before all searches."""
+
+PROOF, SKETCH = 0.1, 0.005
+"""Work of that solver, in seconds of its own count, where it can prove a plan, and elsewhere."""
 
 TIE = 1e-9
 """Relative difference of costs that is none: the plan with fewer subgraphs is taken."""
@@ -79,7 +82,7 @@ class Auto(Constrained):
     search less. All are judged by ``objective.judge``, which is what ``compare`` reports. What is
     too dear for the number of tasks is left out by the tables above, and the reason names it;
     where one of the first plans is shown to be the best that there is, or of up to 16 tasks
-    without contention the solver proves one, nothing more is tried; what needs something that is
+    a short run of ``exact``'s solver shows one, nothing more is tried; what needs something that is
     not installed or finds no plan is left out too. Where memory is so tight that no strategy finds
     a plan, one is looked for (``plan_that_fits``): a problem of up to about eight nodes that has a
     plan is never refused. On a model the best is refined node by node. Never worse than a device
@@ -144,9 +147,11 @@ class Auto(Constrained):
             refused.append(error)
         found = list(starts)
         proved = self.objective == "latency" and _proved(coarse.fine, found)
-        optimum = None if proved or not found else self._optimum(coarse, found[0])
-        if optimum is not None:
-            found, proved = [optimum, *found], True
+        solved, optimal = None, False
+        if found and not proved:
+            solved, optimal = self._solved(coarse, found[0])
+        if solved is not None:
+            found, proved = [solved, *found], optimal
         left_out = [name for name in CONSTRUCTIVE if not affordable(name, coarse.problem)]
         if not proved and pays_to_coarsen(problem):
             # A strategy asked alone merges subgraphs, of whichever plan it makes.
@@ -154,7 +159,8 @@ class Auto(Constrained):
             found += [start for start in merged if start is not None]
         # Where memory binds, a schedule that does not fit is mended.
         again = [n for n in CONSTRUCTIVE if n not in left_out] if memory_binds(problem) else []
-        for name in () if proved else each([*again, *_others()], low=0.1, high=0.35):
+        others = [name for name in _others() if solved is None or name != "exact"]
+        for name in () if proved else each([*again, *others], low=0.1, high=0.35):
             if not self._tries(name, coarse):
                 left_out.append(name)
                 continue
@@ -183,7 +189,7 @@ class Auto(Constrained):
             skipped += f"; with a smaller budget: {', '.join(tried)}" if tried else ""
         reason = f"the best for {self.objective} of {len(found)} plans is that of {best.name}"
         reason += ", and no plan can be faster" if proved else ""
-        reason += " by more than 0.01 %" if optimum is not None else ""
+        reason += " by more than 0.01 %" if optimal else ""
         plan = replace(
             best.plan, problem=problem, strategy="auto", reason=f"{reason}{skipped}", options={}
         )
@@ -204,18 +210,16 @@ class Auto(Constrained):
             dealt.plan, strategy="auto", reason=f"{reason}: {dealt.plan.reason}{skipped}"
         )
 
-    def _optimum(self, coarse: Coarse, start: Start) -> Start | None:
-        """Return the best plan there is, where that is quickly proven of a few free tasks."""
+    def _solved(self, coarse: Coarse, start: Start) -> tuple[Start | None, bool]:
+        """Return what the solver makes of a few tasks, and whether there is proven no better."""
         problem = coarse.problem
+        if self.objective != "latency" or memory_binds(problem) or not self._tries("exact", coarse):
+            return None, False
+        # Else what it proves is of another problem: its schedule is one more to begin with.
         free = coarse.fine is problem and problem.contention == "none" and not problem.staging
-        if self.objective != "latency" or not free or memory_binds(problem):
-            return None
-        if not self._tries("exact", coarse):
-            return None
-        try:
-            return Exact(time_limit_s=PROOF_S).proven(coarse, start)
-        except UsageError:
-            return None
+        with part(0.1, 0.1, "exact"), suppress(UsageError):
+            return Exact(time_limit_s=PROOF_S).quickly(coarse, start, PROOF if free else SKETCH)
+        return None, False
 
     def _tries(self, name: str, coarse: Coarse) -> bool:
         tasks = coarse.problem.n

@@ -54,13 +54,15 @@ def solve_makespan(
     time_limit_s: float,
     beside: Sequence[Sequence[int]] = (),
     forbidden: Sequence[Sequence[int]] = (),
+    work: float = math.inf,
 ) -> Proof:
     """Solve the contention-free relaxation of `problem`, in which nodes need not be grouped.
 
     Every plan obeys it, so the bound holds for every plan. `horizon_s` is a makespan known to be
     possible, `lower_s` a known bound, `time_limit_s` of the wall clock; `beside` [n][P] the bytes
     that a device needs beside its weights while it runs a node; the assignments `forbidden` are
-    not given again. Raises NotInstalled without OR-tools, and OutOfTime.
+    not given again. `work` is at most spent, in seconds of the solver's own count, which are the
+    same in every process. Raises NotInstalled without OR-tools, and OutOfTime.
     """
     end_s = deadline.now_s() + time_limit_s
     cp_model = load_cp_model()
@@ -70,7 +72,7 @@ def solve_makespan(
     left_s = end_s - deadline.now_s()
     if left_s <= 0.0:
         raise deadline.OutOfTime
-    return model.solve(hint, left_s)
+    return model.solve(hint, left_s, work)
 
 
 def load_cp_model() -> Any:
@@ -250,7 +252,7 @@ class _Model:
                 if beside and on is not None and beside[v][p]:
                     self.model.add(sum(held) + beside[v][p] <= capacity).only_enforce_if(on)
 
-    def solve(self, hint: Schedule | None, time_limit_s: float) -> Proof:
+    def solve(self, hint: Schedule | None, time_limit_s: float, work: float) -> Proof:
         if hint is not None:
             for v, device in enumerate(hint.assignment):
                 self.model.add_hint(self.start[v], min(self._down(hint.start_s[v]), self.top))
@@ -259,6 +261,7 @@ class _Model:
                         self.model.add_hint(on, p == device)
         solver = self.cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = time_limit_s
+        solver.parameters.max_deterministic_time = work
         # The same answer in every process, as long as the limit is not met.
         solver.parameters.num_workers = 8
         solver.parameters.interleave_search = True
@@ -374,23 +377,27 @@ class Exact(Constrained):
                 reason = f"{quick.plan.reason}: time_limit_s left no time for the search"
                 return Plan(problem, "exact", quick.plan.groups, reason.removeprefix(": "))
 
-    def proven(self, coarse: Coarse, start: Start) -> Start | None:
-        """Return `start`, or what the solver makes of it, where that is proven to be the best.
+    def quickly(self, coarse: Coarse, start: Start, work: float) -> tuple[Start | None, bool]:
+        """Return `start`, or what the solver makes of it, if better; and whether none is better.
 
-        Without a search before, for problems without contention, within `time_limit_s`; proven but
-        for rounding to the solver's clock. Raises NotInstalled.
+        Without a search before, within `time_limit_s` and `work` of the solver; proven but for
+        rounding to the solver's clock. Raises NotInstalled.
         """
         load_cp_model()
         with deadline.by_wall_clock(), deadline.until(deadline.now_s() + self.time_limit_s):
             floor = path_bound_of(coarse.fine)
             hint = _timed(coarse.problem, start.groups)
-            found, bound_s = self._solved(coarse, start.cost, hint, floor, deadline.left_s())
+            left_s = deadline.left_s()
+            found, bound_s = self._solved(coarse, start.cost, hint, floor, left_s, work)
         plans = [start.plan, *found]
         cost, best = min((_cost(plan), index) for index, plan in enumerate(plans))
         groups = coarse.gathered(plans[best].groups)
-        if groups is None or cost > max(bound_s, floor) * (1.0 + ROUNDED):
-            return None
-        return Start(start.name if best == 0 else "exact", plans[best], groups, cost)
+        if groups is None:
+            return None, False
+        # What is proven of tasks is not of nodes.
+        proven_s = max(bound_s, floor) if coarse.problem is coarse.fine else floor
+        made = Start(start.name if best == 0 else "exact", plans[best], groups, cost)
+        return made, cost <= proven_s * (1.0 + ROUNDED)
 
     def _searched(self, problem: Problem, quick: Start) -> Plan:
         coarse = prepared(problem)
@@ -431,7 +438,13 @@ class Exact(Constrained):
         return Plan(problem, "exact", plans[best].groups, reason)
 
     def _solved(
-        self, coarse: Coarse, horizon_s: float, hint: Schedule, floor: float, left_s: float
+        self,
+        coarse: Coarse,
+        horizon_s: float,
+        hint: Schedule,
+        floor: float,
+        left_s: float,
+        work: float = math.inf,
     ) -> tuple[list[Plan], float]:
         """Return the plans made of the solver's schedules in `left_s`, and what is proven."""
         tasks = coarse.problem
@@ -443,7 +456,9 @@ class Exact(Constrained):
         with suppress(deadline.OutOfTime):
             while len(forbidden) <= MOST_FORBIDDEN:
                 left_s = until_s - deadline.now_s()
-                proof = solve_makespan(tasks, horizon_s, hint, floor, left_s, beside, forbidden)
+                proof = solve_makespan(
+                    tasks, horizon_s, hint, floor, left_s, beside, forbidden, work
+                )
                 if sound:
                     bound_s = horizon_s if proof.infeasible else max(bound_s, proof.bound_s)
                 if proof.schedule is None:

@@ -167,7 +167,7 @@ def test_a_gap_says_what_either_way_costs_at_least() -> None:
     assert heads(inner, inner.shares)[-1, -1] == pytest.approx(2.0)
     # By cases it is told to the last step: all four in one group take 4 s and a dispatch, and two
     # of them elsewhere, two ways and two dispatches off, no less.
-    assert 5.0 * (1 - 2 * CLOSE) <= through(setting, gap, 0, 0, 4.0, np.inf) <= 5.0
+    assert 5.0 * (1 - 2 * CLOSE) <= through(setting, gap, 0, 0, 4.0, np.inf, 100, CLOSE) <= 5.0
 
 
 def test_a_kernel_that_a_chain_cuts_is_paid_for_in_parts() -> None:

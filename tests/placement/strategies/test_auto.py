@@ -89,7 +89,7 @@ def test_auto_names_all_that_it_left_out() -> None:
 def test_auto_tells_how_far_it_is() -> None:
     heard: list[Told] = []
     with heard_by(heard.append):
-        hetsim.plan(replace(layers(), contention="fifo"), "auto")
+        hetsim.plan(replace(layers(), contention="fifo", dispatch_s=(1.0,) * 3), "auto")
     # Other strategies one after another, then the search from the best.
     last = max(k for k, told in enumerate(heard) if not told.what.startswith("local-search"))
     assert all(0.1 <= told.share <= 0.36 for told in heard[:last])
