@@ -29,8 +29,7 @@ def folder_of(
     types, its own version, the processor and the file of the outermost function, but neither
     functions and constants of other files nor the fields of named tuples, which are found by place.
     """
-    text = repr((inline, [(_contents(one.__code__), _globals(one)) for one in (function, *parts)]))
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    digest = _digest(function, parts, inline)
     named = _named()
     if not named:
         return private_folder(NAME, digest)
@@ -40,6 +39,12 @@ def folder_of(
     except OSError:
         return None
     return folder if os.access(folder, os.W_OK | os.X_OK) else None
+
+
+def _digest(function: Callable[..., Any], parts: Sequence[Callable[..., Any]], inline: bool) -> str:
+    """Digest of what a function's machine code depends on."""
+    text = repr((inline, [(_contents(one.__code__), _globals(one)) for one in (function, *parts)]))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _named() -> str:
@@ -144,7 +149,7 @@ class Compiled:
         place = folder / f"{source.parent.name}_{digest}"
         with suppress(OSError):
             written = source.stat().st_mtime
-            made = place.glob(f"*{function.__name__}-*.nbi")
+            made = place.glob(f"*{function.__name__}_*.nbi")
             return any(index.stat().st_mtime >= written for index in made)
         return False
 
@@ -195,15 +200,22 @@ def _dispatcher(
         **options, **part_options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True
     }  # fmt: skip
     linked: dict[str, Any] = {}
+    digest = _digest(function, parts, inline)
     for part in parts:
-        linked[part.__name__] = numba.njit(**part_options)(_with(part, linked))
-    return numba.njit(**options)(_with(function, linked))
+        linked[part.__name__] = numba.njit(**part_options)(_with(part, linked, digest))
+    return numba.njit(**options)(_with(function, linked, digest))
 
 
-def _with(function: Callable[..., Any], parts: dict[str, Any]) -> FunctionType:
-    """Return a function that calls `parts` by their names."""
+def _with(function: Callable[..., Any], parts: dict[str, Any], digest: str) -> FunctionType:
+    """Return a function that calls `parts` by their names.
+
+    LLVM knows machine code by its name alone: of one function with other parts, which another
+    process made, it would take whichever was loaded first.
+    """
     scope = {**function.__globals__, **parts}
-    return FunctionType(function.__code__, scope, function.__name__)
+    made = FunctionType(function.__code__, scope, function.__name__)
+    made.__qualname__ = f"{function.__name__}_{digest}"
+    return made
 
 
 def _keep(made: Any, folder: Path) -> None:

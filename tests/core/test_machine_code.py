@@ -131,6 +131,35 @@ def test_parts_call_parts_and_fields_of_a_named_tuple_that_change_place_are_seen
         assert made.found == hits
 
 
+def test_what_other_processes_made_with_other_parts_is_told_apart(
+    cache: Path, tmp_path: Path
+) -> None:
+    # Long enough that LLVM does not put it inline.
+    body = "".join(f"    if x > {k}:\n        x = x * {k + 2} - x ** {k + 2}\n" for k in range(40))
+    (tmp_path / "told_apart.py").write_text(
+        "from hetsim.core.machine_code import machine_code\n"
+        f"body = {body!r}\n"
+        "def of(less):\n"
+        "    scope = {}\n"
+        "    exec(f'def part(x):\\n{body}    return x - {less}\\n', scope)\n"
+        "    return machine_code(outer, scope['part'], inline=True, forced=False)\n"
+        "def outer(x):\n    return part(x) + part(-x) + part(x - 1.0)\n"
+    )
+
+    def said(*less: float) -> list[float]:
+        code = f"import told_apart; print([told_apart.of(k)(-2.0) for k in {less}])"
+        ran = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        found: list[float] = eval(ran.stdout)
+        return found
+
+    alone = [*said(1.0), *said(2.0)]
+    assert alone[0] == alone[1] + 3.0
+    assert said(1.0, 2.0) == alone
+
+
 def test_damaged_machine_code_is_made_anew(cache: Path, triple: Callable[..., float]) -> None:
     assert machine_code(triple)(2.0) == 3.0
     for suffix in (".nbc", ".nbi"):
