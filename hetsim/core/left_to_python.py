@@ -25,13 +25,7 @@ _kept: dict[Callable[..., Any], bool] = {}
 """Whether machine code of a function is kept, as far as it was asked."""
 
 
-def pays(
-    compiled: Compiled,
-    work: float,
-    least: float,
-    compile_from: float,
-    others: Sequence[Compiled] = (),
-) -> bool:
+def pays(compiled: Compiled, work: float, least: float, compile_from: float) -> bool:
     """Return whether this amount of work justifies machine code; otherwise Python runs it.
 
     Parameters
@@ -42,15 +36,13 @@ def pays(
         In one unit: what is asked for now, what it must be to outweigh handing over arrays, and
         what is compiled, of all that this process has asked for. What is kept from another process
         is loaded from a part of that on.
-    others : sequence of Compiled
-        The same function with other parts, any of which may be called in its place.
 
     Where a deadline leaves no time to compile, nothing new is.
     """
     if work < least:
         return False
-    function, ways = compiled.plain, (compiled, *others)
-    if any(one.loaded for one in ways):
+    function = compiled.plain
+    if compiled.loaded:
         return True
     done = _done[function] = _done.get(function, 0.0) + work / compile_from
     if done >= 1.0 and deadline.may_compile():
@@ -60,7 +52,7 @@ def pays(
     if "numba" not in sys.modules and sum(_done.values()) < LOADING:
         return False
     if function not in _kept:
-        _kept[function] = any(one.kept for one in ways)
+        _kept[function] = compiled.kept
     return _kept[function]
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 STORY = """
-import json, os, select, signal, sys
-# What Windows has not, of what hetsim asks for.
+import json, os, select, shutil, signal, sys
+# What Windows has not, of what hetsim asks for; shutil there opens no folders.
+shutil._use_fd_functions = False
 for name in ("fcntl", "resource"):
     sys.modules[name] = None
 for module, names in (

@@ -149,7 +149,7 @@ AtOnce = Annotated[StrictInt, Field(ge=1, le=MOST_AT_ONCE)]
 class Strict(BaseModel):
     """Frozen model that rejects unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Figure(Strict, Generic[T]):

@@ -25,6 +25,7 @@ from hetsim.simulation.clock.rules import (
     STARTING,
     State,
     Structure,
+    close,
     end,
     starts,
 )
@@ -32,6 +33,8 @@ from hetsim.simulation.clock.virtual_time import earliest, put, take
 from hetsim.simulation.serving.batcher import account, append, decide, take_first, wait, walk
 from hetsim.simulation.serving.routing import arrived, fetch, leave, renounce, send, settle
 from hetsim.simulation.serving.tables import (
+    ASKED,
+    CALM,
     CAME,
     FETCHES,
     FOREIGN,
@@ -46,6 +49,7 @@ from hetsim.simulation.serving.tables import (
     THINKS,
     TOLD,
     UNLIMITED,
+    WHOLE,
     Batches,
     Flow,
     Records,
@@ -53,11 +57,12 @@ from hetsim.simulation.serving.tables import (
     Spans,
 )
 
-OVER, MORE, CROWDED, FILLED, THINK, RETRIED, MOMENT, LATER = 0, 1, 2, 3, 4, 5, 6, 7
+OVER, MORE, CROWDED, FILLED, THINK, RETRIED, MOMENT, LATER, ALONE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 """Why ``advance`` returns: nothing happens any more; it must know what comes next; no slot for a
 batch is free; no place for a record; client ``Flow.counts[THINKS]`` needs times to think; a client
 that was rejected comes again at once; it is `until_s`, or what was no batch is over, and all has
-ended and come that does now; what happens next does after ``Flow.times[LIMIT]``."""
+ended and come that does now; what happens next does after ``Flow.times[LIMIT]``; template
+``counts[ASKED] - 1`` is to be known alone."""
 
 
 class Coming(NamedTuple):
@@ -103,11 +108,18 @@ def advance(
         while True:
             if count[ADMITTED] - count[OLDEST] > slots:
                 return CROWDED
-            comes = False
+            if counts[ASKED] > 0:
+                return ALONE
+            comes, looks = False, False
             stream, variant, client = 0, 0, -1
             if earliest(events) == now:
                 code = take(events)
-                over = end(structure, state, code >> SHIFT, code & MASK)
+                if code & MASK == MASK:
+                    state.left[(code >> SHIFT) & slots] = 0
+                    close(state)
+                    over = True
+                else:
+                    over = end(structure, state, code >> SHIFT, code & MASK)
                 if over or (counts[LOOSE] > 0 and answered(state, duration, batches, code)):
                     finish(state, setup, flow, batches, records, spans, returning, code, now)
             elif counts[TAKEN] < total and coming.arrival[counts[TAKEN]] == now:
@@ -133,18 +145,26 @@ def advance(
             elif now == until_s or counts[FOREIGN] > 0:
                 return MOMENT
             elif counts[LOOKS] > 0:
-                look(structure, state, setup, flow, batches, records, spans, returning, now)
+                looks = True
             elif count[ABLE] > 0:
                 starts(structure, state)
             else:
                 break
-            if comes:
+            if (comes or looks) and len(flow.alone_s) > 0:
+                flow.times[CALM] = calm(state, flow, coming, events, returning, until_s)
+            if looks:
+                look(structure, state, setup, flow, batches, records, spans, returning, now)
+            elif comes:
                 come(
                     structure, state, setup, flow, batches, records, spans, returning,
                     stream, variant, client, now,
                 )  # fmt: skip
                 if counts[STORM] > 0:
                     return RETRIED
+            if flow.times[WHOLE] < math.inf:
+                # No task has this number: all of the batch ends at once.
+                put(events, flow.times[WHOLE], ((count[ADMITTED] - 1) << SHIFT) + MASK)
+                flow.times[WHOLE] = math.inf
             if count[STARTING] > 0:
                 launch(state, duration, batches, events, now)
         before = now
@@ -167,6 +187,16 @@ def upcoming(flow: Flow, coming: Coming, events: Any, returning: Any) -> float:
     now = min(earliest(events), earliest(returning), flow.times[SOONEST])
     taken = flow.counts[TAKEN]
     return min(now, coming.arrival[taken]) if taken < len(coming.arrival) else now
+
+
+def calm(
+    state: State, flow: Flow, coming: Coming, events: Any, returning: Any, until_s: float
+) -> float:
+    """Return until when nothing happens but what is sent now; -infinite where that is not known."""
+    idle = state.counts[ADMITTED] == state.counts[OLDEST]
+    if idle and (flow.counts[TAKEN] < len(coming.arrival) or coming.last > 0):
+        return min(upcoming(flow, coming, events, returning), until_s, flow.times[LIMIT])
+    return -math.inf
 
 
 def launch(

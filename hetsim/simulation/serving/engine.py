@@ -29,6 +29,7 @@ from hetsim.simulation.clock.virtual_time import PARTS, in_slots, never_start
 from hetsim.simulation.serving import batcher, driver, routing
 from hetsim.simulation.serving.batcher import lengths_of
 from hetsim.simulation.serving.driver import (
+    ALONE,
     CROWDED,
     FILLED,
     MOMENT,
@@ -51,6 +52,7 @@ from hetsim.simulation.serving.setup import (
 )
 from hetsim.simulation.serving.tables import (
     ABSENT,
+    ASKED,
     CAME,
     TAKEN,
     THINKS,
@@ -59,6 +61,7 @@ from hetsim.simulation.serving.tables import (
     Records,
     Setup,
     as_arrays,
+    learn,
     new_batches,
     new_flow,
     new_records,
@@ -114,6 +117,8 @@ class Serving:
 
     _takes_back = False
     """Whether requests may wait again after they were sent."""
+    _shortens = True
+    """Whether batches that meet nothing else pass as a whole, with the same times to the bit."""
 
     def __init__(
         self,
@@ -144,8 +149,7 @@ class Serving:
                 raise UsageError(f"clients of stream {one.stream} of {len(sources)}")
         self._variants = np.array([models[one.model].template.shape[0] for one in sources])
         self._arrays = machine_code
-        queues = self._takes_back or turns is not None or any(one.gated for one in models)
-        self._uses = {"turns": turns is not None, "queues": queues}
+        self._turns = turns is not None
         self._clients = clients
         self._strategy = layout.plan.strategy
         self._blocks: dict[tuple[int, int], Floats] = {}
@@ -160,7 +164,10 @@ class Serving:
         setup = setup_of(
             layout, duration, models, sources, clients, thoughts, most, until_s, turns, known
         )
-        flow = new_flow(setup, templates, think)
+        flow = new_flow(
+            setup, layout.first, think, shortens=self._shortens and not self._takes_back
+        )
+        self._learn = functools.partial(learn, layout=layout, duration=duration)
         spans = new_spans(len(models), window_s, arrays=machine_code)
         self._state = new_state(
             layout.structure,
@@ -297,7 +304,7 @@ class Serving:
 
     def _go(self, coming: Any) -> int:
         """Let time go on; return why not further: OVER, LATER, FILLED, at a MOMENT, needs MORE."""
-        advance = _soonest(**self._uses) if self._arrays else driver.advance
+        advance = compiled(turns=self._turns) if self._arrays else driver.advance
         while True:
             state, batches, records = self._state, self._batches, self._records
             if not self._arrays:
@@ -319,6 +326,9 @@ class Serving:
             )
             if why == CROWDED:
                 self._widen()
+            elif why == ALONE:
+                self._learn(self._flow, template=int(self._flow.counts[ASKED]) - 1)
+                self._flow.counts[ASKED] = 0
             elif why == THINK:
                 self._think(int(self._flow.counts[THINKS]))
             elif why == RETRIED:
@@ -452,10 +462,7 @@ outweigh handing over its arrays."""
 
 
 class _Unused:
-    """What functions come to where all weights are loaded all along, or nobody waits in a queue.
-
-    So there is half as much to compile, and a quarter.
-    """
+    """What functions come to where all weights are loaded all along: half as much to compile."""
 
     @staticmethod
     def able(setup: Setup, flow: Flow, model: int, instance: int) -> bool:
@@ -488,13 +495,6 @@ class _Unused:
     def vacate(setup: Setup, flow: Flow, model: int, instance: int, now: float) -> None:
         return
 
-    @staticmethod
-    def look(
-        structure: object, state: object, setup: Setup, flow: Flow, batches: object,
-        records: Records, spans: object, returning: object, now: float,
-    ) -> None:  # fmt: skip
-        return
-
 
 _ALL_LOADED = (
     _Unused.able, _Unused.settle, _Unused.renounce, _Unused.fetch,
@@ -508,31 +508,21 @@ _IN_TURNS = (
 
 
 @functools.cache
-def compiled(*, turns: bool, queues: bool) -> Compiled:
+def compiled(*, turns: bool) -> Compiled:
     """Machine code of ``driver.advance``, which the first call in a process loads or makes.
 
-    `turns`: whether models take turns in memory; `queues`: whether requests ever wait in one.
+    `turns`: whether models take turns in memory.
     """
     parts = (
         *PARTS, batcher.double, batcher.account, batcher.append, batcher.unlink, batcher.walk,
         batcher.decide, batcher.wait, batcher.take_first, *(_IN_TURNS if turns else _ALL_LOADED),
-        routing.choose, routing.leave, routing.send, driver.upcoming, driver.launch, driver.mark,
-        driver.ring, driver.answered, driver.answer, driver.full, driver.sized, driver.finish,
-        driver.come, driver.look if queues else _Unused.look,
+        routing.choose, routing.leave, routing.passes, routing.send, driver.upcoming, driver.calm,
+        driver.launch, driver.mark, driver.ring, driver.answered, driver.answer, driver.full,
+        driver.sized, driver.finish, driver.look, driver.come,
     )  # fmt: skip
     return machine_code(driver.advance, *parts, inline=True, forced=False)
 
 
-def _soonest(*, turns: bool, queues: bool) -> Compiled:
-    """Machine code of ``driver.advance``; where it is loaded, that which has queues as well.
-
-    It does the same where nobody waits in one, and another takes long to compile.
-    """
-    own, usual = compiled(turns=turns, queues=queues), compiled(turns=turns, queues=True)
-    return usual if usual.loaded and not own.loaded else own
-
-
 def pays(events: float) -> bool:
     """Return whether these task events justify machine code; see ``left_to_python.pays``."""
-    usual, short = compiled(turns=False, queues=True), compiled(turns=False, queues=False)
-    return left_to_python.pays(usual, events, LEAST, COMPILE_FROM, (short,))
+    return left_to_python.pays(compiled(turns=False), events, LEAST, COMPILE_FROM)

@@ -55,6 +55,8 @@ class RealTime(Serving):
         What comes, ascending over all; taken as time goes on.
     """
 
+    _shortens = False
+
     def __init__(
         self,
         layout: Layout,
