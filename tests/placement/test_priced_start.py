@@ -87,7 +87,7 @@ def test_without_a_price_the_first_is_what_a_listing_makes(name: str) -> None:
     problem, optimum = case(name)
     listing = Listing(problem)
     for v in by_falling_rank(upward_ranks(problem)):
-        listing.place(v, listing.earliest(v))
+        listing.place(v, listing.best(v))
     first, *others = BothWays(problem).schedules(0.0, 1.0, PASSES)
     assert first.end_s.max() == pytest.approx(listing.schedule().makespan_s, rel=1e-12)
     assert all(made.latest_s >= optimum * (1 - 1e-12) for made in others)

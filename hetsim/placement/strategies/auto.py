@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from hetsim.core.progress import each, part
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
@@ -22,7 +22,7 @@ from hetsim.placement.objective import (
     memory_binds,
 )
 from hetsim.placement.registry import resolve, strategy_names
-from hetsim.placement.replicas import replicated, whole_models
+from hetsim.placement.replicas import replicated
 from hetsim.placement.starts import (
     CONSTRUCTIVE,
     Start,
@@ -31,6 +31,7 @@ from hetsim.placement.starts import (
     prepared,
     start_that_fits,
     starting_plans,
+    whole_models,
 )
 from hetsim.placement.strategies.exact import PROVEN, Exact
 from hetsim.placement.strategies.local_search import LocalSearch
@@ -68,7 +69,7 @@ TINY = 12
 
 @dataclass(frozen=True, slots=True)
 class Auto(Constrained):
-    """Simulation of every strategy's plan; the best for the objective wins.
+    """The best plan of all strategies and of every device alone, as simulated.
 
     Tried are: every device alone; the constructive strategies; every other one that is registered,
     those of other packages included; and, with `search`, ``local-search``, once as it is asked
@@ -98,6 +99,8 @@ class Auto(Constrained):
     tasks on four devices where machine code is kept, and six where none is. Ties go to the plan
     with the fewest subgraphs.
     """
+
+    promises: ClassVar = ("latency", "throughput", "replicas")
 
     objective: Objective = "latency"
     search: bool = True

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -322,7 +322,7 @@ of the solver's clock, and where they had to be rounded to them."""
 
 @dataclass(frozen=True, slots=True)
 class Exact(Constrained):
-    """Constraint solver on the problem without contention, started from a searched plan.
+    """Shortest makespan with a proof or optimality gap, up to about 50 tasks (extra 'exact').
 
     Objective: makespan. What it proves is a bound for every plan, since contention and
     subgraphs only add to it; the plan is what the clock likes best of its schedule, grouped,
@@ -340,6 +340,9 @@ class Exact(Constrained):
     Complexity: exponential; up to about 50 tasks in seconds to minutes. Needs the extra
     ``exact`` (OR-tools CP-SAT).
     """
+
+    promises: ClassVar = ("latency", "proof")
+    needs: ClassVar = ("OR-tools: pip install 'hetsim[exact]'",)
 
     time_limit_s: float = 30.0
 

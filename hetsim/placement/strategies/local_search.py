@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 from hetsim.core import deadline
@@ -50,7 +51,7 @@ MOST_JUDGED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LocalSearch(Constrained):
-    """Moves of nodes and chains to other devices, in the order, and of subgraphs' borders.
+    """Simulated annealing from the best list schedule or device, for latency or throughput.
 
     For throughput: ``stage_moves``, from the best start and from slices, on nodes. For latency:
     simulated annealing over drafts: a topological order, a device a node, and where
@@ -80,6 +81,8 @@ class LocalSearch(Constrained):
     Complexity: O((V + E) moves). Source: S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi,
     Optimization by simulated annealing, Science 220, 1983; the neighbourhoods are own.
     """
+
+    promises: ClassVar = ("latency", "throughput")
 
     objective: Objective = "latency"
     moves: int | None = None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hetsim.core import deadline
 from hetsim.core.machine_code import machine_code
 from hetsim.placement.listing.ranks import depth_first
-from hetsim.placement.throughput.costs import Floats, moving_values
+from hetsim.placement.throughput.costs import Floats, kernels_of, moving_values
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -69,11 +69,7 @@ class Network:
         for x, value in enumerate(values):
             for v in sorted({*value.consumers, value.producer} - {GRAPH_INPUT}):
                 touches[v].append(x)
-        kernels = [
-            kernel
-            for kernel in problem.fused
-            if kernel.seconds <= float(sum(problem.seconds[v, kernel.device] for v in kernel.nodes))
-        ]
+        kernels = kernels_of(problem)
         lacks = np.ascontiguousarray(~problem.supported)
         compute_s = np.ascontiguousarray(np.where(lacks, 0.0, problem.seconds) / streams)
         shares_s = np.where(problem.runnable, problem.shared_seconds, np.inf) / streams
@@ -86,11 +82,6 @@ class Network:
         rates = np.zeros((2, count))
         if staging is not None:
             rates = np.array([staging.fetch_s_per_byte, staging.store_s_per_byte]) / streams
-        deltas = [
-            k.seconds / streams[k.device] - compute_s[list(k.nodes), k.device].sum()
-            for k in kernels
-        ]
-        covers = [int(lacks[list(k.nodes), k.device].sum()) for k in kernels]
         # Of one layout in memory each: for another the searches would be compiled once more.
         return cls(
             compute_s=compute_s,
@@ -107,9 +98,9 @@ class Network:
             constant_bytes=np.array([c.nbytes for c in problem.constants], dtype=np.float64),
             **_rows("in", by_member(n, [kernel.nodes for kernel in kernels]), "in_kernel"),
             **_rows("member", [kernel.nodes for kernel in kernels]),
-            kernel_device=_ints(k.device for k in kernels),
-            kernel_delta_s=np.array(deltas, dtype=np.float64),
-            kernel_covers=_ints(covers),
+            kernel_device=_ints(k.kind for k in kernels),
+            kernel_delta_s=np.array([k.delta_s for k in kernels], dtype=np.float64),
+            kernel_covers=_ints(k.covers for k in kernels),
             host=-1 if problem.host is None else problem.host,
             latency_s=np.array([route.latency_s for route in pairs]),
             per_byte_s=np.array([1.0 / route.bytes_per_s for route in pairs]),

@@ -19,9 +19,9 @@ from hetsim.placement.replicas import (
     fitting,
     on_sets,
     replicated,
-    whole_models,
     with_columns,
 )
+from hetsim.placement.starts import whole_models
 from hetsim.problem.problem import Problem
 from placement_instances import model_like
 from sweeps import examples
@@ -128,7 +128,7 @@ def test_replicas_are_never_below_any_deal_nor_memory(problem: Problem) -> None:
     table = []
     for assignment in itertools.product(*able):
         load = loads(problem, assignment)
-        table.append([*load.devices, *load.links])
+        table.append([*load[0], *load[1]])
     if np.isfinite(table).all():
         assert found.cost >= bottleneck_of_shares(np.array(table)) * (1 - 1e-9)
     assert found.cost >= lower_bound(problem, "throughput")

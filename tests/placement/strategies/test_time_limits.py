@@ -115,7 +115,7 @@ def test_every_loop_looks_at_the_limit(
     work.takes(slices, "segment_loads", lambda *_: 0.1)
     work.takes(StageMoves, "improved", lambda _self, _start, moves, _seed: 0.02 + 1e-4 * moves)
     work.takes(starts, "measure", lambda *_: 0.02)
-    work.takes(search, "contract", lambda *_: 0.15)
+    work.takes(search, "costs_of", lambda *_, **__: 0.15)
     work.takes(search, "as_plan", lambda *_: 0.08)
     work.takes(search, "measure", lambda *_: 0.2)
     work.takes(local_search, "measure", lambda *_: 0.2 if objective == "throughput" else 0.02)
