@@ -366,8 +366,6 @@ def search_stages(
     orders: int,
     moves: Moves,
     seed: int,
-    *,
-    by_device: bool = False,
 ) -> Plan:
     """Return the plan that moves of nodes between any stages find.
 
@@ -376,7 +374,7 @@ def search_stages(
     ends the search. Raises Infeasible where nothing was met that is supported and fits.
     """
     check_runnable(problem)
-    search = StageMoves(problem, contiguous=False, by_device=by_device)
+    search = StageMoves(problem, contiguous=False)
     deadline.check()
     found = [layout for plan in known if (layout := search.of_plan(plan)) is not None]
     with suppress(deadline.OutOfTime):
