@@ -25,7 +25,7 @@ from hetsim.errors import (
 from hetsim.partitioning.affinity import Affinity, Exclusion, refuse_twice
 from hetsim.partitioning.deconflict import by_priority
 from hetsim.partitioning.regions import annotate
-from hetsim.placement.fitting import fitted
+from hetsim.placement.feasibility import fitted
 from hetsim.placement.objective import Objective, judge
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

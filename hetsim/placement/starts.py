@@ -17,7 +17,7 @@ from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.partitioning.flow import partition
 from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen, uncoarsened
 from hetsim.placement.constraints import Constrained, check_runnable, with_less_until
-from hetsim.placement.fitting import plan_that_fits
+from hetsim.placement.feasibility import plan_that_fits
 from hetsim.placement.footprint import Footprint, weights_that_fit
 from hetsim.placement.grouping import best_grouping, merge_where_it_pays
 from hetsim.placement.listing.list_schedule import Schedule

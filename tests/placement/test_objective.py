@@ -11,7 +11,7 @@ from hypothesis import given
 import hetsim
 from builders import problems
 from hetsim.errors import InvalidInput, OutOfMemory, UsageError
-from hetsim.placement.fitting import fitted
+from hetsim.placement.feasibility import fitted
 from hetsim.placement.objective import (
     bottleneck,
     check_room,

@@ -18,7 +18,7 @@ from hetsim.errors import NotInstalled, OutOfMemory, UsageError
 from hetsim.placement.bounds.lower_bound import bound_of, path_bound_of
 from hetsim.placement.coarsening import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained, narrowed
-from hetsim.placement.fitting import Found, search_all
+from hetsim.placement.feasibility import Found, search_all
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.grouping import best_grouping, merge_where_it_pays
 from hetsim.placement.listing.list_schedule import Schedule, scheduled

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import hetsim
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.placement import planning
-from hetsim.placement.fitting import (
+from hetsim.placement.feasibility import (
     fitted,
     plan_that_fits,
     relieved,
@@ -322,7 +322,7 @@ def test_squeezing_ends_where_all_fits_and_never_makes_it_worse(seed: int) -> No
     groups = tuple(Group(problem.devices[p], (v,)) for v, p in enumerate(devices))
     before = excess(Plan(problem, "drawn", groups))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hetsim.placement.fitting.PLAYS", 60)
+        patch.setattr("hetsim.placement.feasibility.PLAYS", 60)
         moved, over = squeezed(problem, groups, seed)
         assert (moved, over) == squeezed(problem, groups, seed)
     assert over.total <= before.total
