@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.placement import priced_start as module
+from hetsim.placement.initial_plans import prepared, starts_that_fit
 from hetsim.placement.listing.list_schedule import Listing
 from hetsim.placement.listing.ranks import by_falling_rank, travel_matrices, upward_ranks
 from hetsim.placement.objective import measure
 from hetsim.placement.priced_start import BothWays, Listed, priced_start
-from hetsim.placement.starts import prepared, starts_that_fit
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from placement_instances import RANDOM20, case, model_like

@@ -14,16 +14,7 @@ from hetsim.placement.bounds.lower_bound import SURE, path_bound_of
 from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping import merge_where_it_pays, refine
-from hetsim.placement.objective import (
-    Objective,
-    check_objective,
-    judge,
-    measure,
-    memory_binds,
-)
-from hetsim.placement.registry import resolve, strategy_names
-from hetsim.placement.replicas import replicated
-from hetsim.placement.starts import (
+from hetsim.placement.initial_plans import (
     CONSTRUCTIVE,
     Start,
     affordable,
@@ -33,6 +24,15 @@ from hetsim.placement.starts import (
     starting_plans,
     whole_models,
 )
+from hetsim.placement.objective import (
+    Objective,
+    check_objective,
+    judge,
+    measure,
+    memory_binds,
+)
+from hetsim.placement.registry import resolve, strategy_names
+from hetsim.placement.replicas import replicated
 from hetsim.placement.strategies.exact import PROVEN, Exact
 from hetsim.placement.strategies.local_search import LocalSearch
 from hetsim.problem.plan import Plan
@@ -42,7 +42,7 @@ SEARCHES: Mapping[str, int] = {"local-search": 2_000, "exact": 16}
 """Strategies that search, and the number of tasks above which each is not tried."""
 
 DEAREST: Mapping[str, int] = {"mincut": 5_000, "chain-dp": 5_000, "hetero": 20_000}
-"""The same of strategies that do not search and are not listed in ``starts.CONSTRUCTIVE``."""
+"""The same of strategies that do not search and are not among ``CONSTRUCTIVE``."""
 
 WHOLE = 40
 """Nodes up to which strategies for throughput alone have the budget that they have by default."""

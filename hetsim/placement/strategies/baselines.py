@@ -11,9 +11,9 @@ from hetsim.partitioning.deconflict import default_priority, device_order, parse
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.regions import annotate
 from hetsim.placement.constraints import Constrained, only_devices
+from hetsim.placement.initial_plans import plan_alone, whole_models
 from hetsim.placement.objective import latency_of
 from hetsim.placement.replicas import fitting
-from hetsim.placement.starts import plan_alone, whole_models
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

@@ -13,9 +13,9 @@ from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.placement.coarsening import uncoarsened
 from hetsim.placement.constraints import Constrained, check_runnable
 from hetsim.placement.grouping import best_grouping, merge_where_it_pays, plan_of_stages
+from hetsim.placement.initial_plans import prepared
 from hetsim.placement.objective import Objective, check_objective, latency_of_groups
 from hetsim.placement.search.cuts import least_serial
-from hetsim.placement.starts import prepared
 from hetsim.placement.throughput.search import (
     as_plan,
     first_supported,

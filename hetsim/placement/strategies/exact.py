@@ -21,11 +21,11 @@ from hetsim.placement.constraints import Constrained, narrowed
 from hetsim.placement.feasibility import Found, search_all
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.grouping import best_grouping, merge_where_it_pays
+from hetsim.placement.initial_plans import Start, prepared, quick_start, starts_that_fit
 from hetsim.placement.listing.list_schedule import Schedule, scheduled
 from hetsim.placement.listing.ranks import travel_matrices
 from hetsim.placement.objective import latency_of, measure
 from hetsim.placement.search.drafts import draft_of
-from hetsim.placement.starts import Start, prepared, quick_start, starts_that_fit
 from hetsim.placement.strategies.local_search import LocalSearch
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hetsim.core.machine_code import machine_code
 from hetsim.graph.dag import topological_order
+from hetsim.placement.initial_plans import Constructive
 from hetsim.placement.listing.list_schedule import (
     INFINITY,
     Array,
@@ -35,7 +36,6 @@ from hetsim.placement.listing.ranks import (
     travel_matrices,
     upward_ranks,
 )
-from hetsim.placement.starts import Constructive
 from hetsim.problem.problem import Problem
 
 PAIRS_FROM = 1_500

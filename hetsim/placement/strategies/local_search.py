@@ -15,6 +15,7 @@ from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.placement.coarsening import Coarse, loses, pays_to_coarsen, uncoarsened
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping import refine
+from hetsim.placement.initial_plans import Start, prepared, quick_start, starts_that_fit
 from hetsim.placement.objective import (
     Objective,
     check_objective,
@@ -24,7 +25,6 @@ from hetsim.placement.objective import (
 )
 from hetsim.placement.priced_start import LARGE, priced_start
 from hetsim.placement.search.annealing import JUDGED, Budget, Heat, rounds, walk
-from hetsim.placement.starts import Start, prepared, quick_start, starts_that_fit
 from hetsim.placement.throughput.search import search_stages, within_memory
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan

@@ -13,9 +13,9 @@ import hetsim
 from builders import BOX, problems
 from hash_seeds import SEEDS, printed_here, printed_under
 from hetsim.errors import OutOfMemory, UnsupportedNode, UsageError
+from hetsim.placement.initial_plans import affordable
 from hetsim.placement.listing.list_schedule import Listing
 from hetsim.placement.listing.ranks import by_falling_rank, upward_ranks
-from hetsim.placement.starts import affordable
 from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
 from placement_instances import CONSTRUCTIVE, constructive, model_like, played
@@ -100,7 +100,7 @@ SCRIPT = (
     f"BOX = {str(BOX)!r}"
     + """
 import hetsim
-from hetsim.placement.starts import whole_models
+from hetsim.placement.initial_plans import whole_models
 from hetsim.placement.replicas import replicated
 problem = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform(BOX))
 for name, options in (

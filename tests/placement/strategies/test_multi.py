@@ -13,6 +13,7 @@ import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.placement.initial_plans import whole_models
 from hetsim.placement.objective import bottleneck, check_room, judge, kept_s, loads, measure
 from hetsim.placement.replicas import (
     bottleneck_of_shares,
@@ -21,7 +22,6 @@ from hetsim.placement.replicas import (
     replicated,
     with_columns,
 )
-from hetsim.placement.starts import whole_models
 from hetsim.problem.problem import Problem
 from placement_instances import model_like
 from sweeps import examples
