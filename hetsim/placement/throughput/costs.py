@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hetsim.graph.dag import Dag
 from hetsim.hardware.spec import Route
-from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.parts import GRAPH_INPUT, FusedKernel
 from hetsim.problem.problem import Problem
 
 Floats = NDArray[np.float64]
@@ -85,7 +85,7 @@ def costs_of(problem: Problem, *, summed: bool = False) -> Costs:
     lacks = ~problem.supported
     compute_s = np.where(lacks, 0.0, problem.seconds) / streams
     shares_s = np.where(problem.runnable, problem.shared_seconds, np.inf) / streams
-    kernels = kernels_of(problem)
+    kernels = [_as_stages_run(problem, kernel) for kernel in kernels_of(problem)]
     alike: dict[tuple[bytes, object], list[int]] = {}
     for device in range(len(streams)):
         columns = (
@@ -140,18 +140,22 @@ def moving_values(problem: Problem) -> list[int]:
     ]
 
 
-def kernels_of(problem: Problem) -> list[Kernel]:
-    """Return the kernels by device, as their kind, that take no more than their parts."""
-    found: list[Kernel] = []
-    for kernel in problem.fused:
-        alone = problem.seconds[list(kernel.nodes), kernel.device]
-        finite = np.isfinite(alone)
-        # As Problem.kernels has it: a fusion that costs more is not used.
-        if kernel.seconds <= float(alone.sum()):
-            delta_s = kernel.seconds - float(alone[finite].sum())
-            delta_s /= problem.streams[kernel.device]
-            found.append(Kernel(kernel.device, kernel.nodes, delta_s, int((~finite).sum())))
-    return found
+def kernels_of(problem: Problem) -> list[FusedKernel]:
+    """Return the kernels that take no more than their parts: as ``Problem.kernels`` has it."""
+    return [
+        kernel
+        for kernel in problem.fused
+        if kernel.seconds <= float(problem.seconds[list(kernel.nodes), kernel.device].sum())
+    ]
+
+
+def _as_stages_run(problem: Problem, kernel: FusedKernel) -> Kernel:
+    """Return a kernel with its device as its kind, divided by the streams."""
+    alone = problem.seconds[list(kernel.nodes), kernel.device]
+    finite = np.isfinite(alone)
+    delta_s = kernel.seconds - float(alone[finite].sum())
+    delta_s /= problem.streams[kernel.device]
+    return Kernel(kernel.device, kernel.nodes, delta_s, int((~finite).sum()))
 
 
 def _moving(

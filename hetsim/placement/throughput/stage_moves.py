@@ -82,6 +82,10 @@ class Network:
         rates = np.zeros((2, count))
         if staging is not None:
             rates = np.array([staging.fetch_s_per_byte, staging.store_s_per_byte]) / streams
+        deltas = [
+            k.seconds / streams[k.device] - compute_s[list(k.nodes), k.device].sum()
+            for k in kernels
+        ]
         # Of one layout in memory each: for another the searches would be compiled once more.
         return cls(
             compute_s=compute_s,
@@ -98,9 +102,9 @@ class Network:
             constant_bytes=np.array([c.nbytes for c in problem.constants], dtype=np.float64),
             **_rows("in", by_member(n, [kernel.nodes for kernel in kernels]), "in_kernel"),
             **_rows("member", [kernel.nodes for kernel in kernels]),
-            kernel_device=_ints(k.kind for k in kernels),
-            kernel_delta_s=np.array([k.delta_s for k in kernels], dtype=np.float64),
-            kernel_covers=_ints(k.covers for k in kernels),
+            kernel_device=_ints(k.device for k in kernels),
+            kernel_delta_s=np.array(deltas, dtype=np.float64),
+            kernel_covers=_ints(int(lacks[list(k.nodes), k.device].sum()) for k in kernels),
             host=-1 if problem.host is None else problem.host,
             latency_s=np.array([route.latency_s for route in pairs]),
             per_byte_s=np.array([1.0 / route.bytes_per_s for route in pairs]),
