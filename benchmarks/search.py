@@ -25,9 +25,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import hetsim
+from hetsim.placement.initial_plans import prepared, starts_that_fit
 from hetsim.placement.objective import latency_of_groups
 from hetsim.placement.search.annealing import Budget, Heat, Walk, rounds
-from hetsim.placement.starts import prepared, starts_that_fit
 from hetsim.problem.groups import Group
 from strategies import instances
 from task_graphs import MODEL_LIKE, fit, held, last, layered

@@ -20,6 +20,7 @@ from hetsim.errors import Infeasible, ObjectiveMissed, OutOfMemory, UsageError, 
 from hetsim.partitioning.affinity import Affinity
 from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.placement.constraints import NAMES, Constrained, checked_fields, with_affinity
+from hetsim.placement.initial_plans import expand
 from hetsim.placement.objective import (
     Objective,
     bottleneck,
@@ -30,7 +31,6 @@ from hetsim.placement.objective import (
 )
 from hetsim.placement.planning import under
 from hetsim.placement.registry import option_types
-from hetsim.placement.starts import expand
 from hetsim.problem.parts import Slower
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

@@ -19,7 +19,7 @@ from hetsim.graph.work import graph_work
 from hetsim.hardware.routes import build_routes
 from hetsim.placement.coarsening import Coarse
 from hetsim.placement.constraints import Constrained, narrowed
-from hetsim.placement.starts import Start, prepared
+from hetsim.placement.initial_plans import Start, prepared
 from hetsim.placement.strategies.local_search import LocalSearch
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import Z80, scaled

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from hetsim.errors import ModelError, UnboundDimension
 from hetsim.graph.graph import Graph
+from hetsim.graph.work.elementwise import ARITHMETIC, TRANSCENDENTAL
 from hetsim.graph.work.rule import NodeView, op_key
 
 
@@ -424,14 +425,8 @@ def _attention(step: Step) -> int:
 
 
 _EACH = (
-    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift",
-    "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu",
-    "Clip", "Cos", "Cosh", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu",
-    "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN",
-    "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mish", "Mod", "Mul", "Neg",
-    "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign",
-    "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh",
-    "ThresholdedRelu", "Where", "Xor",
+    *ARITHMETIC, *(TRANSCENDENTAL.keys() - {"SwiGLU"}),
+    "CastLike", "Dropout", "Gelu", "Identity", "Max", "Mean", "Min", "Pow", "Sum",
     f"{_MS}:BiasGelu", f"{_MS}:FastGelu", f"{_MS}:Gelu", f"{_MS}:QuickGelu",
 )  # fmt: skip
 

@@ -6,15 +6,17 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.core import deadline
 from hetsim.core.checks import shown
 from hetsim.errors import (
     Infeasible,
     InvalidInput,
+    OutOfMemory,
     UnsupportedNode,
     UsageError,
     all_refused,
@@ -23,24 +25,39 @@ from hetsim.errors import (
 from hetsim.partitioning.affinity import Affinity, Exclusion, refuse_twice
 from hetsim.partitioning.deconflict import by_priority
 from hetsim.partitioning.regions import annotate
-from hetsim.placement.fitting import fitted
+from hetsim.placement.feasibility import fitted
 from hetsim.placement.objective import Objective, judge
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
+T = TypeVar("T")
+R = TypeVar("R")
 
-def without_devices(problem: Problem, devices: tuple[int, ...]) -> Problem:
-    """Return the problem without compute on `devices`; inputs may still start there."""
+
+def without_devices(
+    problem: Problem, devices: Sequence[int], why: str = "the device is left out"
+) -> Problem:
+    """Return the problem without compute on `devices`; their links and memory stay.
+
+    Raises UnsupportedNode where no other device can run a node.
+    """
     open_to = np.ones((problem.n, len(problem.devices)), dtype=np.bool_)
     open_to[:, list(devices)] = False
-    left = narrowed(problem, open_to)
-    for node in np.flatnonzero(~left.runnable.any(axis=1)).tolist():
-        names = ", ".join(problem.devices[p] for p in devices)
+    refused = dict.fromkeys(range(problem.n), why)
+    known = problem.refusals or tuple({} for _ in problem.devices)
+    left = replace(
+        narrowed(problem, open_to),
+        refusals=tuple(refused if p in devices else own for p, own in enumerate(known)),
+    )
+    orphans = np.flatnonzero(~left.runnable.any(axis=1)).tolist()
+    if orphans:
+        names = ", ".join(f"'{problem.devices[p]}'" for p in devices)
         raise UnsupportedNode(
-            f"only {names} supports it",
-            where=f"node '{problem.node_names[node]}'",
-            nodes=(problem.node_names[node],),
-            ops=(problem.op_types[node],),
+            f"no remaining device can run it without {names}",
+            where=f"node '{problem.node_names[orphans[0]]}'",
+            hint="add a device that supports it",
+            nodes=tuple(problem.node_names[v] for v in orphans),
+            ops=tuple(dict.fromkeys(problem.op_types[v] for v in orphans)),
             devices=tuple(problem.devices[p] for p in devices),
         )
     return left
@@ -61,6 +78,34 @@ def with_less(problem: Problem, device: int, nbytes: int) -> Problem:
     held[device] = max(held[device] - nbytes, 0)
     left = replace(problem, capacity_bytes=tuple(held))
     return left if held[device] else without_devices(left, (device,))
+
+
+ATTEMPTS = 8
+"""Further plans where activations do not fit."""
+
+
+def with_less_until(
+    problem: Problem, make: Callable[[Problem], T], judge: Callable[[T], R]
+) -> tuple[T, R]:
+    """Return a plan by `make` whose live activations fit, and the result of `judge` for it.
+
+    The device of which `judge` says that it has too little memory has so much less in the next
+    problem, then twice as much. Raises OutOfMemory, as it was judged last, where none fits.
+    """
+    left, made = problem, make(problem)
+    for attempt in range(ATTEMPTS + 1):
+        try:
+            return made, judge(made)
+        except OutOfMemory as error:
+            if error.device is None or attempt == ATTEMPTS:
+                raise
+            deadline.check()
+            try:
+                left = with_less(left, left.device_index(error.device), error.over_bytes << attempt)
+                made = make(left)
+            except Infeasible:
+                raise error from None
+    raise AssertionError("the last attempt neither returned nor raised")
 
 
 def narrowed(problem: Problem, open_to: NDArray[np.bool_]) -> Problem:
@@ -125,11 +170,9 @@ def checked_fields(kind: type[Any], options: Mapping[str, Any]) -> dict[str, Any
 
 def read(kind: Any, text: str, where: str) -> Any:
     """Read a text as a value of type `kind`. Raises UsageError for other texts."""
-    from pydantic import ConfigDict, TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
-    reader: TypeAdapter[Any] = TypeAdapter(kind)
-    if kind is float or kind == float | None:
-        reader = TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
+    reader = _reader(kind)
     first: ValidationError | None = None
     parts = [part.strip() for part in text.split(",")]
     for attempt in (
@@ -191,8 +234,12 @@ class Constrained:
         """Return the options that constrain something, by name."""
         return {name: value for name in NAMES if (value := getattr(self, name))}
 
+    def solve(self, problem: Problem) -> Plan:
+        """Return the plan; see ``within`` for the errors."""
+        return self.within(problem, self._solve)
+
     def check(self) -> None:
-        """Raise UsageError where no plan can meet them: for a number of devices below 1."""
+        """Raise UsageError where no plan can meet the options: for a number of devices below 1."""
         if self.max_devices is not None and self.max_devices < 1:
             raise UsageError(f"max_devices is {self.max_devices}", hint="use 1 or more")
 

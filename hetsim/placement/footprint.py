@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hetsim.core.units import format_bytes
 from hetsim.errors import OutOfMemory
+from hetsim.placement.listing.list_schedule import Room
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -24,9 +25,6 @@ class Footprint:
     # [n][P]: What lies on a device beside its weights while it runs a node: all that the node reads
     # and makes. 0 where the node may take no time
     beside: tuple[tuple[int, ...], ...]
-    # [P]: What lies there at some instant whoever runs what: on the host all inputs, then all
-    # outputs
-    always: tuple[int, ...]
 
     @classmethod
     def of(cls, problem: Problem) -> Footprint:
@@ -48,10 +46,7 @@ class Footprint:
             )
             for v in range(problem.n)
         )
-        always = [0] * count
-        if problem.host is not None:
-            always[problem.host] = max(_inputs(problem), _outputs(problem))
-        return cls(problem, beside, tuple(always))
+        return cls(problem, beside)
 
     @property
     def capacity(self) -> tuple[int, ...]:
@@ -59,47 +54,11 @@ class Footprint:
         assert self.problem.capacity_bytes is not None
         return self.problem.capacity_bytes
 
-
-def _lasts(problem: Problem, nodes: tuple[int, ...]) -> bool:
-    """Whether each of `nodes` takes time on the host."""
-    host = problem.host
-    assert host is not None
-    return all(
-        problem.dispatch_s[host] > 0 or float(problem.shared_seconds[v, host]) > 0 for v in nodes
-    )
-
-
-def _moves_slowly(problem: Problem, nbytes: int, *, away: bool) -> bool:
-    """Whether a tensor takes time between the host and every other device."""
-    host = problem.host
-    assert host is not None
-    others = [p for p in range(len(problem.devices)) if p != host]
-    routes = [problem.routes[host][p] if away else problem.routes[p][host] for p in others]
-    return all(route.seconds(nbytes) > 0 for route in routes)
-
-
-def _inputs(problem: Problem) -> int:
-    """Bytes of the inputs that are sure to be on the host together when a request arrives."""
-    return sum(
-        value.nbytes
-        for value in problem.values
-        if value.producer == GRAPH_INPUT
-        and value.consumers
-        and _lasts(problem, value.consumers)
-        and _moves_slowly(problem, value.nbytes, away=True)
-    )
-
-
-def _outputs(problem: Problem) -> int:
-    """Bytes of the outputs that are sure to be there together just before it ends."""
-    return sum(
-        value.nbytes
-        for value in problem.values
-        if value.is_output
-        and value.producer != GRAPH_INPUT
-        and _lasts(problem, (value.producer,))
-        and _moves_slowly(problem, value.nbytes, away=False)
-    )
+    def holds(self, nodes: Collection[int], p: int) -> bool:
+        """Whether a device has memory for the weights of `nodes` and what one needs beside."""
+        constants = {c for v in nodes for c in self.problem.constants_of[v]}
+        weights = sum(self.problem.constants[c].nbytes for c in constants)
+        return weights + max(self.beside[v][p] for v in nodes) <= self.capacity[p]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +110,6 @@ def weights_that_fit(
     problem: Problem, footprint: Footprint, able: NDArray[np.bool_]
 ) -> list[int] | None:
     """Return a device per node such that weights and each node's buffers fit."""
-    if any(a > held for a, held in zip(footprint.always, footprint.capacity, strict=True)):
-        raise _proof(problem, footprint)
     greedy = _greedy(problem, footprint, able)
     if greedy is not None:
         return greedy
@@ -161,57 +118,47 @@ def weights_that_fit(
     return _program(problem, footprint, able)
 
 
-def overfull(footprint: Footprint, assignment: Sequence[int]) -> list[int]:
-    """Return the excess of weights and each node's buffers on each device, in bytes."""
-    problem = footprint.problem
-    needed = list(footprint.always)
-    for v, p in enumerate(assignment):
-        needed[p] = max(needed[p], footprint.beside[v][p])
-    for constant in problem.constants:
-        for p in {assignment[v] for v in constant.consumers}:
-            needed[p] += constant.nbytes
-    return [max(0, n - held) for n, held in zip(needed, footprint.capacity, strict=True)]
-
-
-class Filling:
+class Filling(Room):
     """Memory of devices during assignment: weights, and buffers of the nodes."""
 
-    def __init__(self, footprint: Footprint) -> None:
-        self.problem, self._print = footprint.problem, footprint
-        count = len(self.problem.devices)
-        self._nbytes = [constant.nbytes for constant in self.problem.constants]
-        self.readers = [[0] * len(self._nbytes) for _ in range(count)]
-        self.held, self.needed = [0] * count, list(footprint.always)
-        self.device = [-1] * self.problem.n
+    def __init__(self, footprint: Footprint, assignment: Sequence[int] = ()) -> None:
+        problem = footprint.problem
+        super().__init__(problem, [-1] * problem.n)
+        self._beside = footprint.beside
+        self.needed = [0] * len(problem.devices)
+        self.device = [-1] * problem.n
+        for v, p in enumerate(assignment):
+            self.put(v, p)
 
-    def bytes_read_by(self, v: int, p: int, readers: int) -> int:
-        """Return bytes of a node's weights that this number of nodes on a device read."""
-        own, there = self.problem.constants_of[v], self.readers[p]
-        return sum(self._nbytes[c] for c in own if there[c] == readers)
-
-    def holds(self, v: int, p: int) -> bool:
+    def holds(self, node: int, device: int) -> bool:
         """Whether a device has memory left for a node."""
-        total = self.held[p] + self.bytes_read_by(v, p, 0)
-        beside = max(self.needed[p], self._print.beside[v][p])
-        return total + beside <= self._print.capacity[p]
+        beside = max(self.needed[device], self._beside[node][device])
+        return self.needs(node, device) + beside <= self.left[device]
 
     def put(self, v: int, p: int) -> None:
         """Put a node on a device, even without room."""
-        self.held[p] += self.bytes_read_by(v, p, 0)
-        for c in self.problem.constants_of[v]:
-            self.readers[p][c] += 1
-        self.needed[p] = max(self.needed[p], self._print.beside[v][p])
+        self.take(v, p)
+        self.needed[p] = max(self.needed[p], self._beside[v][p])
         self.device[v] = p
 
     def move(self, v: int, q: int) -> None:
         """Put a node on another device. O(n)."""
         p = self.device[v]
-        self.held[p] -= self.bytes_read_by(v, p, 1)
-        for c in self.problem.constants_of[v]:
-            self.readers[p][c] -= 1
+        self.give_back(v, p)
         self.put(v, q)
-        beside, always = self._print.beside, self._print.always[p]
-        self.needed[p] = max([always, *(beside[u][p] for u in self.on(p))])
+        self.needed[p] = max((self._beside[u][p] for u in self.on(p)), default=0)
+
+    def freed(self, v: int) -> int:
+        """Return bytes of weights that only this node reads on its device."""
+        p = self.device[v]
+        self.give_back(v, p)
+        nbytes = self.needs(v, p)
+        self.take(v, p)
+        return nbytes
+
+    def over(self) -> list[int]:
+        """Return the excess of weights and each node's buffers on each device, in bytes."""
+        return [max(0, need - left) for need, left in zip(self.needed, self.left, strict=True)]
 
     def on(self, p: int) -> list[int]:
         """Return the nodes on a device."""
@@ -236,24 +183,16 @@ def _program(problem: Problem, footprint: Footprint, able: NDArray[np.bool_]) ->
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
 
-    n, count = problem.n, len(problem.devices)
-    capacity = footprint.capacity
-    column: dict[tuple[int, int], int] = {}
-    for v, p in np.argwhere(able).tolist():
-        column[v, p] = len(column)
-    nodes = len(column)
-    there: dict[tuple[int, int], int] = {}
-    for c, constant in enumerate(problem.constants):
-        for p in range(count):
-            if constant.nbytes and any((v, p) in column for v in constant.consumers):
-                # A constant with one reader is where that is.
-                only = column.get((constant.consumers[0], p))
-                alone = len(constant.consumers) == 1 and only is not None
-                there[c, p] = only if alone and only is not None else nodes + len(there)
-    shared = sorted({index for index in there.values() if index >= nodes})
-    place = {index: nodes + at for at, index in enumerate(shared)}
-    there = {key: place.get(index, index) for key, index in there.items()}
-    total = nodes + len(shared) + count
+    count, capacity = len(problem.devices), footprint.capacity
+    nodes = [(v, p) for v, p in np.argwhere(able).tolist()]
+    column = {pair: index for index, pair in enumerate(nodes)}
+    read_on: dict[tuple[int, int], list[int]] = {}
+    for v, p in nodes:
+        for c in problem.constants_of[v]:
+            read_on.setdefault((c, p), []).append(column[v, p])
+    there = {key: len(nodes) + index for index, key in enumerate(read_on)}
+    # Behind these the weights of each device.
+    total = len(nodes) + len(there) + count
     entries: list[tuple[int, int, float]] = []
     low: list[float] = []
     high: list[float] = []
@@ -263,42 +202,34 @@ def _program(problem: Problem, footprint: Footprint, able: NDArray[np.bool_]) ->
         low.append(least)
         high.append(most)
 
-    for v in range(n):
+    for v in range(problem.n):
         row([(column[v, p], 1.0) for p in range(count) if (v, p) in column], 1.0, 1.0)
-    for (c, p), index in there.items():
-        if index >= nodes:
-            for v in problem.constants[c].consumers:
-                if (v, p) in column:
-                    row([(column[v, p], 1.0), (index, -1.0)], -np.inf, 0.0)
+    for key, readers in read_on.items():
+        for index in readers:
+            row([(index, 1.0), (there[key], -1.0)], -np.inf, 0.0)
     full: NDArray[np.float64] = np.ones(total)
     for p in range(count):
-        unit = float(max(capacity[p], 1))
-        weights = nodes + len(shared) + p
-        full[weights] = (capacity[p] - footprint.always[p]) / unit
+        unit, weights = float(max(capacity[p], 1)), total - count + p
+        full[weights] = capacity[p] / unit
         cells = [
             (index, problem.constants[c].nbytes / unit) for (c, q), index in there.items() if q == p
         ]
         row([*cells, (weights, -1.0)], 0.0, 0.0)
-        for v in range(n):
+        for v in range(problem.n):
             beside = footprint.beside[v][p]
-            if (v, p) in column and beside > footprint.always[p]:
-                if beside > capacity[p]:
-                    full[column[v, p]] = 0.0
-                    continue
+            if (v, p) in column and beside > capacity[p]:
+                full[column[v, p]] = 0.0
+            elif (v, p) in column and beside:
                 cells = [(weights, 1.0), (column[v, p], beside / unit)]
                 row(cells, -np.inf, capacity[p] / unit)
-    seconds = problem.shared_seconds
     cost = np.zeros(total)
-    scale = max((float(seconds[v, p]) for v, p in column), default=0.0) or 1.0
-    for (v, p), index in column.items():
-        cost[index] = float(seconds[v, p]) / scale
+    cost[: len(nodes)] = problem.shared_seconds[tuple(np.array(nodes).T)]
+    cost /= cost.max(initial=0.0) or 1.0
     rows, columns, amounts = (list(part) for part in zip(*entries, strict=True))
     matrix = coo_array((amounts, (rows, columns)), shape=(len(low), total)).tocsr()
-    integral = np.ones(total, dtype=np.int64)
-    integral[nodes + len(shared) :] = 0
     found = milp(
         cost,
-        integrality=integral,
+        integrality=(np.arange(total) < len(nodes)).astype(np.int64),
         bounds=Bounds(np.zeros(total), full),
         constraints=LinearConstraint(matrix, np.array(low), np.array(high)),
         options={"node_limit": BRANCHES, "mip_rel_gap": 0.05},
@@ -307,12 +238,10 @@ def _program(problem: Problem, footprint: Footprint, able: NDArray[np.bool_]) ->
         raise _proof(problem, footprint)
     if found.x is None:
         return None
-    assignment = [0] * n
-    chosen = np.full((n, count), -1.0)
-    for (v, p), index in column.items():
-        chosen[v, p] = found.x[index]
+    chosen = np.full(able.shape, -1.0)
+    chosen[able] = found.x[: len(nodes)]
     assignment = [int(p) for p in chosen.argmax(axis=1)]
-    return None if any(overfull(footprint, assignment)) else assignment
+    return None if any(Filling(footprint, assignment).over()) else assignment
 
 
 def _proof(problem: Problem, footprint: Footprint) -> OutOfMemory:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 from weakref import WeakKeyDictionary
 
@@ -20,7 +19,7 @@ from hetsim.problem.validator import check
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.one_request import one_request
 from hetsim.simulation.clock.runs import play, timeline_of
-from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan
+from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.clock.virtual_time import COMPILE_FROM, pays
 
 Objective = Literal["latency", "throughput"]
@@ -114,7 +113,7 @@ def kept_s(plan: Plan) -> float:
     O(PLAYED tasks), or SHORTEST periods, or FEWEST requests.
     """
     plan_tasks = tasks_of_plan(plan, plan.problem.contention)
-    device_s, link_s = _seconds_a_request(plan, plan_tasks)
+    device_s, link_s = seconds_a_request(plan)
     period = len(plan.period)
     pairs = zip(plan.shares, plan_tasks.templates, strict=True)
     tasks = max(sum(share * template.tasks for share, template in pairs), 1)
@@ -143,30 +142,13 @@ def bottleneck(plan: Plan) -> float:
 
 def seconds_a_request(plan: Plan) -> tuple[list[float], list[float]]:
     """Return seconds per request by device, over its streams, and by link."""
-    return _seconds_a_request(plan, tasks_of_plan(plan, plan.problem.contention))
-
-
-def _seconds_a_request(plan: Plan, plan_tasks: PlanTasks) -> tuple[list[float], list[float]]:
     problem = plan.problem
+    plan_tasks = tasks_of_plan(plan, problem.contention)
     device_s, link_s = busy_seconds(plan_tasks, plan.shares)
     requests = len(plan.period)
     return [
         busy / width / requests for busy, width in zip(device_s, problem.streams, strict=True)
     ], [busy / requests for busy in link_s]
-
-
-@dataclass(frozen=True, slots=True)
-class Loads:
-    """Seconds of occupation by one request."""
-
-    # By device, divided by its streams; with staged tensors, fetching and storing included
-    devices: tuple[float, ...]
-    links: tuple[float, ...]  # By link, as ``problem.link_names``; empty without contention
-
-    @property
-    def bottleneck_s(self) -> float:
-        """Largest load: with many requests in flight it separates consecutive ends."""
-        return max((*self.devices, *self.links), default=0.0)
 
 
 @checks.takes(
@@ -185,11 +167,12 @@ def max_load(problem: Problem, assignment: Sequence[int]) -> float:
     UsageError
         Where the assignment does not give every node a device.
     """
-    return loads(problem, assignment).bottleneck_s
+    device_s, link_s = loads(problem, assignment)
+    return max((*device_s, *link_s), default=0.0)
 
 
-def loads(problem: Problem, assignment: Sequence[int]) -> Loads:
-    """Return the loads whose largest is ``max_load``."""
+def loads(problem: Problem, assignment: Sequence[int]) -> tuple[list[float], list[float]]:
+    """Return seconds per request by device, over its streams, and by link; as ``max_load``."""
     count = len(problem.devices)
     if len(assignment) != problem.n or any(not 0 <= device < count for device in assignment):
         raise UsageError(
@@ -200,12 +183,12 @@ def loads(problem: Problem, assignment: Sequence[int]) -> Loads:
     nodes: list[list[int]] = [[] for _ in problem.devices]
     for node, device in enumerate(assignment):
         nodes[device].append(node)
-    device_s = tuple(
+    device_s = [
         problem.group_seconds(device, members) / problem.streams[device] if members else 0.0
         for device, members in enumerate(nodes)
-    )
+    ]
     if problem.contention == "none":
-        return Loads(device_s, ())
+        return device_s, []
     link_s = [0.0] * len(problem.link_names)
     for value in problem.values:
         source = problem.host if value.producer == GRAPH_INPUT else assignment[value.producer]
@@ -218,4 +201,4 @@ def loads(problem: Problem, assignment: Sequence[int]) -> Loads:
             route = problem.routes[source][target]
             for link in route.resources:
                 link_s[link] += route.seconds(value.nbytes)
-    return Loads(device_s, tuple(link_s))
+    return device_s, link_s

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from hetsim.core import checks
-from hetsim.errors import HetsimError, Infeasible, UnsupportedNode, UsageError
+from hetsim.errors import HetsimError, Infeasible, UsageError
 from hetsim.partitioning.affinity import Affinity
-from hetsim.placement.constraints import Constrained, narrowed, with_affinity
+from hetsim.placement.constraints import Constrained, with_affinity, without_devices
 from hetsim.placement.objective import OBJECTIVES, Objective, check_objective, check_room, measure
 from hetsim.placement.registry import (
     check_options,
@@ -134,32 +132,9 @@ FALLBACK = "heft"
 
 
 def without(problem: Problem, lost: Sequence[str]) -> Problem:
-    """Return `problem` without compute on some devices; their links and memory stay."""
+    """Return `problem` without compute on lost devices; raises as ``without_devices``."""
     gone = sorted({problem.devices.index(name) for name in lost})
-    open_to = np.ones(problem.seconds.shape, dtype=np.bool_)
-    open_to[:, gone] = False
-    reasons = problem.refusals or tuple({} for _ in problem.devices)
-    left = replace(
-        narrowed(problem, open_to),
-        refusals=tuple(
-            dict.fromkeys(range(problem.n), "the device was lost") if device in gone else known
-            for device, known in enumerate(reasons)
-        ),
-    )
-    orphans = np.flatnonzero(~left.runnable.any(axis=1))
-    if len(orphans):
-        node = int(orphans[0])
-        name = problem.node_names[node] if problem.node_names else str(node)
-        named = ", ".join(f"'{problem.devices[device]}'" for device in gone)
-        raise UnsupportedNode(
-            f"no remaining device can run it after the loss of {named}",
-            where=f"node '{name}'",
-            hint="add a device that supports it",
-            nodes=tuple(problem.node_names[v] for v in orphans.tolist()),
-            ops=tuple(dict.fromkeys(problem.op_types[v] for v in orphans.tolist())),
-            devices=tuple(problem.devices[device] for device in gone),
-        )
-    return left
+    return without_devices(problem, gone, "the device was lost")
 
 
 def replan(planned: Plan, lost: Sequence[str]) -> Plan:

@@ -9,6 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
+from hetsim.core.plugins import OWN as PROVIDER
 from hetsim.core.plugins import (
     Entry,
     Option,
@@ -34,119 +35,28 @@ class Strategy(Protocol):
         ...
 
 
-_LATENCY, _BOTH = ("latency",), ("latency", "throughput")
 _ROOM = "hetsim.placement.strategies"
 
-_OWN: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {
-    "single": (
-        "baselines:Single",
-        "[:DEVICE]",
-        "the whole model on one device: the named one, or the fastest",
-        _LATENCY,
-    ),
-    "hetero": (
-        "baselines:Hetero",
-        "[:DEVICE,DEVICE,...]",
-        "each node on the first device of a priority list that supports it",
-        (),
-    ),
-    "pipeline": (
-        "baselines:Pipeline",
-        "[:DEVICE,DEVICE,...]",
-        "stages from the front of the model, each as large as its device's memory allows",
-        (),
-    ),
-    "multi": (
-        "baselines:Multi",
-        "[:DEVICE,DEVICE,...]",
-        "for throughput: a replica of the whole model on each of several devices",
-        ("throughput", "replicas"),
-    ),
-    "heft": (
-        "list_scheduling:Heft",
-        "",
-        "list scheduling by upward rank: earliest finish time with insertion",
-        _LATENCY,
-    ),
-    "cpop": (
-        "list_scheduling:Cpop",
-        "",
-        "list scheduling with the critical path on one device",
-        _LATENCY,
-    ),
-    "peft": (
-        "list_scheduling:Peft",
-        "",
-        "list scheduling with an optimistic cost table, for expensive transfers",
-        _LATENCY,
-    ),
-    "lookahead": (
-        "list_scheduling:Lookahead",
-        "",
-        "list scheduling by the earliest finish of a node's children, for expensive transfers",
-        _LATENCY,
-    ),
-    "dls": (
-        "list_scheduling:Dls",
-        "",
-        "list scheduling by dynamic level: the best pair of ready node and device comes next",
-        _LATENCY,
-    ),
-    "etf": (
-        "list_scheduling:Etf",
-        "",
-        "list scheduling by earliest end on a device with free memory",
-        _LATENCY,
-    ),
-    "mincut": (
-        "cuts:Mincut",
-        "",
-        "least sum of compute and transfer times by minimum cut; exact on two devices",
-        _LATENCY,
-    ),
-    "chain-dp": (
-        "cuts:ChainDp",
-        "[:latency|throughput]",
-        "cuts of a topological order into runs, for latency or throughput",
-        _BOTH,
-    ),
-    "ideal-dp": (
-        "ideal_dp:IdealDp",
-        "",
-        "for throughput: least bottleneck of contiguous stages, exact within a budget",
-        ("throughput", "proof"),
-    ),
-    "slice": (
-        "cuts:Slice",
-        "",
-        "for throughput: stages cut from many topological orders, for graphs of any size",
-        ("throughput",),
-    ),
-    "local-search": (
-        "local_search:LocalSearch",
-        "",
-        "simulated annealing from the best list schedule or device, for latency or throughput",
-        _BOTH,
-    ),
-    "exact": (
-        "exact:Exact",
-        "",
-        "shortest makespan with a proof or optimality gap, up to about 50 tasks (extra 'exact')",
-        ("latency", "proof"),
-    ),
-    "auto": (
-        "auto:Auto",
-        "",
-        "the best plan of all strategies and of every device alone, as simulated",
-        (*_BOTH, "replicas"),
-    ),
+_OWN: Mapping[str, str] = {
+    "single": "baselines:Single",
+    "hetero": "baselines:Hetero",
+    "pipeline": "baselines:Pipeline",
+    "multi": "baselines:Multi",
+    "heft": "list_scheduling:Heft",
+    "cpop": "list_scheduling:Cpop",
+    "peft": "list_scheduling:Peft",
+    "lookahead": "list_scheduling:Lookahead",
+    "dls": "list_scheduling:Dls",
+    "etf": "list_scheduling:Etf",
+    "mincut": "cuts:Mincut",
+    "chain-dp": "cuts:ChainDp",
+    "ideal-dp": "ideal_dp:IdealDp",
+    "slice": "cuts:Slice",
+    "local-search": "local_search:LocalSearch",
+    "exact": "exact:Exact",
+    "auto": "auto:Auto",
 }
-"""Strategies of hetsim's own: class, what follows the name, summary, promises."""
-
-_NEEDS: Mapping[str, tuple[str, ...]] = {
-    "pipeline": ("memory capacities of the devices",),
-    "exact": ("OR-tools: pip install 'hetsim[exact]'",),
-}
+"""Classes of hetsim's own strategies, by module and name."""
 
 
 GROUP = "hetsim.strategies"
@@ -168,7 +78,7 @@ def strategy_class(text: str) -> Any:
     """Return the class of the strategy that `text` names, with or without its argument."""
     name = text.partition(":")[0]
     if name in OWN:
-        module, _, attribute = _OWN[name][0].partition(":")
+        module, _, attribute = _OWN[name].partition(":")
         return getattr(import_module(f"{_ROOM}.{module}"), attribute)
     try:
         found = load_plugin(GROUP, name)
@@ -318,8 +228,9 @@ def option_texts(strategy: str, options: Mapping[str, Any]) -> dict[str, str]:
 def strategies() -> tuple[Entry, ...]:
     """List the strategies, by name, without broken ones of other packages.
 
-    ``plugins.plugin_complaints`` says why they cannot. What another package adds says of itself
-    what it promises and needs by class variables ``promises`` and ``needs``.
+    ``plugins.plugin_complaints`` says why they cannot. A class says of itself what it does by the
+    first line of its docstring, and by class variables what it ``promises`` and ``needs``, and
+    which ``argument`` may follow its name.
     """
     return tuple(_entry(name) for name in strategy_names())
 
@@ -330,18 +241,15 @@ def promises_of(strategy: str) -> tuple[str, ...]:
 
 
 def _entry(name: str) -> Entry:
-    describe = partial(describe_options, name)
-    if name in OWN:
-        _, argument, summary, promises = _OWN[name]
-        needs = _NEEDS.get(name, ())
-        return Entry(name, name + argument, summary, promises, needs, _options=describe)
     made = strategy_class(name)
+    summary = (made.__doc__ or "").strip().partition("\n")[0] or "no summary"
+    own = name in OWN
     return Entry(
         name,
-        f"{name}[:...]" if hasattr(made, "parse") else name,
-        (made.__doc__ or "").strip().partition("\n")[0] or "no summary",
+        name + getattr(made, "argument", "[:...]" if hasattr(made, "parse") else ""),
+        summary[:1].lower() + summary[1:].removesuffix(".") if own else summary,
         tuple(getattr(made, "promises", ())),
         tuple(getattr(made, "needs", ())),
-        plugin_owner(GROUP, name),
-        describe,
+        PROVIDER if own else plugin_owner(GROUP, name),
+        partial(describe_options, name),
     )

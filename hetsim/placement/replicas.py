@@ -15,11 +15,11 @@ from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.flow import partition
 from hetsim.placement.constraints import without_devices
 from hetsim.placement.grouping import plan_of_stages
+from hetsim.placement.initial_plans import whole_models
 from hetsim.placement.listing.ranks import orders_by_rule
 from hetsim.placement.objective import check_room, kept_s, measure, seconds_a_request
 from hetsim.placement.registry import resolve
 from hetsim.placement.search.cuts import least_serial
-from hetsim.placement.starts import plan_alone
 from hetsim.placement.throughput.slices import fastest_runs
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
@@ -146,20 +146,6 @@ def spread(counts: Sequence[int]) -> tuple[int, ...]:
         given[index] += 1
         deal.append(index)
     return tuple(deal)
-
-
-def whole_models(problem: Problem, devices: Sequence[int]) -> tuple[list[Plan], list[Infeasible]]:
-    """Return the feasible plans of one device each, and the reasons for the others."""
-    found: list[Plan] = []
-    refused: list[Infeasible] = []
-    for device in devices:
-        try:
-            plan = plan_alone(problem, device)
-            measure(plan, "throughput")
-            found.append(plan)
-        except Infeasible as error:
-            refused.append(error)
-    return found, refused
 
 
 def fitting(replicas: Sequence[Plan], *, strategy: str, what: str) -> Plan:

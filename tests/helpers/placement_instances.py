@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import hetsim
 from builders import CASES, placement_case
 from hetsim.graph.dag import topological_order
+from hetsim.placement.initial_plans import Constructive
 from hetsim.placement.registry import resolve
-from hetsim.placement.starts import Constructive
 from hetsim.problem.parts import Constant, FusedKernel
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.placement import priced_start as module
+from hetsim.placement.initial_plans import prepared, starts_that_fit
 from hetsim.placement.listing.list_schedule import Listing
 from hetsim.placement.listing.ranks import by_falling_rank, travel_matrices, upward_ranks
 from hetsim.placement.objective import measure
 from hetsim.placement.priced_start import BothWays, Listed, priced_start
-from hetsim.placement.starts import prepared, starts_that_fit
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from placement_instances import RANDOM20, case, model_like
@@ -87,7 +87,7 @@ def test_without_a_price_the_first_is_what_a_listing_makes(name: str) -> None:
     problem, optimum = case(name)
     listing = Listing(problem)
     for v in by_falling_rank(upward_ranks(problem)):
-        listing.place(v, listing.earliest(v))
+        listing.place(v, listing.best(v))
     first, *others = BothWays(problem).schedules(0.0, 1.0, PASSES)
     assert first.end_s.max() == pytest.approx(listing.schedule().makespan_s, rel=1e-12)
     assert all(made.latest_s >= optimum * (1 - 1e-12) for made in others)

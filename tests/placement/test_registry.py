@@ -84,11 +84,9 @@ def test_what_there_is_not_is_refused_with_the_nearest() -> None:
         with pytest.raises(UsageError, match=f"strategy '{text[:-2]}' takes no argument"):
             resolve(text)
     for text in ("hetero:npu,,cpu", "hetero:,"):
-        with pytest.raises(UsageError, match="empty device name"):
+        with pytest.raises(UsageError, match="not a list of different devices"):
             resolve(text)
-    with pytest.raises(UsageError, match="twice"):
-        resolve("hetero:npu,npu")
-    for text in ("multi:a,,b", "multi:a,a", "pipeline:a,a"):
+    for text in ("hetero:npu,npu", "multi:a,,b", "multi:a,a", "pipeline:a,a"):
         with pytest.raises(UsageError, match="not a list of different devices"):
             resolve(text)
 

@@ -18,6 +18,7 @@ import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.placement.initial_plans import whole_models
 from hetsim.placement.objective import bottleneck, check_room, kept_s, loads, measure
 from hetsim.placement.replicas import (
     SLACK,
@@ -34,7 +35,6 @@ from hetsim.placement.replicas import (
     replicated,
     shares_of,
     spread,
-    whole_models,
     with_columns,
 )
 from hetsim.placement.search.cuts import serial_latency
@@ -106,7 +106,7 @@ def test_no_deal_among_any_templates_is_below_the_bound(problem: Problem) -> Non
     table = []
     for assignment in itertools.product(*able):
         found = loads(problem, assignment)
-        table.append([*found.devices, *found.links])
+        table.append([*found[0], *found[1]])
     least = bottleneck_of_shares(np.array(table)) if np.any(table) else 0.0
     assert lower_bound(problem, "throughput") <= least * (1 + 1e-9)
 
@@ -221,7 +221,7 @@ def test_a_priced_problem_costs_what_its_loads_do(seed: int) -> None:
     for _ in range(6):
         assignment = [int(rng.choice(np.flatnonzero(row))) for row in problem.supported]
         found = loads(problem, assignment)
-        expected = float(price @ np.array([*found.devices, *found.links]))
+        expected = float(price @ np.array([*found[0], *found[1]]))
         assert serial_latency(made, assignment) == pytest.approx(expected)
 
 

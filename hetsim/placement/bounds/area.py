@@ -443,13 +443,10 @@ def within_memory(problem: Problem) -> Problem | None:
     if not memory_binds(problem):
         return problem
     footprint = Footprint.of(problem)
-    room = np.array(footprint.capacity) - np.array(footprint.always)
-    if (room < 0).any():
-        return None
+    room = np.array(footprint.capacity)
     held = np.array([sum(problem.constants[c].nbytes for c in own) for own in problem.constants_of])
     beside = np.array(footprint.beside).reshape(problem.n, len(problem.devices))
-    needed = held[:, None] + np.maximum(beside, np.array(footprint.always))
-    open_to = needed <= np.array(footprint.capacity)
+    open_to = held[:, None] + beside <= room
     left = problem if open_to.all() else narrowed(problem, open_to)
     usable = left.runnable.any(axis=0)
     weights = sum(constant.nbytes for constant in problem.constants if constant.consumers)
@@ -465,8 +462,7 @@ def balanced_weights(problem: Problem, shares: Floats) -> float:
     scale = float(shares[able].max(initial=0.0))
     if scale == 0.0 or not able.any(axis=1).all():
         return 0.0
-    footprint = Footprint.of(problem)
-    room = (np.array(footprint.capacity) - np.array(footprint.always)).astype(np.float64)
+    room = np.array(problem.capacity_bytes, dtype=np.float64)
     weight = np.zeros(problem.n)
     for constant in problem.constants:
         for v in constant.consumers:

@@ -183,16 +183,6 @@ class Schedule:
         return sorted(range(len(start)), key=lambda node: (start[node], end[node], node))
 
 
-class Slot(NamedTuple):
-    """Slot of a node: its start, its end, and its score."""
-
-    score_s: float  # Its end, and the way of its outputs back to the host
-    begin_s: float
-    end_s: float
-    device: int
-    stream: int
-
-
 class Lists(NamedTuple):
     """Free slots and the schedule so far, as lists of numbers or arrays."""
 
@@ -383,7 +373,7 @@ class Listing:
         ahead: NDArray[np.float64] | None = None,
         only: Sequence[int] | None = None,
     ) -> None:
-        """Place all nodes; see ``place_all``, and ``earliest`` for the errors."""
+        """Place all nodes; see ``place_all``, and ``refuse`` for the errors."""
         given, n = self.given, self.problem.n
         worth = given(np.zeros(0) if ahead is None else ahead.ravel())
         forced = given(np.full(n, -1) if only is None else np.asarray(only, dtype=np.int64))
@@ -396,31 +386,31 @@ class Listing:
             if lost >= 0:
                 self.refuse(lost)
 
-    def slot(self, node: int, device: int) -> Slot:
-        """Return the earliest finish of `node` on a device that takes it. O(streams log n)."""
+    def able(self, node: int) -> list[int]:
+        """Return the devices that take `node`; raises as ``refuse`` where none does."""
+        found = [p for p in range(self.lists.devices) if takes(self.lists, node, p)]
+        return found or self.refuse(node)
+
+    def end_on(self, node: int, device: int) -> float:
+        """Find the earliest slot of `node` on a device that takes it; return its score.
+
+        The score is its end, and the way of its outputs back to the host. O(streams log n).
+        """
         look(self.lists, node, device)
-        return self._found(node, device)
+        return float(self.lists.end[node] + self.lists.back[node * self.lists.devices + device])
 
-    def slots(self, node: int) -> list[Slot]:
-        """Return a slot on each device that takes `node`; see ``earliest`` for the errors."""
-        able = [p for p in range(self.lists.devices) if takes(self.lists, node, p)]
-        return [self.slot(node, p) for p in able] or [self.refuse(node)]
-
-    def earliest(self, node: int) -> Slot:
-        """Return the slot of least score; ties by start, then by device."""
+    def best(self, node: int) -> int:
+        """Find the slot of least score, ties by start, then by device; return its device."""
         device = choose(self.lists, (), node, -1)
-        return self._found(node, device) if device >= 0 else self.refuse(node)
+        return device if device >= 0 else self.refuse(node)[0]
 
-    def place(self, node: int, slot: Slot) -> None:
-        """Occupy a slot that was just returned. O(outputs P)."""
-        lists = self.lists
-        lists.begin[node], lists.end[node] = slot.begin_s, slot.end_s
-        lists.stream[node] = slot.stream
-        put(lists, node, slot.device)
+    def place(self, node: int, device: int) -> None:
+        """Occupy the slot that was found last for `node`, on `device`. O(outputs P)."""
+        put(self.lists, node, device)
 
-    def trial(self, node: int, slot: Slot) -> Trial:
-        """Record the state that placing `node` and its successors may change; see ``Trial``."""
-        return Trial(self, node, slot)
+    def trial(self, node: int, device: int) -> Trial:
+        """Record the state that placing `node` there may change; see ``Trial``."""
+        return Trial(self, node, device)
 
     def schedule(self) -> Schedule:
         """Return the schedule so far."""
@@ -430,13 +420,7 @@ class Listing:
         )
         return Schedule(tuple(device), tuple(begin), tuple(end))
 
-    def _found(self, node: int, device: int) -> Slot:
-        lists = self.lists
-        end = lists.end[node]
-        score = end + lists.back[node * lists.devices + device]
-        return Slot(score, lists.begin[node], end, device, lists.stream[node])
-
-    def refuse(self, node: int) -> Slot:
+    def refuse(self, node: int) -> list[int]:
         """Raise the reason why no device takes `node`."""
         where = f"node '{self.problem.node_names[node]}'"
         able = [int(p) for p in np.flatnonzero(self.problem.supported[node])]
@@ -459,25 +443,26 @@ class Listing:
 class Trial:
     """Placement that is undone on leaving the ``with`` block."""
 
-    def __init__(self, listing: Listing, node: int, slot: Slot) -> None:
-        self._listing, self._node, self._slot = listing, node, slot
+    def __init__(self, listing: Listing, node: int, device: int) -> None:
+        self._listing, self._node, self._device = listing, node, device
+        self._lane = listing.lists.stream[node]
 
     def __enter__(self) -> None:
-        lists, node, lane = self._listing.lists, self._node, self._slot.stream
+        lists, node, lane = self._listing.lists, self._node, self._lane
         first, count = lane * lists.room, lists.devices
         self._gaps = slice(first, first + lists.gaps[lane] + 1)
         self._free = lists.gaps[lane], lists.starts[self._gaps], lists.ends[self._gaps]
         rows = [slice(v * count, v * count + count) for v in self._listing.problem.dag.succs[node]]
         self._readers = [(row, lists.ready[row], lists.near[row]) for row in rows]
-        self._listing.place(node, self._slot)
+        self._listing.place(node, self._device)
 
     def __exit__(self, *_: object) -> None:
-        lists, memory, lane = self._listing.lists, self._listing.memory, self._slot.stream
+        lists, memory, lane = self._listing.lists, self._listing.memory, self._lane
         lists.gaps[lane], lists.starts[self._gaps], lists.ends[self._gaps] = self._free
         for row, ready, near in self._readers:
             lists.ready[row], lists.near[row] = ready, near
         if memory is not None:
-            memory.give_back(self._node, self._slot.device)
+            memory.give_back(self._node, self._device)
         lists.device[self._node] = -1
 
 

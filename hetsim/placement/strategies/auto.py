@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from hetsim.core.progress import each, part
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
@@ -15,6 +15,15 @@ from hetsim.placement.bounds.lower_bound import SURE, path_bound_of
 from hetsim.placement.coarsening import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping import merge_where_it_pays, refine
+from hetsim.placement.initial_plans import (
+    CONSTRUCTIVE,
+    Start,
+    affordable,
+    prepared,
+    start_that_fits,
+    starting_plans,
+    whole_models,
+)
 from hetsim.placement.objective import (
     Objective,
     check_objective,
@@ -23,15 +32,7 @@ from hetsim.placement.objective import (
     memory_binds,
 )
 from hetsim.placement.registry import resolve, strategy_names
-from hetsim.placement.replicas import replicated, whole_models
-from hetsim.placement.starts import (
-    CONSTRUCTIVE,
-    Start,
-    affordable,
-    prepared,
-    start_that_fits,
-    starting_plans,
-)
+from hetsim.placement.replicas import replicated
 from hetsim.placement.strategies.exact import PROVEN, Exact
 from hetsim.placement.strategies.local_search import LocalSearch
 from hetsim.problem.plan import Plan
@@ -41,7 +42,7 @@ SEARCHES: Mapping[str, int] = {"local-search": 2_000, "exact": 16}
 """Strategies that search, and the number of tasks above which each is not tried."""
 
 DEAREST: Mapping[str, int] = {"mincut": 5_000, "chain-dp": 5_000, "hetero": 20_000}
-"""The same of strategies that do not search and are not listed in ``starts.CONSTRUCTIVE``."""
+"""The same of strategies that do not search and are not among ``CONSTRUCTIVE``."""
 
 WHOLE = 40
 """Nodes up to which strategies for throughput alone have the budget that they have by default."""
@@ -71,7 +72,7 @@ TINY = 12
 
 @dataclass(frozen=True, slots=True)
 class Auto(Constrained):
-    """Simulation of every strategy's plan; the best for the objective wins.
+    """The best plan of all strategies and of every device alone, as simulated.
 
     Tried are: every device alone; the constructive strategies; every other one that is registered,
     those of other packages included; and, with `search`, ``local-search``, once as it is asked
@@ -101,6 +102,8 @@ class Auto(Constrained):
     tasks on four devices where machine code is kept, and six where none is. Ties go to the plan
     with the fewest subgraphs.
     """
+
+    promises: ClassVar = ("latency", "throughput", "replicas")
 
     objective: Objective = "latency"
     search: bool = True

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
-from hetsim.errors import Infeasible, UnsupportedNode, UsageError, all_refused
+from hetsim.errors import UnsupportedNode, UsageError, all_refused
 from hetsim.partitioning.deconflict import default_priority, device_order, parse_priority
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.regions import annotate
 from hetsim.placement.constraints import Constrained, only_devices
-from hetsim.placement.objective import check_room
-from hetsim.placement.replicas import fitting, whole_models
-from hetsim.placement.starts import plan_alone
+from hetsim.placement.initial_plans import plan_alone, whole_models
+from hetsim.placement.objective import latency_of
+from hetsim.placement.replicas import fitting
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.runs import once
 
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """One subgraph on one device; the baseline of every comparison.
+    """The whole model on one device: the named one, or the fastest.
 
     Attributes
     ----------
     device : str
         Empty: the device that is fastest alone.
     """
+
+    promises: ClassVar = ("latency",)
+    argument: ClassVar = "[:DEVICE]"
 
     device: str = ""
 
@@ -40,25 +43,17 @@ class Single:
         """Return the plan; O(n P) and one simulation a device."""
         if self.device:
             return plan_alone(problem, problem.device_index(self.device))
-        plans: list[tuple[float, int, Plan]] = []
-        failures: list[Infeasible] = []
-        for device in range(len(problem.devices)):
-            try:
-                plan = plan_alone(problem, device)
-                check_room(plan)
-                plans.append((once(plan).latency_s, device, plan))
-            except Infeasible as error:
-                failures.append(error)
+        plans, refused = whole_models(problem, range(len(problem.devices)), "latency")
         if not plans:
             raise all_refused(
-                "no device can run the whole model: " + "; ".join(map(str, failures)), failures
+                "no device can run the whole model: " + "; ".join(map(str, refused)), refused
             )
-        return min(plans, key=lambda entry: entry[:2])[2]
+        return min(plans, key=latency_of)
 
 
 @dataclass(frozen=True, slots=True)
 class Multi(Constrained):
-    """Replica of the whole model on each device; minimizes the busiest device's load.
+    """For throughput: a replica of the whole model on each of several devices.
 
     Shares are those of ``replicas.best_counts``: with unlike devices the faster one gets more, and
     one that is too slow to help gets none. With one request in flight the copies do nothing
@@ -74,6 +69,9 @@ class Multi(Constrained):
     part of the plan.
     """
 
+    promises: ClassVar = ("throughput", "replicas")
+    argument: ClassVar = "[:DEVICE,DEVICE,...]"
+
     devices: tuple[str, ...] = ()
 
     # What ``within`` closes devices by; ``compare`` has nothing to set.
@@ -83,10 +81,6 @@ class Multi(Constrained):
     def parse(cls, argument: str) -> Multi:
         """Read ``multi`` or ``multi:DEVICE,DEVICE,...``."""
         return cls(devices=parse_priority(argument) if argument.strip() else ())
-
-    def solve(self, problem: Problem) -> Plan:
-        """Return the plan; O(n P), a simulation a device, and the deal."""
-        return self.within(problem, self._solve)
 
     def _solve(self, problem: Problem) -> Plan:
         order = device_order(problem, self.devices) if self.devices else range(len(problem.devices))
@@ -100,43 +94,42 @@ class Multi(Constrained):
 
 
 @dataclass(frozen=True, slots=True)
-class Hetero(Constrained):
-    """Each node on the first device of a list that supports it; costs do not matter.
+class Listed(Constrained):
+    """Strategy over a priority list of devices.
 
     Attributes
     ----------
     priority : tuple of str
         Device names; empty: all devices of the platform in its order, the host last.
+    """
+
+    argument: ClassVar = "[:DEVICE,DEVICE,...]"
+
+    priority: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, argument: str) -> Self:
+        """Read ``NAME`` or ``NAME:DEVICE,DEVICE,...``."""
+        return cls(priority=parse_priority(argument) if argument.strip() else ())
+
+    def open_to(self, problem: Problem) -> Problem:
+        """Return the problem on the devices of the list, where there is one."""
+        return only_devices(problem, self.priority)
+
+
+@dataclass(frozen=True, slots=True)
+class Hetero(Listed):
+    """Each node on the first device of a priority list that supports it.
+
+    Attributes
+    ----------
     method : str
         Merge method that makes groups of nodes on one device.
 
     Source: OpenVINO, HETERO execution (query by priority, then split by affinity).
     """
 
-    priority: tuple[str, ...] = ()
     method: str = "compact"
-
-    @classmethod
-    def parse(cls, argument: str) -> Hetero:
-        """Read ``hetero`` or ``hetero:DEVICE,DEVICE,...``."""
-        names = tuple(name.strip() for name in argument.split(",")) if argument.strip() else ()
-        if any(not name for name in names):
-            raise UsageError(
-                f"empty device name in 'hetero:{argument}'", hint="write e.g. hetero:npu,gpu,cpu"
-            )
-        if len(set(names)) != len(names):
-            raise UsageError(
-                f"a device appears twice in 'hetero:{argument}'", hint="name each once"
-            )
-        return cls(priority=names)
-
-    def solve(self, problem: Problem) -> Plan:
-        """Return the plan; O(n P) and the merge method."""
-        return self.within(problem, self._solve)
-
-    def open_to(self, problem: Problem) -> Problem:
-        """Return the problem on the devices of the list, where there is one."""
-        return only_devices(problem, self.priority)
 
     def _solve(self, problem: Problem) -> Plan:
         order = self.priority or default_priority(problem)
@@ -153,31 +146,13 @@ LEAST, MOST = 0.95, 1.05
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline(Constrained):
-    """Contiguous stages from the front, one per device, by its share of memory.
-
-    Attributes
-    ----------
-    priority : tuple of str
-        Device names; empty: all devices of the platform in its order, the host last.
+class Pipeline(Listed):
+    """Stages from the front of the model, each as large as its device's memory allows.
 
     Source: OpenVINO, HETERO execution, model distribution policy PIPELINE_PARALLEL.
     """
 
-    priority: tuple[str, ...] = ()
-
-    @classmethod
-    def parse(cls, argument: str) -> Pipeline:
-        """Read ``pipeline`` or ``pipeline:DEVICE,DEVICE,...``."""
-        return cls(priority=parse_priority(argument) if argument.strip() else ())
-
-    def solve(self, problem: Problem) -> Plan:
-        """Return the plan; O(P (V + E)) and the merge."""
-        return self.within(problem, self._solve)
-
-    def open_to(self, problem: Problem) -> Problem:
-        """Return the problem on the devices of the list, where there is one."""
-        return only_devices(problem, self.priority)
+    needs: ClassVar = ("memory capacities of the devices",)
 
     def _solve(self, problem: Problem) -> Plan:
         order = device_order(problem, self.priority or None)

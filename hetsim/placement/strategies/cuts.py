@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from random import Random
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
-from hetsim.graph.dag import topological_order
 from hetsim.placement.coarsening import uncoarsened
 from hetsim.placement.constraints import Constrained, check_runnable
 from hetsim.placement.grouping import best_grouping, merge_where_it_pays, plan_of_stages
-from hetsim.placement.listing.ranks import orders_by_rule
+from hetsim.placement.initial_plans import prepared
 from hetsim.placement.objective import Objective, check_objective, latency_of_groups
 from hetsim.placement.search.cuts import least_serial
-from hetsim.placement.starts import prepared
 from hetsim.placement.throughput.search import (
-    STARTS,
     as_plan,
     first_supported,
     layouts,
     nothing_met,
-    search_stages,
     views,
     within_memory,
 )
-from hetsim.placement.throughput.slices import Run, changed, fastest_runs, fastest_staged_runs
+from hetsim.placement.throughput.slices import Run, climbed, fastest_runs, fastest_staged_runs
 from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -36,7 +32,7 @@ from hetsim.problem.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Mincut(Constrained):
-    """Least total serial latency: nodes one after another, and transfers one at a time.
+    """Least sum of compute and transfer times by minimum cut; exact on two devices.
 
     The total is the sum of every node's time on its device and of every transfer's time, once
     a destination device, to the host and back included; staging counts, dispatch does not. On
@@ -56,17 +52,21 @@ class Mincut(Constrained):
     IEEE TSE 3(1), 1977; Y. Boykov, O. Veksler, R. Zabih, Fast approximate energy minimization
     via graph cuts, IEEE TPAMI 23(11), 2001. Beyond Stone: a tensor is paid once a destination,
     by a node of the network for each tensor and direction.
+
+    Complexity: one maximum flow on two devices, else rounds x P of them.
     """
+
+    promises: ClassVar = ("latency",)
 
     rounds: int = 10
 
     name: ClassVar[str] = "mincut"
 
-    def solve(self, problem: Problem) -> Plan:
-        """Return the plan: one maximum flow on two devices, else rounds x P of them."""
+    def check(self) -> None:
+        """Raise UsageError for broken options."""
+        Constrained.check(self)
         if self.rounds < 1:
             raise UsageError(f"{self.rounds} rounds", hint="use 1 or more")
-        return self.within(problem, self._solve)
 
     def _solve(self, problem: Problem) -> Plan:
         coarse = prepared(problem)
@@ -87,7 +87,7 @@ LEAST_ORDERS, MOST_ORDERS = 3, 40
 
 @dataclass(frozen=True, slots=True)
 class ChainDp(Constrained):
-    """Cuts of a topological order, chosen by dynamic programming; exact on chains.
+    """Cuts of a topological order into runs, for latency or throughput.
 
     The nodes run in the order, one after another. For ``latency`` a device may have many runs,
     and a cut between two devices costs the transfer of every value that is needed behind it,
@@ -111,6 +111,9 @@ class ChainDp(Constrained):
     2019, section 3.1, without replicas; both here for unlike devices.
     """
 
+    promises: ClassVar = ("latency", "throughput")
+    argument: ClassVar = "[:latency|throughput]"
+
     objective: Objective = "latency"
     orders: int | None = None
     seed: int = 0
@@ -121,12 +124,12 @@ class ChainDp(Constrained):
         text = argument.strip()
         return cls(objective=check_objective(text)) if text else cls()
 
-    def solve(self, problem: Problem) -> Plan:
-        """Return the plan."""
+    def check(self) -> None:
+        """Raise UsageError for broken options."""
+        Constrained.check(self)
         check_objective(self.objective)
         if self.orders is not None and self.orders < 1:
             raise UsageError(f"{self.orders} orders", hint="use one or more")
-        return self.within(problem, self._solve)
 
     def _solve(self, problem: Problem) -> Plan:
         if self.objective == "throughput":
@@ -153,36 +156,20 @@ class ChainDp(Constrained):
         return min(MOST_ORDERS, max(LEAST_ORDERS, WORK // max(problem.n, 1)))
 
     def _best(self, problem: Problem) -> Plan:
-        best: tuple[float, Plan] | None = None
         refused: list[OutOfMemory] = []
-        random = Random(self.seed)
-        by_rule = orders_by_rule(problem.dag)
-        keys: list[float] = []
-        for number in range(self._count(problem)):
-            if number < len(by_rule):
-                order = by_rule[number]
-                trial = [0.0] * problem.n
-                for place, node in enumerate(order):
-                    trial[node] = place / max(1, problem.n)
-            else:
-                trial = changed(keys, random)
-                found_order = topological_order(problem.dag.succs, trial)
-                assert found_order is not None
-                order = found_order
+
+        def judge(order: list[int], _: float) -> tuple[float, Plan] | None:
             try:
-                found = _latency(problem, order)
+                return _latency(problem, order)
             except OutOfMemory as error:
                 refused.append(error)
-                found = None
-            if not keys or (found is not None and (best is None or found[0] <= best[0])):
-                keys = trial
-            if found is not None and (best is None or found[0] < best[0]):
-                best = found
-        if best is None and refused:
-            raise refused[0]
-        if best is None:
-            raise _infeasible(problem)
-        return best[1]
+                return None
+
+        found = climbed(problem.dag, self._count(problem), self.seed, judge)
+        if found:
+            return min(found, key=lambda one: one[0])[1]
+        deadline.check()
+        raise refused[0] if refused else _infeasible(problem)
 
 
 def _infeasible(problem: Problem) -> Infeasible:
@@ -236,7 +223,7 @@ def _spread(problem: Problem, order: Sequence[int], runs: Sequence[Run]) -> list
 
 @dataclass(frozen=True, slots=True)
 class Slice(Constrained):
-    """Least bottleneck of contiguous stages, one per device, on graphs of any size.
+    """For throughput: stages cut from many topological orders, for graphs of any size.
 
     An order is cut exactly by dynamic programming over the loads of ``costs.Costs``;
     the orders are the node ids, depth first from either end, and then changes of the best one.
@@ -249,47 +236,36 @@ class Slice(Constrained):
         Orders that are cut.
     seed : int
         Of the orders and of the search beside them.
-    contiguous : bool
-        False: in that search a device may have several subgraphs. Where only staging makes
-        these dearer, loads are those of ``max_load``, which the clock may exceed.
     moves : int
         Steps of that search.
 
     Source: A. Archer, M. Fahrbach, K. Liu, P. Prabhu, Practical performance guarantees for
     pipelined DNN inference, ICML 2024, section 3, where orders come from a genetic algorithm
     on random keys; here from hill climbing on them.
+
+    Complexity: O(orders n^2 K S + moves d P), d the neighbours of a node.
     """
+
+    promises: ClassVar = ("throughput",)
 
     objective: ClassVar[Objective] = "throughput"
 
     orders: int = 50
     seed: int = 0
-    contiguous: bool = True
     moves: int = 200_000
 
-    def solve(self, problem: Problem) -> Plan:
-        """Return the plan. O(orders n^2 K S + moves d P), d the neighbours of a node."""
+    def check(self) -> None:
+        """Raise UsageError for broken options."""
+        Constrained.check(self)
         if self.orders < 1 or self.moves < 0:
             raise UsageError(
                 f"{self.orders} orders and {self.moves} moves", hint="use one order or more"
             )
-        return self.within(problem, self._solve)
 
     def _solve(self, problem: Problem) -> Plan:
         return within_memory(problem, self._stages)[0]
 
     def _stages(self, problem: Problem) -> Plan:
-        reason = f"slices of {self.orders} orders, then {self.moves} moves of nodes between "
-        if not self.contiguous:
-            made = search_stages(
-                problem,
-                (),
-                self.orders,
-                lambda tried: min(self.moves // STARTS, self.moves - tried),
-                self.seed,
-                by_device=True,
-            )
-            return replace(made, strategy="slice", reason=reason + "subgraphs")
         check_runnable(problem)
         moves = StageMoves(problem, contiguous=True)
         found = layouts(moves, views(problem), self.orders, self.seed) or [first_supported(moves)]
@@ -297,4 +273,5 @@ class Slice(Constrained):
         best = moves.improved(start, self.moves, self.seed)
         if best.load_s == float("inf"):
             raise nothing_met(problem)
-        return as_plan(moves, "slice", best, reason + "contiguous stages")
+        tried = f"slices of {self.orders} orders, then {self.moves} moves of nodes between stages"
+        return as_plan(moves, "slice", best, tried)

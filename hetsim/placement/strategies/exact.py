@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,14 +18,14 @@ from hetsim.errors import NotInstalled, OutOfMemory, UsageError
 from hetsim.placement.bounds.lower_bound import bound_of, path_bound_of
 from hetsim.placement.coarsening import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained, narrowed
-from hetsim.placement.fitting import Found, search_all
+from hetsim.placement.feasibility import Found, search_all
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.grouping import best_grouping, merge_where_it_pays
+from hetsim.placement.initial_plans import Start, prepared, quick_start, starts_that_fit
 from hetsim.placement.listing.list_schedule import Schedule, scheduled
 from hetsim.placement.listing.ranks import travel_matrices
 from hetsim.placement.objective import latency_of, measure
 from hetsim.placement.search.drafts import draft_of
-from hetsim.placement.starts import Start, prepared, quick_start, starts_that_fit
 from hetsim.placement.strategies.local_search import LocalSearch
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
@@ -325,7 +325,7 @@ of the solver's clock, and where they had to be rounded to them."""
 
 @dataclass(frozen=True, slots=True)
 class Exact(Constrained):
-    """Constraint solver on the problem without contention, started from a searched plan.
+    """Shortest makespan with a proof or optimality gap, up to about 50 tasks (extra 'exact').
 
     Objective: makespan. What it proves is a bound for every plan, since contention and
     subgraphs only add to it; the plan is what the clock likes best of its schedule, grouped,
@@ -343,6 +343,9 @@ class Exact(Constrained):
     Complexity: exponential; up to about 50 tasks in seconds to minutes. Needs the extra
     ``exact`` (OR-tools CP-SAT).
     """
+
+    promises: ClassVar = ("latency", "proof")
+    needs: ClassVar = ("OR-tools: pip install 'hetsim[exact]'",)
 
     time_limit_s: float = 30.0
 

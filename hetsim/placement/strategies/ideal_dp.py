@@ -13,7 +13,7 @@ from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.dag import Dag
 from hetsim.placement.constraints import Constrained, check_runnable
 from hetsim.placement.objective import Objective
-from hetsim.placement.throughput.costs import Contracted, Costs
+from hetsim.placement.throughput.costs import Costs
 from hetsim.placement.throughput.search import (
     EQUAL,
     Stages,
@@ -211,7 +211,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class IdealDp(Constrained):
-    """One contiguous stage per device at most, with the least bottleneck.
+    """For throughput: least bottleneck of contiguous stages, exact within a budget.
 
     Dynamic programming over the ideals of the DAG (sets closed under predecessors) and the
     devices used: an ideal grows by the stage of one more device. It works on the nodes and is
@@ -236,9 +236,11 @@ class IdealDp(Constrained):
 
     Source: J. Tarnawski, A. Phanishayee, N. Devanur, D. Mahajan, F. Nina Paravecino, Efficient
     algorithms for device placement of DNN graph operators, NeurIPS 2020, section 5.1. Beyond
-    the paper: unlike devices in several kinds, kernels that fuse, links of their own, nodes
-    without compute contracted first, and sets above the bottleneck of ``slice`` not followed.
+    the paper: unlike devices in several kinds, kernels that fuse, links of their own, and
+    sets above the bottleneck of ``slice`` not followed.
     """
+
+    promises: ClassVar = ("throughput", "proof")
 
     objective: ClassVar[Objective] = "throughput"
 
@@ -273,7 +275,7 @@ class IdealDp(Constrained):
             least_s, stages, why = self._dynamic(known[0], best)
             contiguous_s = max(contiguous_s, least_s)
             if stages is not None:
-                found = swapped(moves, moves.layout(assigned(known[0], stages)))
+                found = swapped(moves, moves.layout(assigned(stages)))
                 best = _best([*([best] if best else []), moves.improved(found, self.moves, 1)])
         if _above(best, contiguous_s):
             ceiling_s = float("inf") if best is None else best.load_s
@@ -295,11 +297,8 @@ class IdealDp(Constrained):
         reason = claim(problem, best.load_s, contiguous_s, any_s)
         return as_plan(moves, "ideal-dp", best, f"{reason}{why if 'not proven' in reason else ''}")
 
-    def _dynamic(
-        self, contracted: Contracted, known: Layout | None
-    ) -> tuple[float, Stages | None, str]:
+    def _dynamic(self, costs: Costs, known: Layout | None) -> tuple[float, Stages | None, str]:
         """Return a bound on contiguous stages, stages that meet it by `costs`, and what failed."""
-        costs = contracted.costs
         # The table of (ideal, devices used) is kept within memory.
         most = min(self.max_ideals, MOST_ENTRIES // States.number(costs.kinds))
         lattice = ideals(costs.dag, most)
@@ -328,6 +327,7 @@ class Lattice:
     at: Ints
     node: Ints
     to: Ints
+    ideal: tuple[int, ...]  # Their nodes, as bits
 
 
 def ideals(dag: Dag, limit: int) -> Lattice | None:
@@ -354,7 +354,8 @@ def ideals(dag: Dag, limit: int) -> Lattice | None:
                 to.append(found)
             at.append(len(node))
         level = following
-    return Lattice(*(np.array(row, dtype=np.int64) for row in (at, node, to)))
+    first, added, target = (np.array(row, dtype=np.int64) for row in (at, node, to))
+    return Lattice(first, added, target, tuple(index))
 
 
 def _search(
@@ -397,7 +398,6 @@ def _search(
         return int(looked), np.inf, None
     state = int(best[last].argmin())
     least_s = float(best[last, state])
-    inside_of = _walk(lattice)
     found: Stages = []
     left = [list(devices) for devices in costs.kinds]
     steps: list[tuple[int, int, int]] = []
@@ -406,23 +406,6 @@ def _search(
         steps.append((source, last, kind))
         last, state = source, state - states.stride[kind]
     for source, target, kind in reversed(steps):
-        nodes = sorted(set(inside_of(target)) - set(inside_of(source)))
-        found.append((nodes, left[kind].pop(0)))
+        fresh = lattice.ideal[target] & ~lattice.ideal[source]
+        found.append(([v for v in range(n) if fresh >> v & 1], left[kind].pop(0)))
     return int(looked), least_s, found
-
-
-def _walk(lattice: Lattice):  # type: ignore[no-untyped-def]
-    """Return a function that lists the nodes of an ideal."""
-    parent = np.full(len(lattice.at) - 1, -1, dtype=np.int64)
-    by = np.full(len(lattice.at) - 1, -1, dtype=np.int64)
-    source = np.repeat(np.arange(len(parent)), np.diff(lattice.at))
-    parent[lattice.to], by[lattice.to] = source, lattice.node
-
-    def nodes(ideal: int) -> list[int]:
-        found: list[int] = []
-        while ideal > 0:
-            found.append(int(by[ideal]))
-            ideal = int(parent[ideal])
-        return found
-
-    return nodes

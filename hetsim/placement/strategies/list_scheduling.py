@@ -11,16 +11,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core import left_to_python
 from hetsim.core.machine_code import machine_code
 from hetsim.graph.dag import topological_order
+from hetsim.placement.initial_plans import Constructive
 from hetsim.placement.listing.list_schedule import (
     INFINITY,
     Array,
     Listing,
     Lists,
     Schedule,
-    Slot,
     add,
     commit,
     needs,
@@ -29,14 +28,14 @@ from hetsim.placement.listing.list_schedule import (
 )
 from hetsim.placement.listing.ranks import (
     by_falling_rank,
-    columns_of,
     downward_ranks,
+    made_by,
     mean_route,
     rounded,
     static_levels,
+    travel_matrices,
     upward_ranks,
 )
-from hetsim.placement.starts import Constructive
 from hetsim.problem.problem import Problem
 
 PAIRS_FROM = 1_500
@@ -166,7 +165,7 @@ _compiled = machine_code(place_pairs, needs, add, remove, commit, inline=True)
 
 @dataclass(frozen=True, slots=True)
 class Heft(Constructive):
-    """List scheduling by upward rank; each node goes to the device with the earliest finish.
+    """List scheduling by upward rank: earliest finish time with insertion.
 
     Objective: makespan. Ranks use mean times over the devices that support a node and mean
     transfer times over pairs of distinct devices. A node may fill a gap between nodes
@@ -190,7 +189,7 @@ class Heft(Constructive):
 
 @dataclass(frozen=True, slots=True)
 class Cpop(Constructive):
-    """Critical path on the one device that runs it fastest.
+    """List scheduling with the critical path on one device.
 
     Objective: makespan. The ready node with the longest mean path through it is next; off
     the critical path it goes where it would finish first. Where the chosen device does not
@@ -243,63 +242,9 @@ def _critical_path(problem: Problem, priority: list[float]) -> list[int]:
     return path
 
 
-LEAST, COMPILE_FROM = 10_000, 20_000_000
-"""Readers times devices of one plan, and of all of a process, that are for machine code."""
-
-
-def look_ahead(
-    count: int,
-    host: int,
-    latency_s: float,
-    per_byte_s: float,
-    seconds: Array,
-    made_at: Array,
-    made_bytes: Array,
-    leaves: Array,
-    reader_at: Array,
-    readers: Array,
-    latency: Array,
-    bandwidth: Array,
-    table: Array,
-    through: Array,
-) -> None:
-    """Fill in `table` and `through` [n count], the longest ways out, from the last node on."""
-    for node in range(len(made_at) - 2, -1, -1):
-        row = node * count
-        for value in range(made_at[node], made_at[node + 1]):
-            if leaves[value] and host >= 0:
-                for p in range(count):
-                    way = (
-                        latency[p * count + host] + made_bytes[value] / bandwidth[p * count + host]
-                    )
-                    if way > table[row + p]:
-                        table[row + p] = way
-            moved = latency_s + per_byte_s * made_bytes[value]
-            for k in range(reader_at[value], reader_at[value + 1]):
-                after = readers[k] * count
-                least, second, where = INFINITY, INFINITY, -1
-                for q in range(count):
-                    if where < 0 or through[after + q] < least:
-                        least, second, where = through[after + q], least, q
-                    elif through[after + q] < second:
-                        second = through[after + q]
-                for p in range(count):
-                    # Where it stays, or where another device is quickest.
-                    way = (second if p == where else least) + moved
-                    if through[after + p] < way:
-                        way = through[after + p]
-                    if way > table[row + p]:
-                        table[row + p] = way
-        for p in range(count):
-            through[row + p] = table[row + p] + seconds[row + p]
-
-
-_look_ahead = machine_code(look_ahead)
-
-
 @dataclass(frozen=True, slots=True)
 class Peft(Constructive):
-    """Each node goes to the device of least finish plus optimistic remainder.
+    """List scheduling with an optimistic cost table, for expensive transfers.
 
     Objective: makespan. The optimistic cost of a node on a device is the longest way from
     there to an exit when every later node chooses freely, mean transfers where it changes
@@ -328,25 +273,30 @@ class Peft(Constructive):
 
 def optimistic_costs(problem: Problem) -> NDArray[np.float64]:
     """Return the optimistic cost table [n, P] in seconds; inf where nothing can follow."""
-    count = len(problem.devices)
     latency_s, per_byte_s = mean_route(problem)
-    columns = columns_of(problem)
-    given = (
-        columns.seconds, columns.made_at, columns.made_bytes, columns.leaves, columns.reader_at,
-        columns.readers, columns.latency, columns.bandwidth,
-        np.zeros(problem.n * count), np.empty(problem.n * count),
-    )  # fmt: skip
-    host = -1 if problem.host is None else problem.host
-    first = (count, host, latency_s, per_byte_s)
-    work = len(columns.readers) * count
-    many = left_to_python.pays(_look_ahead, work, LEAST, COMPILE_FROM)
-    _, rows = left_to_python.called(_look_ahead, first, given, as_arrays=many)
-    return np.asarray(rows[-2], dtype=np.float64).reshape(problem.n, count)
+    latency, bandwidth = travel_matrices(problem)
+    seconds = np.where(problem.supported, problem.shared_seconds, np.inf)
+    table = np.zeros(seconds.shape)
+    # From a node on a device on, the node included.
+    through = seconds.copy()
+    made = made_by(problem)
+    for node in range(problem.n - 1, -1, -1):
+        row = table[node]
+        for value in made[node]:
+            if value.is_output and problem.host is not None:
+                back = latency[:, problem.host] + value.nbytes / bandwidth[:, problem.host]
+                np.maximum(row, back, out=row)
+            if value.consumers:
+                stays = through[list(value.consumers)]
+                moves = stays.min(axis=1, keepdims=True) + (latency_s + per_byte_s * value.nbytes)
+                np.maximum(row, np.minimum(stays, moves).max(axis=0), out=row)
+        through[node] += row
+    return table
 
 
 @dataclass(frozen=True, slots=True)
 class Lookahead(Constructive):
-    """Each node goes to the device where the last of its children could finish first.
+    """List scheduling by the earliest finish of a node's children, for expensive transfers.
 
     Objective: makespan. Nodes go by upward rank. For each device that takes the node, its
     children are scheduled one after another where each would finish first, by what is known
@@ -371,31 +321,32 @@ class Lookahead(Constructive):
             place[node] = index
         for node in order:
             children = sorted(problem.dag.succs[node], key=place.__getitem__)
-            slots = listing.slots(node)
-            if children and len(slots) > 1:
-                scores = [(_last(listing, node, slot, children), slot.score_s) for slot in slots]
-                best = min(range(len(slots)), key=lambda index: (*scores[index], index))
+            able = listing.able(node)
+            scores = {p: listing.end_on(node, p) for p in able}
+            if children and len(able) > 1:
+                chosen = min(able, key=lambda p: (_last(listing, node, p, children), scores[p]))
             else:
-                best = min(range(len(slots)), key=lambda index: (slots[index].score_s, index))
-            listing.place(node, slots[best])
+                chosen = min(able, key=scores.__getitem__)
+            listing.end_on(node, chosen)
+            listing.place(node, chosen)
         return listing.schedule()
 
 
-def _last(listing: Listing, node: int, slot: Slot, children: list[int]) -> float:
+def _last(listing: Listing, node: int, device: int, children: list[int]) -> float:
     """When the last child would end."""
-    last = slot.score_s
+    last = listing.end_on(node, device)
     with ExitStack() as trials:
-        trials.enter_context(listing.trial(node, slot))
+        trials.enter_context(listing.trial(node, device))
         for child in children:
-            found = listing.earliest(child)
-            last = max(last, found.score_s)
-            trials.enter_context(listing.trial(child, found))
+            there = listing.best(child)
+            last = max(last, listing.end_on(child, there))
+            trials.enter_context(listing.trial(child, there))
     return last
 
 
 @dataclass(frozen=True, slots=True)
 class Dls(Constructive):
-    """Highest dynamic level first, over all pairs of ready node and device.
+    """List scheduling by dynamic level: the best pair of ready node and device comes next.
 
     Objective: makespan. The dynamic level of a pair is the node's static level, its longest
     way out over median times, less when it could begin there, plus what the device is
@@ -420,7 +371,7 @@ class Dls(Constructive):
 
 @dataclass(frozen=True, slots=True)
 class Etf(Constructive):
-    """Earliest end first, over all pairs of ready node and device with room.
+    """List scheduling by earliest end on a device with free memory.
 
     Objective: makespan. Ties go to the node with the longer way out. The paper takes the
     pair that begins first, for devices of one speed; where speeds differ, the end is what

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 from hetsim.core import deadline
@@ -21,6 +22,13 @@ from hetsim.placement.coarsening import (
 )
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping import refine
+from hetsim.placement.initial_plans import (
+    Start,
+    constructive,
+    prepared,
+    quick_start,
+    starts_that_fit,
+)
 from hetsim.placement.objective import (
     Objective,
     check_objective,
@@ -30,7 +38,6 @@ from hetsim.placement.objective import (
 )
 from hetsim.placement.priced_start import LARGE, priced_start
 from hetsim.placement.search.annealing import JUDGED, Budget, rounds, walk
-from hetsim.placement.starts import Start, constructive, prepared, quick_start, starts_that_fit
 from hetsim.placement.throughput.search import search_stages, within_memory
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
@@ -58,7 +65,7 @@ MOST_JUDGED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LocalSearch(Constrained):
-    """Moves of nodes and chains to other devices, in the order, and of subgraphs' borders.
+    """Simulated annealing from the best list schedule or device, for latency or throughput.
 
     For throughput: ``stage_moves``, from the best start and from slices, on nodes. For latency:
     simulated annealing over drafts: a topological order, a device a node, and where
@@ -88,6 +95,8 @@ class LocalSearch(Constrained):
     Complexity: O((V + E) moves). Source: S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi,
     Optimization by simulated annealing, Science 220, 1983; the neighbourhoods are own.
     """
+
+    promises: ClassVar = ("latency", "throughput")
 
     objective: Objective = "latency"
     moves: int | None = None

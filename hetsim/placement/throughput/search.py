@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
-from random import Random
 
 import numpy as np
 
@@ -17,12 +17,11 @@ from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.flow import partition
 from hetsim.placement.bounds.area import prices
 from hetsim.placement.bounds.lower_bound import bound_of
-from hetsim.placement.constraints import check_runnable, with_less
+from hetsim.placement.constraints import check_runnable, with_less_until
 from hetsim.placement.grouping import plan_of_stages
-from hetsim.placement.listing.ranks import orders_by_rule
 from hetsim.placement.objective import measure
-from hetsim.placement.throughput.costs import Contracted, Costs, contract, costs_of
-from hetsim.placement.throughput.slices import Orders, Slices, States, changed, cut
+from hetsim.placement.throughput.costs import Costs, costs_of
+from hetsim.placement.throughput.slices import Orders, Slices, States, climbed, cut
 from hetsim.placement.throughput.stage_moves import Layout, Network, StageMoves, waiting_in_vain
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem, interchangeable
@@ -235,9 +234,6 @@ def search(  # type: ignore[no-untyped-def]
 compiled = machine_code(search, waiting_in_vain)
 
 
-ATTEMPTS = 8
-"""Searches made anew where activations do not fit."""
-
 MOST_SWAPPED = 10
 """Devices from which stages are not tried on each other's."""
 
@@ -259,12 +255,12 @@ Stages = list[tuple[list[int], int]]
 """Nodes and device of each stage, in execution order."""
 
 
-def views(problem: Problem) -> list[Contracted]:
+def views(problem: Problem) -> list[Costs]:
     """Return the costs for cutting orders: the bound, and the guide where it differs."""
-    found = [contract(costs_of(problem))]
+    found = [costs_of(problem)]
     guided = problem.staging is None and problem.contention == "fifo" and len(problem.devices) > 2
     if guided and deadline.left_s() > 0.0:
-        found.append(contract(costs_of(problem, summed=True)))
+        found.append(costs_of(problem, summed=True))
     return found
 
 
@@ -272,57 +268,37 @@ def cut_stages(costs: Costs, count: int, seed: int) -> Stages | None:
     """Return the best stages of `count` orders by `costs`; None where nothing was feasible."""
     states = States.of(costs.kinds)
     orders = Orders(costs)
-    best: Slices | None = None
-    best_order: list[int] = []
-    keys: list[float] = []
-    by_rule = iter(orders_by_rule(orders.dag))
-    random = Random(seed)
-    for _ in range(count):
-        parts = next(by_rule, None)
-        if parts is not None:
-            trial = [0.0] * len(parts)
-            for place, part in enumerate(parts):
-                trial[part] = place / max(1, len(parts))
-        else:
-            trial = changed(keys, random)
-            parts = orders.by_keys(trial)
+
+    def judge(parts: list[int], least: float) -> tuple[float, tuple[list[int], Slices]] | None:
         order = orders.spread(parts)
-        ceiling = float("inf") if best is None else best.bottleneck_s
-        try:
-            found = cut(costs, order, states, ceiling)
-        except deadline.OutOfTime:
-            break
-        if not keys or (
-            found is not None and (best is None or found.bottleneck_s <= best.bottleneck_s)
-        ):
-            best, best_order, keys = found, order, trial
-    if best is None:
+        found = cut(costs, order, states, least)
+        return None if found is None else (found.least_s, (order, found))
+
+    tried = climbed(orders.dag, count, seed, judge)
+    if not tried:
         return None
+    # Of equal ones the last, from which changes went on.
+    order, best = min(reversed(tried), key=lambda one: one[0])[1]
     left = [list(devices) for devices in costs.kinds]
-    return [
-        (sorted(best_order[start:end]), left[kind].pop(0)) for start, end, kind in best.segments
-    ]
+    return [(sorted(order[start:end]), left[kind].pop(0)) for start, end, kind in best.segments]
 
 
-def layouts(moves: StageMoves, known: Sequence[Contracted], count: int, seed: int) -> list[Layout]:
+def layouts(moves: StageMoves, known: Sequence[Costs], count: int, seed: int) -> list[Layout]:
     """Return the stages cut from `count` orders, by each of the costs, as simulated."""
     found: list[Layout] = []
-    for contracted in known:
+    for costs in known:
         if deadline.left_s() <= 0.0:
             break
-        stages = cut_stages(contracted.costs, count, seed)
+        stages = cut_stages(costs, count, seed)
         if stages is not None:
-            found.append(swapped(moves, moves.layout(assigned(contracted, stages))))
+            found.append(swapped(moves, moves.layout(assigned(stages))))
     return found
 
 
-def assigned(contracted: Contracted, stages: Stages) -> list[int]:
-    """Return the device of every original node."""
-    device = [0] * sum(len(members) for members in contracted.members)
-    for nodes, p in stages:
-        for v in contracted.spread(nodes):
-            device[v] = p
-    return device
+def assigned(stages: Stages) -> list[int]:
+    """Return the device of every node."""
+    device = {v: p for nodes, p in stages for v in nodes}
+    return [device[v] for v in range(len(device))]
 
 
 def swapped(moves: StageMoves, layout: Layout) -> Layout:
@@ -357,28 +333,23 @@ def as_plan(moves: StageMoves, name: str, layout: Layout, reason: str) -> Plan:
 def within_memory(problem: Problem, solve: Callable[[Problem], Plan]) -> tuple[Plan, float]:
     """Return the plan of `solve`, repeated where live activations do not fit, and its cost.
 
-    The device that has too little has so much less in the next attempt. Where none fits, the first
-    plan is returned at infinite cost. What `solve` claims is kept for its own problem alone.
+    Where none fits, the first plan is returned at infinite cost. What `solve` claims is kept for
+    its own problem alone.
     """
-    first = made = solve(problem)
-    left = problem
-    for attempt in range(ATTEMPTS + 1):
-        plan = Plan(problem, made.strategy, made.groups, made.reason)
-        try:
-            cost = measure(plan, "throughput")
-        except OutOfMemory as error:
-            if error.device is None or attempt == ATTEMPTS:
-                break
-            try:
-                deadline.check()
-                left = with_less(left, left.device_index(error.device), error.over_bytes << attempt)
-                made = solve(left)
-            except Infeasible:
-                break
-            continue
-        return plan if attempt == 0 else _unclaimed(plan), cost
-    unmended = Plan(problem, first.strategy, first.groups, first.reason)
-    return _unclaimed(unmended), math.inf
+    made: list[Plan] = []
+
+    def solved(left: Problem) -> Plan:
+        found = solve(left)
+        made.append(Plan(problem, found.strategy, found.groups, found.reason))
+        return made[-1]
+
+    try:
+        plan, cost = with_less_until(problem, solved, partial(measure, objective="throughput"))
+    except OutOfMemory:
+        if not made:
+            raise
+        return _unclaimed(made[0]), math.inf
+    return plan if plan is made[0] else _unclaimed(plan), cost
 
 
 def _unclaimed(plan: Plan) -> Plan:
@@ -395,8 +366,6 @@ def search_stages(
     orders: int,
     moves: Moves,
     seed: int,
-    *,
-    by_device: bool = False,
 ) -> Plan:
     """Return the plan that moves of nodes between any stages find.
 
@@ -405,7 +374,7 @@ def search_stages(
     ends the search. Raises Infeasible where nothing was met that is supported and fits.
     """
     check_runnable(problem)
-    search = StageMoves(problem, contiguous=False, by_device=by_device)
+    search = StageMoves(problem, contiguous=False)
     deadline.check()
     found = [layout for plan in known if (layout := search.of_plan(plan)) is not None]
     with suppress(deadline.OutOfTime):

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core import deadline, left_to_python
-from hetsim.core.machine_code import machine_code
+from hetsim.core import deadline
 from hetsim.graph.dag import Contraction, Dag, topological_order
-from hetsim.placement.listing.ranks import travel_matrices
+from hetsim.placement.listing.ranks import orders_by_rule, travel_matrices
 from hetsim.placement.throughput.costs import Costs, Floats, costs_of
 from hetsim.problem.groups import order_groups
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
+
+INFINITY = float("inf")
 
 
 class Orders:
@@ -48,14 +49,45 @@ class Orders:
         """Return an order of the parts as one of the nodes."""
         return [v for part in order for v in self._parts[part]]
 
-    def by_keys(self, keys: Sequence[float]) -> list[int]:
-        """Return the order of parts that follows `keys` as far as the edges allow."""
-        order = topological_order(self.dag.succs, keys)
-        assert order is not None
-        return order
+
+T = TypeVar("T")
 
 
-def changed(keys: Sequence[float], random: Random) -> list[float]:
+def climbed(
+    dag: Dag, count: int, seed: int, judge: Callable[[list[int], float], tuple[float, T] | None]
+) -> list[tuple[float, T]]:
+    """Return the results of `judge` for `count` orders, each with its cost; fewer at a deadline.
+
+    The orders are those by rule, then changes of the best one. `judge` is told the least cost so
+    far and gives None where an order is not feasible.
+    """
+    found: list[tuple[float, T]] = []
+    keys: list[float] = []
+    random = Random(seed)
+    by_rule = iter(orders_by_rule(dag))
+    for _ in range(count):
+        order = next(by_rule, None)
+        if order is not None:
+            trial = [0.0] * dag.n
+            for place, part in enumerate(order):
+                trial[part] = place / max(1, dag.n)
+        else:
+            trial = _changed(keys, random)
+            order = topological_order(dag.succs, trial)
+            assert order is not None
+        least = min((cost for cost, _ in found), default=INFINITY)
+        try:
+            one = judge(order, least)
+        except deadline.OutOfTime:
+            break
+        if not keys or (one is not None and one[0] <= least):
+            keys = trial
+        if one is not None:
+            found.append(one)
+    return found
+
+
+def _changed(keys: Sequence[float], random: Random) -> list[float]:
     """Give a few parts, where there are any, another key: near the old one or anywhere."""
     made = list(keys)
     for _ in range(1 + random.randrange(min(8, len(made))) if made else 0):
@@ -64,8 +96,6 @@ def changed(keys: Sequence[float], random: Random) -> list[float]:
         made[part] = made[part] + random.gauss(0.0, 0.1) if near else random.random()
     return made
 
-
-INFINITY = float("inf")
 
 MOST_STATES = 1024
 """Multisets of kinds of devices that an order is cut for."""
@@ -110,7 +140,7 @@ class States:
 class Slices:
     """Segments of an order, first to last: (first place, end place, kind) each."""
 
-    bottleneck_s: float
+    least_s: float  # The largest of their loads, or the sum
     segments: tuple[tuple[int, int, int], ...]
 
 
@@ -193,77 +223,59 @@ def cut(
     table = segment_loads(costs, order, borders)
     if n:
         ceiling = min(ceiling, float(table[:, 0, n].min()))
-    best = np.full((n + 1, known.count), INFINITY)
+    found = _best_segments(table, known, (False,) * len(costs.kinds), np.maximum, ceiling)
+    if found is None:
+        return None
+    places = borders.tolist()
+    segments = tuple((places[first], places[end], kind) for first, end, kind in found.segments)
+    return Slices(found.least_s, segments)
+
+
+def _best_segments(
+    table: Floats,
+    states: States,
+    again: Sequence[bool],
+    combine: Callable[[Floats, Floats], Floats],
+    ceiling: float = INFINITY,
+) -> Slices | None:
+    """Return the segments whose combined loads of `table` are least.
+
+    A device has one segment at most, but for kinds that may come `again`. None where there are
+    none of loads up to `ceiling`. O(n^2 K S).
+    """
+    n = table.shape[1] - 1
+    best = np.full((n + 1, states.count), INFINITY)
     best[0, 0] = 0.0
-    came = np.full((n + 1, known.count, 2), -1, dtype=np.int64)
-    able_by_kind = [np.flatnonzero(known.room[:, kind]) for kind in range(len(known.stride))]
+    came = np.full((n + 1, states.count, 2), -1, dtype=np.int64)
+    step = [0 if free else by for free, by in zip(again, states.stride, strict=True)]
+    able_by_kind = [
+        np.arange(states.count) if free else np.flatnonzero(states.room[:, kind])
+        for kind, free in enumerate(again)
+    ]
     for end in range(1, n + 1):
         deadline.check()
-        for kind, step in enumerate(known.stride):
+        for kind, able in enumerate(able_by_kind):
             starts = np.flatnonzero(table[kind, :end, end] <= ceiling)
             if len(starts) == 0:
                 continue
-            able = able_by_kind[kind]
-            through = np.maximum(best[np.ix_(starts, able)], table[kind, starts, end][:, None])
+            through = combine(best[np.ix_(starts, able)], table[kind, starts, end][:, None])
             start = through.argmin(axis=0)
             reached = through[start, np.arange(len(able))]
-            better = reached < best[end, able + step]
-            target = able[better] + step
+            better = reached < best[end, able + step[kind]]
+            target = able[better] + step[kind]
             best[end, target] = reached[better]
             came[end, target, 0] = starts[start[better]]
             came[end, target, 1] = kind
-    state = int(best[n].argmin())
-    if best[n, state] == INFINITY:
+    state, end = int(best[n].argmin()), n
+    least = float(best[n, state])
+    if least == INFINITY:
         return None
-    bottleneck, end = float(best[n, state]), n
     segments: list[tuple[int, int, int]] = []
     while end > 0:
         first, kind = (int(entry) for entry in came[end, state])
-        segments.append((int(borders[first]), int(borders[end]), kind))
-        end, state = first, state - known.stride[kind]
-    return Slices(bottleneck, tuple(reversed(segments)))
-
-
-Array = Any
-"""A list of numbers, or an array of them where it is _follow; matrices lie flat, by row."""
-
-LEAST, COMPILE_FROM = 50_000, 50_000_000
-"""Steps of one plan, and of all of a process, that are for machine code."""
-
-
-def follow_devices(
-    table: Array,
-    number: Array,
-    nbytes: Array,
-    latency: Array,
-    per_byte: Array,
-    enter: Array,
-    best: Array,
-    through: Array,
-    came: Array,
-) -> None:
-    """Find, place by place, from which device each is reached in the least time. O(n count^2).
-
-    `best` [count] is changed from the seconds up to the first place to those up to the last; `came`
-    [n count] comes out. Of ways that take as long, staying goes first, then the first device.
-    """
-    count = len(best)
-    for at in range(1, len(came) // count):
-        values, size = number[at], nbytes[at]
-        for p in range(count):
-            before = best[p]
-            for k in range(p * count, p * count + count):
-                through[k] = before + latency[k] * values + per_byte[k] * size + enter[k]
-        for q in range(count):
-            least, source = through[q], 0
-            for p in range(1, count):
-                if through[p * count + q] < least:
-                    least, source = through[p * count + q], p
-            came[at * count + q] = q if through[q * count + q] <= least else source
-            best[q] = least + table[at * count + q]
-
-
-_follow = machine_code(follow_devices)
+        segments.append((first, end, kind))
+        end, state = first, state - step[kind]
+    return Slices(least, tuple(reversed(segments)))
 
 
 Run = tuple[int, int, int]
@@ -309,19 +321,17 @@ def fastest_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
                 )  # fmt: skip
                 np.add.at(table[:, p], where, seconds)
     latency_s, bytes_per_s = travel_matrices(problem)
+    per_byte_s, devices = 1.0 / bytes_per_s, np.arange(count)
     enter_s = np.broadcast_to(np.array(problem.dispatch_s), (count, count)).copy()
     np.fill_diagonal(enter_s, 0.0)
-    columns = [
-        column.ravel()
-        for column in (
-            table, number, nbytes, latency_s, 1.0 / bytes_per_s, enter_s,
-            np.array(problem.dispatch_s) + table[0], np.empty((count, count)),
-            np.zeros((n, count), dtype=np.int64),
-        )
-    ]  # fmt: skip
-    many = left_to_python.pays(_follow, n * count * count, LEAST, COMPILE_FROM)
-    _, rows = left_to_python.called(_follow, (), columns, as_arrays=many)
-    best, came = np.asarray(rows[-3]), np.asarray(rows[-1]).reshape(n, count)
+    best = np.array(problem.dispatch_s) + table[0]
+    came = np.zeros((n, count), dtype=np.int64)
+    for at in range(1, n):
+        # Of ways that take as long, staying goes first, then the first device.
+        through = best[:, None] + latency_s * number[at] + per_byte_s * nbytes[at] + enter_s
+        least, stays = through.min(axis=0), through.diagonal()
+        came[at] = np.where(stays <= least, devices, through.argmin(axis=0))
+        best = least + table[at]
     device, end = int(best.argmin()), n
     if not np.isfinite(best[device]):
         return None
@@ -337,7 +347,6 @@ def fastest_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
 def fastest_staged_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
     """Return the runs with the least serial time where tensors are staged; None where none fit."""
     costs = costs_of(problem)
-    n = costs.n
     total = float(sum(nbytes for nbytes, _ in costs.constants))
     again = [bool(limit >= total) for limit in costs.capacity_bytes]
     states = States.of(
@@ -348,32 +357,13 @@ def fastest_staged_runs(problem: Problem, order: Sequence[int]) -> list[Run] | N
         width = problem.streams[devices[0]]
         if width > 1:
             table[kind] = _side_by_side(costs, order, kind, width, table[kind])
-    best = np.full((n + 1, states.count), np.inf)
-    best[0, 0] = 0.0
-    came = np.full((n + 1, states.count, 2), -1, dtype=np.int64)
-    for end in range(1, n + 1):
-        for kind, free in enumerate(again):
-            step = 0 if free else states.stride[kind]
-            able = np.arange(states.count) if free else np.flatnonzero(states.room[:, kind])
-            through = best[:end, able] + table[kind, :end, end][:, None]
-            start = through.argmin(axis=0)
-            reached = through[start, np.arange(len(able))]
-            better = reached < best[end, able + step]
-            target = able[better] + step
-            best[end, target] = reached[better]
-            came[end, target, 0], came[end, target, 1] = start[better], kind
-    state, end = int(best[n].argmin()), n
-    if not np.isfinite(best[n, state]):
+    found = _best_segments(table, states, again, np.add)
+    if found is None:
         return None
-    steps: list[tuple[int, int, int]] = []
-    while end > 0:
-        start_at, kind = int(came[end, state, 0]), int(came[end, state, 1])
-        steps.append((start_at, end, kind))
-        end, state = start_at, state - (0 if again[kind] else states.stride[kind])
     left = [list(devices) for devices in costs.kinds]
     return [
         (first, last, left[kind][0] if again[kind] else left[kind].pop(0))
-        for first, last, kind in reversed(steps)
+        for first, last, kind in found.segments
     ]
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hetsim.core import deadline
 from hetsim.core.machine_code import machine_code
 from hetsim.placement.listing.ranks import depth_first
-from hetsim.placement.throughput.costs import Floats, moving_values
+from hetsim.placement.throughput.costs import Floats, kernels_of, moving_values
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -69,11 +69,7 @@ class Network:
         for x, value in enumerate(values):
             for v in sorted({*value.consumers, value.producer} - {GRAPH_INPUT}):
                 touches[v].append(x)
-        kernels = [
-            kernel
-            for kernel in problem.fused
-            if kernel.seconds <= float(sum(problem.seconds[v, kernel.device] for v in kernel.nodes))
-        ]
+        kernels = kernels_of(problem)
         lacks = np.ascontiguousarray(~problem.supported)
         compute_s = np.ascontiguousarray(np.where(lacks, 0.0, problem.seconds) / streams)
         shares_s = np.where(problem.runnable, problem.shared_seconds, np.inf) / streams
@@ -90,7 +86,6 @@ class Network:
             k.seconds / streams[k.device] - compute_s[list(k.nodes), k.device].sum()
             for k in kernels
         ]
-        covers = [int(lacks[list(k.nodes), k.device].sum()) for k in kernels]
         # Of one layout in memory each: for another the searches would be compiled once more.
         return cls(
             compute_s=compute_s,
@@ -109,7 +104,7 @@ class Network:
             **_rows("member", [kernel.nodes for kernel in kernels]),
             kernel_device=_ints(k.device for k in kernels),
             kernel_delta_s=np.array(deltas, dtype=np.float64),
-            kernel_covers=_ints(covers),
+            kernel_covers=_ints(int(lacks[list(k.nodes), k.device].sum()) for k in kernels),
             host=-1 if problem.host is None else problem.host,
             latency_s=np.array([route.latency_s for route in pairs]),
             per_byte_s=np.array([1.0 / route.bytes_per_s for route in pairs]),
@@ -404,16 +399,15 @@ class StageMoves:
 
     Loads are those of the clock; weights fit the memory, and the graph of stages has no cycle. A
     device has one stage, or without `contiguous` up to three; there, where starting a subgraph is
-    free and nothing fuses or is staged, any assignment counts. `by_device`: a staged tensor may
-    count once a device, as ``max_load`` has it; the clock counts it once a subgraph, no less.
+    free and nothing fuses or is staged, any assignment counts.
     """
 
-    def __init__(self, problem: Problem, *, contiguous: bool, by_device: bool = False) -> None:
+    def __init__(self, problem: Problem, *, contiguous: bool) -> None:
         count = len(problem.devices)
         free = not any(problem.dispatch_s) and not problem.fused
         self.problem = problem
         self.network = Network.of(problem)
-        self.apart = not contiguous and free and (by_device or problem.staging is None)
+        self.apart = not contiguous and free and problem.staging is None
         copies = 1 if contiguous or self.apart else max(1, min(3, MOST_STAGES // count))
         self.device = tuple(range(count)) * copies
         self.ordered = not self.apart

@@ -21,7 +21,6 @@ from hetsim.placement.listing.list_schedule import (
     INFINITY,
     Listing,
     Schedule,
-    Slot,
     earliest,
     take,
     takes,
@@ -111,7 +110,9 @@ def pairs_of(
         _, p, v, begin, end = min(pairs)
         made[v] = (p, begin, end)
         free[p][free[p].index(min(free[p]))] = end
-        listing.place(v, Slot(end, begin, end, p, 0))
+        lists = listing.lists
+        lists.stream[v], lists.begin[v], lists.end[v] = 0, begin, end
+        listing.place(v, p)
         left.remove(v)
     return made
 

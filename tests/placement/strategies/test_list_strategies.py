@@ -13,9 +13,9 @@ import hetsim
 from builders import BOX, problems
 from hash_seeds import SEEDS, printed_here, printed_under
 from hetsim.errors import OutOfMemory, UnsupportedNode, UsageError
+from hetsim.placement.initial_plans import affordable
 from hetsim.placement.listing.list_schedule import Listing
 from hetsim.placement.listing.ranks import by_falling_rank, upward_ranks
-from hetsim.placement.starts import affordable
 from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
 from placement_instances import CONSTRUCTIVE, constructive, model_like, played
@@ -100,7 +100,7 @@ SCRIPT = (
     f"BOX = {str(BOX)!r}"
     + """
 import hetsim
-from hetsim.placement.replicas import whole_models
+from hetsim.placement.initial_plans import whole_models
 from hetsim.placement.replicas import replicated
 problem = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform(BOX))
 for name, options in (
@@ -142,7 +142,8 @@ def placed(problem: Problem, chosen: list[tuple[int, int]]) -> Listing:
     """A schedule of nodes on devices, in this order."""
     listing = Listing(problem)
     for node, device in chosen:
-        listing.place(node, listing.slot(node, device))
+        listing.end_on(node, device)
+        listing.place(node, device)
     return listing
 
 
@@ -154,17 +155,17 @@ def test_each_node_goes_where_the_last_of_its_children_could_end_first(problem: 
     for node in order:
         scores = []
         children = [v for v in order if v in problem.dag.succs[node]]
-        slots = placed(problem, chosen).slots(node)
-        for slot in slots:
-            trial = [*chosen, (node, slot.device)]
-            last = slot.score_s
+        listing = placed(problem, chosen)
+        for device in listing.able(node):
+            trial = [*chosen, (node, device)]
+            own = last = listing.end_on(node, device)
             for child in children:
-                found = placed(problem, trial).earliest(child)
-                last = max(last, found.score_s)
-                trial.append((child, found.device))
-            scores.append((last, slot.score_s))
-        best = min(range(len(slots)), key=lambda at: (scores[at], at))
-        chosen.append((node, slots[best].device))
+                later = placed(problem, trial)
+                there = later.best(child)
+                last = max(last, later.end_on(child, there))
+                trial.append((child, there))
+            scores.append((last, own, device))
+        chosen.append((node, min(scores)[2]))
     assert constructive("lookahead").schedule(problem) == placed(problem, chosen).schedule()
 
 

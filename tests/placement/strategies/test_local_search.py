@@ -10,8 +10,8 @@ import pytest
 import hetsim
 from hetsim.errors import OutOfMemory
 from hetsim.placement.coarsening import uncoarsened
+from hetsim.placement.initial_plans import Start, prepared, starts_that_fit
 from hetsim.placement.objective import measure
-from hetsim.placement.starts import Start, prepared, starts_that_fit
 from hetsim.placement.strategies import auto, local_search
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan

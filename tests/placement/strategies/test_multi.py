@@ -13,13 +13,13 @@ import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.placement.initial_plans import whole_models
 from hetsim.placement.objective import bottleneck, check_room, judge, kept_s, loads, measure
 from hetsim.placement.replicas import (
     bottleneck_of_shares,
     fitting,
     on_sets,
     replicated,
-    whole_models,
     with_columns,
 )
 from hetsim.problem.problem import Problem
@@ -128,7 +128,7 @@ def test_replicas_are_never_below_any_deal_nor_memory(problem: Problem) -> None:
     table = []
     for assignment in itertools.product(*able):
         load = loads(problem, assignment)
-        table.append([*load.devices, *load.links])
+        table.append([*load[0], *load[1]])
     if np.isfinite(table).all():
         assert found.cost >= bottleneck_of_shares(np.array(table)) * (1 - 1e-9)
     assert found.cost >= lower_bound(problem, "throughput")

@@ -13,8 +13,8 @@ from hypothesis import given
 import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, NotInstalled, UnsupportedNode, UsageError
+from hetsim.placement.initial_plans import expand
 from hetsim.placement.objective import measure
-from hetsim.placement.starts import expand
 from hetsim.placement.strategies import auto
 from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.plan import Plan

@@ -13,7 +13,7 @@ import pytest
 import hetsim
 from hetsim.core import deadline, left_to_python
 from hetsim.placement import grouping as best
-from hetsim.placement import starts
+from hetsim.placement import initial_plans
 from hetsim.placement.bounds import lower_bound
 from hetsim.placement.bounds.lower_bound import bound_of
 from hetsim.placement.listing import list_schedule
@@ -114,8 +114,8 @@ def test_every_loop_looks_at_the_limit(
     work.takes(list_schedule, "place_all", lambda _lists, _ahead, order, _only: 0.001 * len(order))
     work.takes(slices, "segment_loads", lambda *_: 0.1)
     work.takes(StageMoves, "improved", lambda _self, _start, moves, _seed: 0.02 + 1e-4 * moves)
-    work.takes(starts, "measure", lambda *_: 0.02)
-    work.takes(search, "contract", lambda *_: 0.15)
+    work.takes(initial_plans, "measure", lambda *_: 0.02)
+    work.takes(search, "costs_of", lambda *_, **__: 0.15)
     work.takes(search, "as_plan", lambda *_: 0.08)
     work.takes(search, "measure", lambda *_: 0.2)
     work.takes(local_search, "measure", lambda *_: 0.2 if objective == "throughput" else 0.02)

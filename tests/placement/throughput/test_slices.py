@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.core import left_to_python
 from hetsim.placement.listing.ranks import depth_first
-from hetsim.placement.throughput.costs import Costs, contract, costs_of
+from hetsim.placement.throughput.costs import Costs, costs_of
 from hetsim.placement.throughput.search import cut_stages
-from hetsim.placement.throughput.slices import Run, cut, fastest_runs, fastest_staged_runs
+from hetsim.placement.throughput.slices import cut, fastest_runs, fastest_staged_runs
 from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
 from oracles.least_bottleneck import busiest
@@ -47,49 +45,6 @@ def test_stages_cost_what_the_clock_says_where_nothing_is_left_open(seed: int) -
             for p in set(assignment)
         )
         assert load_s == pytest.approx(busiest(problem, assignment, range(count)))
-
-
-def least(costs: Costs) -> float:
-    """The least of the largest loads, over all contiguous assignments."""
-    devices = [kind for kind, those in enumerate(costs.kinds) for _ in those]
-    found = INF
-    for assignment in itertools.product(range(len(devices)), repeat=costs.n):
-        edges = {(assignment[u], assignment[v]) for u, v in costs.dag.edges()}
-        edges = {(p, q) for p, q in edges if p != q}
-        left = set(assignment)
-        while free := {p for p in left if not any(q == p and o in left for o, q in edges)}:
-            left -= free
-        if not left:
-            loads = (
-                stage_load(costs, devices[p], {v for v, q in enumerate(assignment) if q == p})
-                for p in set(assignment)
-            )
-            found = min(found, max(loads, default=0.0))
-    return found
-
-
-def with_idle(seed: int) -> Problem:
-    """A small problem in which many nodes take no time."""
-    problem, rng = small(seed, 5), np.random.default_rng(seed)
-    seconds = problem.seconds.copy()
-    seconds[rng.random(problem.n) < 0.5] = 0.0
-    return replace(problem, seconds=seconds, fused=(), constants=(), capacity_bytes=None)
-
-
-@examples(quick=25, full=300)
-@given(seeds)
-def test_joining_idle_nodes_loses_no_stages(seed: int) -> None:
-    problem = with_idle(seed)
-    costs = costs_of(problem)
-    made = contract(costs)
-    for size in range(1, made.costs.n + 1):
-        for parts in itertools.combinations(range(made.costs.n), size):
-            nodes = set(made.spread(parts))
-            assert len(nodes) == sum(len(made.members[part]) for part in parts)
-            for kind in range(len(costs.kinds)):
-                load_s = stage_load(made.costs, kind, set(parts))
-                assert load_s == pytest.approx(stage_load(costs, kind, nodes))
-    assert least(made.costs) == pytest.approx(least(costs))
 
 
 def segmentations(n: int, kinds: int) -> Iterator[list[tuple[int, int, int]]]:
@@ -129,7 +84,7 @@ def test_no_way_to_cut_an_order_is_better(seed: int) -> None:
         assert found is None
         return
     assert found is not None
-    assert found.bottleneck_s == pytest.approx(least)
+    assert found.least_s == pytest.approx(least)
     segments = list(found.segments)
     assert [a for a, _, _ in segments] == [0, *(b for _, b, _ in segments[:-1])]
     assert segments[-1][1] == costs.n
@@ -213,9 +168,6 @@ def test_no_runs_of_staged_tensors_take_less(seed: int) -> None:
     assert all(p == costs.kinds[kind_of[p]][0] for *_, p in found if again[kind_of[p]])
 
 
-pytestmark = pytest.mark.group("machine_code")
-
-
 def drawn(seed: int) -> Problem:
     """Times are multiples of 1/8: sums are exact, and often equal."""
     rng = np.random.default_rng(seed)
@@ -263,14 +215,8 @@ def serial_s(problem: Problem, device: tuple[int, ...]) -> float:
 @given(st.integers(0, 10**6))
 def test_no_devices_take_less_along_the_order(seed: int) -> None:
     problem = drawn(seed)
-    found: list[list[Run] | None] = []
-    for machine_code in (True, False):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(left_to_python, "pays", lambda *_, way=machine_code: way)
-            found.append(fastest_runs(problem, range(problem.n)))
-    runs = found[0]
+    runs = fastest_runs(problem, range(problem.n))
     assert runs is not None
-    assert found[1] == runs
     device = tuple(p for first, end, p in runs for _ in range(first, end))
     every = itertools.product(range(len(problem.devices)), repeat=problem.n)
     assert serial_s(problem, device) == min(serial_s(problem, one) for one in every)

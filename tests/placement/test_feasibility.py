@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import hetsim
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.placement import planning
-from hetsim.placement.fitting import (
+from hetsim.placement.feasibility import (
     fitted,
     plan_that_fits,
     relieved,
@@ -24,12 +24,7 @@ from hetsim.placement.fitting import (
     spilled,
     squeezed,
 )
-from hetsim.placement.footprint import (
-    Footprint,
-    excess,
-    overfull,
-    weights_that_fit,
-)
+from hetsim.placement.footprint import Filling, Footprint, excess, weights_that_fit
 from hetsim.placement.grouping import groupings
 from hetsim.placement.listing.list_schedule import Listing, takes
 from hetsim.problem.groups import Group
@@ -184,7 +179,7 @@ def test_weights_against_every_assignment() -> None:
         problem = tight_problem(seed)
         footprint = Footprint.of(problem)
         able = [np.flatnonzero(row).tolist() for row in problem.supported]
-        there_is = any(not any(overfull(footprint, a)) for a in itertools.product(*able))
+        there_is = any(not any(Filling(footprint, a).over()) for a in itertools.product(*able))
         try:
             found = weights_that_fit(problem, footprint, problem.supported)
         except OutOfMemory:
@@ -192,7 +187,7 @@ def test_weights_against_every_assignment() -> None:
         else:
             assert there_is
             assert found is not None
-            assert not any(overfull(footprint, found))
+            assert not any(Filling(footprint, found).over())
 
 
 def test_relief_moves_what_costs_least() -> None:
@@ -213,12 +208,13 @@ def test_room_is_kept_for_what_has_one_device() -> None:
         [[5.0, 1.0], [np.inf, 1.0]], weight_bytes=[6, 6], capacity_bytes=[6, 6]
     )
     listing = Listing(problem)
-    assert listing.earliest(0).device == 0
+    assert listing.best(0) == 0
     # With a home for both nowhere else is there room, and the home itself stays open.
     homes = Listing(replace(problem, seconds=np.ones((2, 2))), homes=[1, 0])
     assert [takes(homes.lists, 0, p) for p in (0, 1)] == [False, True]
-    homes.place(0, homes.slot(0, 1))
-    assert homes.earliest(1).device == 0
+    homes.end_on(0, 1)
+    homes.place(0, 1)
+    assert homes.best(1) == 0
 
 
 def test_a_plan_is_changed_no_more_than_it_must_be() -> None:
@@ -286,7 +282,7 @@ seeds = st.integers(0, 10**6)
 def lies(problem: Problem, footprint: Footprint, nodes: set[int], p: int) -> int:
     """Bytes that lie on a device with these nodes at least: weights, and what one needs beside."""
     weights = sum(c.nbytes for c in problem.constants if nodes & set(c.consumers))
-    return weights + max([footprint.always[p], *(footprint.beside[v][p] for v in nodes)])
+    return weights + max((footprint.beside[v][p] for v in nodes), default=0)
 
 
 def drawn(seed: int) -> tuple[Problem, Footprint, list[int]]:
@@ -309,7 +305,7 @@ def test_no_plan_holds_less_than_its_footprint(seed: int) -> None:
             assert peaks[p] >= lies(problem, footprint, there, p)
         capacity = problem.capacity_bytes
         assert capacity is not None
-        assert overfull(footprint, plan.assignment) == [
+        assert Filling(footprint, plan.assignment).over() == [
             max(
                 0,
                 lies(problem, footprint, {v for v, q in enumerate(plan.assignment) if q == p}, p)
@@ -326,7 +322,7 @@ def test_squeezing_ends_where_all_fits_and_never_makes_it_worse(seed: int) -> No
     groups = tuple(Group(problem.devices[p], (v,)) for v, p in enumerate(devices))
     before = excess(Plan(problem, "drawn", groups))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hetsim.placement.fitting.PLAYS", 60)
+        patch.setattr("hetsim.placement.feasibility.PLAYS", 60)
         moved, over = squeezed(problem, groups, seed)
         assert (moved, over) == squeezed(problem, groups, seed)
     assert over.total <= before.total

@@ -16,8 +16,8 @@ from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.partitioning.flow import partition
 from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen, uncoarsened
-from hetsim.placement.constraints import Constrained, check_runnable, with_less
-from hetsim.placement.fitting import plan_that_fits
+from hetsim.placement.constraints import Constrained, check_runnable, with_less_until
+from hetsim.placement.feasibility import plan_that_fits
 from hetsim.placement.footprint import Footprint, weights_that_fit
 from hetsim.placement.grouping import best_grouping, merge_where_it_pays
 from hetsim.placement.listing.list_schedule import Schedule
@@ -27,28 +27,15 @@ from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
-ATTEMPTS = 8
-"""Schedules made anew where activations do not fit."""
-
 
 @dataclass(frozen=True, slots=True)
 class Constructive(Constrained):
-    """Strategy that makes one schedule of tasks, grouped on the clock."""
+    """Strategy that makes one schedule of tasks, grouped by a few dozen simulations."""
 
+    promises: ClassVar = ("latency",)
     name: ClassVar[str]
     how: ClassVar[str]
     """What it did, for the plan's reason."""
-
-    @classmethod
-    def parse(cls, argument: str) -> Constructive:
-        """Read the bare name; there is no argument."""
-        if argument:
-            raise UsageError(f"strategy '{cls.name}' takes no argument, got '{argument}'")
-        return cls()
-
-    def solve(self, problem: Problem) -> Plan:
-        """Return the plan: one schedule, and a few dozen simulations where grouping matters."""
-        return self.within(problem, self._solve)
 
     def _solve(self, problem: Problem) -> Plan:
         coarse = prepared(problem)
@@ -68,23 +55,14 @@ class Constructive(Constrained):
 
     def groups(self, coarse: Coarse) -> tuple[tuple[Group, ...], str]:
         """Schedule the tasks and group them; return groups of tasks and the method."""
-        tasks = left = coarse.problem
-        made = self.scheduled(tasks)
-        for attempt in range(ATTEMPTS + 1):
-            try:
-                groups, how = best_grouping(tasks, made.assignment, made.order)
-                fits(Plan(coarse.fine, self.name, coarse.spread(groups)))
-                return groups, how
-            except OutOfMemory as error:
-                if error.device is None or attempt == ATTEMPTS:
-                    raise
-                try:
-                    device = left.device_index(error.device)
-                    left = with_less(left, device, error.over_bytes << attempt)
-                    made = self.scheduled(left)
-                except Infeasible:
-                    raise error from None
-        raise AssertionError("the last attempt neither returned nor raised")
+        tasks = coarse.problem
+
+        def grouped(made: Schedule) -> tuple[tuple[Group, ...], str]:
+            groups, how = best_grouping(tasks, made.assignment, made.order)
+            fits(Plan(coarse.fine, self.name, coarse.spread(groups)))
+            return groups, how
+
+        return with_less_until(tasks, self.scheduled, grouped)[1]
 
     def scheduled(self, problem: Problem) -> Schedule:
         """Return the schedule; where weights do not fit, one along an assignment that fits."""
@@ -153,6 +131,23 @@ def plan_alone(problem: Problem, device: int) -> Plan:
         )
     groups = (Group(name, tuple(range(problem.n))),) if problem.n else ()
     return Plan(problem, f"single:{name}", groups, f"everything on {name}")
+
+
+def whole_models(
+    problem: Problem, devices: Sequence[int], objective: Objective = "throughput"
+) -> tuple[list[Plan], list[Infeasible]]:
+    """Return the feasible plans of one device each, and the reasons for the others."""
+    found: list[Plan] = []
+    refused: list[Infeasible] = []
+    for device in devices:
+        deadline.check()
+        try:
+            plan = plan_alone(problem, device)
+            measure(plan, objective)
+            found.append(plan)
+        except Infeasible as error:
+            refused.append(error)
+    return found, refused
 
 
 def expand(problem: Problem) -> tuple[str, ...]:
@@ -236,14 +231,9 @@ def _construct(
 ) -> None:
     """Add the plans to `found`, and to `refused` why a strategy has none."""
     problem = coarse.fine
-    for device, text in enumerate(expand(problem)):
-        deadline.check()
-        try:
-            plan = plan_alone(problem, device)
-            groups = tuple(Group(g.device, tuple(range(coarse.problem.n))) for g in plan.groups)
-            found.append(Start(text, plan, groups, measure(plan, objective)))
-        except Infeasible:
-            continue
+    for plan in whole_models(problem, range(len(problem.devices)), objective)[0]:
+        groups = tuple(Group(g.device, tuple(range(coarse.problem.n))) for g in plan.groups)
+        found.append(Start(plan.strategy, plan, groups, measure(plan, objective)))
     seen: list[tuple[Group, ...]] = []
     for name in CONSTRUCTIVE:
         if not affordable(name, coarse.problem):

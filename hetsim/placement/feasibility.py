@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, combinations
 
 import numpy as np
 
@@ -29,15 +30,14 @@ from hetsim.placement.search.drafts import (
 )
 from hetsim.placement.search.estimates import groups_of
 from hetsim.problem.groups import Group
-from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
-MOST_NODES = 14
-"""Nodes above which not even the sets of them are listed."""
+MOST_NODES = 10
+"""Nodes above which plans are not listed."""
 SEARCH_PLAYS = 8_000
-STEPS = 300_000
-"""Plans played and sets of nodes looked at, after which the search gives up."""
+STEPS = 50_000
+"""Plans played and beginnings of plans looked at, after which the search gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,191 +52,33 @@ def search_all(problem: Problem, plays: int = SEARCH_PLAYS, steps: int = STEPS) 
     """Enumerate all plans of `problem`, if they are few."""
     if problem.n > MOST_NODES:
         return Found(None, complete=False)
-    return _Search(problem, plays, steps).run()
-
-
-class _OutOfBudgetError(Exception):
-    pass
-
-
-class _Search:
-    def __init__(self, problem: Problem, plays: int, steps: int) -> None:
-        self.problem = problem
-        self.print = Footprint.of(problem)
-        self.plays, self.steps = plays, steps
-        self.able = [np.flatnonzero(row).tolist() for row in problem.runnable]
-        self.before = [sum(1 << u for u in preds) for preds in problem.dag.preds]
-        self.device = [-1] * problem.n
-        self.needs: dict[int, int] = {}
-        self.takes: dict[tuple[int, int], float] = {}
-        # Where two devices share a link, the order of the plan breaks ties between them.
-        senders: dict[int, set[int]] = {}
-        for p, row in enumerate(problem.routes):
-            for q, route in enumerate(row):
-                if p != q and problem.contention == "fifo":
-                    for link in route.resources:
-                        senders.setdefault(link, set()).add(p)
-        self.commute = all(len(sources) == 1 for sources in senders.values())
-
-    def run(self) -> Found:
-        problem, seconds = self.problem, self.problem.shared_seconds
-        weight = [sum(problem.constants[c].nbytes for c in held) for held in problem.constants_of]
-        order = sorted(range(problem.n), key=lambda v: (len(self.able[v]), -weight[v], v))
-        for v, devices in enumerate(self.able):
-            devices.sort(key=lambda p: (float(seconds[v, p]), p))
-        try:
-            for weights in self._assignments(order, 0, [0] * len(problem.devices)):
-                room = [c - w for c, w in zip(self.print.capacity, weights, strict=True)]
-                found = self._laid_out(room, 0, [], (1 << problem.n) - 1)
-                if found is not None:
-                    return Found(found, complete=True)
-        except _OutOfBudgetError:
+    for groups, whole in _begun(Footprint.of(problem), (), tuple(range(problem.n))):
+        plays, steps = plays - whole, steps - 1
+        if plays < 0 or steps < 0 or deadline.left_s() <= 0.0:
             return Found(None, complete=False)
-        return Found(None, complete=True)
+        if whole:
+            with suppress(Infeasible):
+                if excess(Plan(problem, "memory", groups)).total == 0:
+                    return Found(groups, complete=True)
+    return Found(None, complete=True)
 
-    def _assignments(self, order: list[int], at: int, weights: list[int]) -> Iterator[list[int]]:
-        if at == len(order):
-            yield weights
-            return
-        problem, v = self.problem, order[at]
-        for p in self.able[v]:
-            self._step()
-            held = {u for u in range(problem.n) if self.device[u] == p}
-            fresh = sum(
-                problem.constants[c].nbytes
-                for c in problem.constants_of[v]
-                if held.isdisjoint(problem.constants[c].consumers)
-            )
-            total = weights[p] + fresh
-            beside = max(self.print.beside[u][p] for u in (v, *held))
-            if total + max(beside, self.print.always[p]) > self.print.capacity[p]:
+
+def _begun(
+    footprint: Footprint, made: tuple[Group, ...], left: tuple[int, ...]
+) -> Iterator[tuple[tuple[Group, ...], bool]]:
+    """Give every sequence of subgraphs that goes on from `made`, and whether it is a plan."""
+    problem = footprint.problem
+    for size in range(len(left), 0, -1):
+        for nodes in combinations(left, size):
+            rest = tuple(v for v in left if v not in nodes)
+            if any(u in rest for v in nodes for u in problem.dag.preds[v]):
                 continue
-            self.device[v] = p
-            yield from self._assignments(order, at + 1, [*weights[:p], total, *weights[p + 1 :]])
-            self.device[v] = -1
-
-    def _laid_out(
-        self, room: list[int], placed: int, groups: list[tuple[int, int]], left: int
-    ) -> tuple[Group, ...] | None:
-        if not left:
-            return self._judged(groups)
-        count = len(self.problem.devices)
-        there = [0] * count
-        for v in self._nodes(left):
-            there[self.device[v]] |= 1 << v
-        for p in range(count):
-            # The nodes of the device that could be within its next subgraph.
-            able = 0
-            for v in self._nodes(there[p]):
-                if not self.before[v] & ~(placed | able):
-                    able |= 1 << v
-            stays: int | None = None
-            chosen = able
-            while chosen:
-                self._step()
-                if self._may_follow(groups, chosen, p) and self._closed(chosen, placed):
-                    if stays is None:
-                        stays = self._stays(p, placed)
-                    if self._fits(chosen, p, room[p] - self._kept(stays, chosen, p)):
-                        groups.append((chosen, p))
-                        found = self._laid_out(room, placed | chosen, groups, left & ~chosen)
-                        if found is not None:
-                            return found
-                        groups.pop()
-                chosen = (chosen - 1) & able
-        return None
-
-    def _nodes(self, chosen: int) -> tuple[int, ...]:
-        return tuple(v for v in range(self.problem.n) if chosen >> v & 1)
-
-    def _closed(self, chosen: int, placed: int) -> bool:
-        return not any(self.before[v] & ~(placed | chosen) for v in self._nodes(chosen))
-
-    def _may_follow(self, groups: list[tuple[int, int]], chosen: int, p: int) -> bool:
-        """Whether the order is the first of those that differ by swapping what is independent."""
-        if not groups or not self.commute or groups[-1][1] <= p:
-            return True
-        last = groups[-1][0]
-        return any(self.before[v] & last for v in self._nodes(chosen))
-
-    def _fits(self, chosen: int, p: int, room: int) -> bool:
-        """Whether the device takes the set whole and has room for what it holds while it runs."""
-        key = (chosen, p)
-        if key not in self.takes:
-            self.takes[key] = self.problem.group_seconds(p, self._nodes(chosen))
-        seconds = self.takes[key]
-        if seconds == float("inf"):
-            return False
-        return seconds == 0 or self._needs(chosen) <= room
-
-    def _needs(self, chosen: int) -> int:
-        """Bytes that a subgraph holds from start to end: what enters, what leaves, its peak."""
-        known = self.needs.get(chosen)
-        if known is not None:
-            return known
-        nodes = self._nodes(chosen)
-        step = {v: at for at, v in enumerate(nodes)}
-        whole = 0
-        change = [0] * (len(nodes) + 1)
-        for value in self.problem.values:
-            made = value.producer in step
-            outside = any(v not in step for v in value.consumers)
-            if not made:
-                if any(v in step for v in value.consumers) and (
-                    value.producer != GRAPH_INPUT or self.problem.host is not None
-                ):
-                    whole += value.nbytes
-            elif outside or value.is_output:
-                whole += value.nbytes
-            else:
-                first = step[value.producer]
-                change[first] += value.nbytes
-                last = max((step[v] for v in value.consumers), default=first)
-                change[last + 1] -= value.nbytes
-        self.needs[chosen] = whole + max(np.cumsum(change).tolist())
-        return self.needs[chosen]
-
-    def _stays(self, p: int, placed: int) -> int:
-        """The values on a device, as bits, that a later subgraph there must find still there."""
-        problem, found = self.problem, 0
-        if problem.streams[p] > 1:
-            return 0
-        for index, value in enumerate(problem.values):
-            if value.producer == GRAPH_INPUT:
-                there = p == problem.host
-            else:
-                there = bool(placed >> value.producer & 1) and self.device[value.producer] == p
-            if there and (
-                (value.is_output and p == problem.host)
-                or any(self.device[v] == p and not placed >> v & 1 for v in value.consumers)
-            ):
-                found |= 1 << index
-        return found
-
-    def _kept(self, stays: int, chosen: int, p: int) -> int:
-        """Bytes of `stays` that outlast the subgraph of `chosen` and that it does not read."""
-        return sum(
-            value.nbytes
-            for index, value in enumerate(self.problem.values)
-            if stays >> index & 1 and not any(chosen >> v & 1 for v in value.consumers)
-        )
-
-    def _judged(self, groups: list[tuple[int, int]]) -> tuple[Group, ...] | None:
-        if not self.plays:
-            raise _OutOfBudgetError
-        self.plays -= 1
-        devices = self.problem.devices
-        made = tuple(Group(devices[p], self._nodes(chosen)) for chosen, p in groups)
-        try:
-            over = excess(Plan(self.problem, "memory", made))
-        except Infeasible:
-            return None
-        return made if over.total == 0 else None
-
-    def _step(self) -> None:
-        self.steps -= 1
-        if self.steps < 0 or deadline.left_s() <= 0.0:
-            raise _OutOfBudgetError
+            for p, name in enumerate(problem.devices):
+                longer = (*made, Group(name, nodes))
+                there = {v for group in longer if group.device == name for v in group.nodes}
+                if footprint.holds(there, p) and math.isfinite(problem.group_seconds(p, nodes)):
+                    yield longer, not rest
+                    yield from _begun(footprint, longer, rest)
 
 
 PLAYS = 1_500
@@ -249,17 +91,14 @@ HOT = 0.02
 
 def relieved(footprint: Footprint, assignment: Sequence[int]) -> list[int] | None:
     """Return a nearby assignment whose weights fit; None where single moves fail."""
-    problem, capacity = footprint.problem, footprint.capacity
+    problem = footprint.problem
     seconds = problem.shared_seconds.tolist()
-    filling = Filling(footprint)
-    for v, p in enumerate(assignment):
-        filling.put(v, p)
+    filling = Filling(footprint, assignment)
     for p in range(len(problem.devices)):
-        while filling.held[p] + filling.needed[p] > capacity[p]:
+        while filling.needed[p] > filling.left[p]:
             best: tuple[float, int, int] | None = None
             for v in filling.on(p):
-                freed = filling.bytes_read_by(v, p, 1)
-                freed += max(0, footprint.beside[v][p] - footprint.always[p])
+                freed = filling.freed(v) + footprint.beside[v][p]
                 for q in range(len(problem.devices)):
                     if q == p or not problem.supported[v, q] or not freed:
                         continue

@@ -13,8 +13,7 @@ import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.placement.coarsening import coarsen
-from hetsim.placement.objective import measure
-from hetsim.placement.starts import (
+from hetsim.placement.initial_plans import (
     CONSTRUCTIVE,
     constructive,
     expand,
@@ -23,6 +22,7 @@ from hetsim.placement.starts import (
     starting_plans,
     starts_that_fit,
 )
+from hetsim.placement.objective import measure
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
