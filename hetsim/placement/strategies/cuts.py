@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,10 +17,12 @@ from hetsim.placement.initial_plans import prepared
 from hetsim.placement.objective import Objective, check_objective, latency_of_groups
 from hetsim.placement.search.cuts import least_serial
 from hetsim.placement.throughput.search import (
+    STARTS,
     as_plan,
     first_supported,
     layouts,
     nothing_met,
+    search_stages,
     views,
     within_memory,
 )
@@ -236,6 +238,9 @@ class Slice(Constrained):
         Orders that are cut.
     seed : int
         Of the orders and of the search beside them.
+    contiguous : bool
+        False: in that search a device may have several subgraphs. Where only staging makes
+        these dearer, loads are those of ``max_load``, which the clock may exceed.
     moves : int
         Steps of that search.
 
@@ -252,6 +257,7 @@ class Slice(Constrained):
 
     orders: int = 50
     seed: int = 0
+    contiguous: bool = True
     moves: int = 200_000
 
     def check(self) -> None:
@@ -266,6 +272,17 @@ class Slice(Constrained):
         return within_memory(problem, self._stages)[0]
 
     def _stages(self, problem: Problem) -> Plan:
+        reason = f"slices of {self.orders} orders, then {self.moves} moves of nodes between "
+        if not self.contiguous:
+            made = search_stages(
+                problem,
+                (),
+                self.orders,
+                lambda tried: min(self.moves // STARTS, self.moves - tried),
+                self.seed,
+                by_device=True,
+            )
+            return replace(made, strategy="slice", reason=reason + "subgraphs")
         check_runnable(problem)
         moves = StageMoves(problem, contiguous=True)
         found = layouts(moves, views(problem), self.orders, self.seed) or [first_supported(moves)]
@@ -273,5 +290,4 @@ class Slice(Constrained):
         best = moves.improved(start, self.moves, self.seed)
         if best.load_s == float("inf"):
             raise nothing_met(problem)
-        tried = f"slices of {self.orders} orders, then {self.moves} moves of nodes between stages"
-        return as_plan(moves, "slice", best, tried)
+        return as_plan(moves, "slice", best, reason + "contiguous stages")

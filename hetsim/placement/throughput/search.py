@@ -366,6 +366,8 @@ def search_stages(
     orders: int,
     moves: Moves,
     seed: int,
+    *,
+    by_device: bool = False,
 ) -> Plan:
     """Return the plan that moves of nodes between any stages find.
 
@@ -374,7 +376,7 @@ def search_stages(
     ends the search. Raises Infeasible where nothing was met that is supported and fits.
     """
     check_runnable(problem)
-    search = StageMoves(problem, contiguous=False)
+    search = StageMoves(problem, contiguous=False, by_device=by_device)
     deadline.check()
     found = [layout for plan in known if (layout := search.of_plan(plan)) is not None]
     with suppress(deadline.OutOfTime):

@@ -399,15 +399,16 @@ class StageMoves:
 
     Loads are those of the clock; weights fit the memory, and the graph of stages has no cycle. A
     device has one stage, or without `contiguous` up to three; there, where starting a subgraph is
-    free and nothing fuses or is staged, any assignment counts.
+    free and nothing fuses or is staged, any assignment counts. `by_device`: a staged tensor may
+    count once a device, as ``max_load`` has it; the clock counts it once a subgraph, no less.
     """
 
-    def __init__(self, problem: Problem, *, contiguous: bool) -> None:
+    def __init__(self, problem: Problem, *, contiguous: bool, by_device: bool = False) -> None:
         count = len(problem.devices)
         free = not any(problem.dispatch_s) and not problem.fused
         self.problem = problem
         self.network = Network.of(problem)
-        self.apart = not contiguous and free and problem.staging is None
+        self.apart = not contiguous and free and (by_device or problem.staging is None)
         copies = 1 if contiguous or self.apart else max(1, min(3, MOST_STAGES // count))
         self.device = tuple(range(count)) * copies
         self.ordered = not self.apart
