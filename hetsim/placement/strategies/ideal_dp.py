@@ -13,7 +13,7 @@ from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.dag import Dag
 from hetsim.placement.constraints import Constrained, check_runnable
 from hetsim.placement.objective import Objective
-from hetsim.placement.throughput.costs import Costs
+from hetsim.placement.throughput.costs import Costs, contract
 from hetsim.placement.throughput.search import (
     EQUAL,
     Stages,
@@ -236,8 +236,8 @@ class IdealDp(Constrained):
 
     Source: J. Tarnawski, A. Phanishayee, N. Devanur, D. Mahajan, F. Nina Paravecino, Efficient
     algorithms for device placement of DNN graph operators, NeurIPS 2020, section 5.1. Beyond
-    the paper: unlike devices in several kinds, kernels that fuse, links of their own, and
-    sets above the bottleneck of ``slice`` not followed.
+    the paper: unlike devices in several kinds, kernels that fuse, links of their own, nodes
+    without compute contracted first, and sets above the bottleneck of ``slice`` not followed.
     """
 
     promises: ClassVar = ("throughput", "proof")
@@ -299,6 +299,8 @@ class IdealDp(Constrained):
 
     def _dynamic(self, costs: Costs, known: Layout | None) -> tuple[float, Stages | None, str]:
         """Return a bound on contiguous stages, stages that meet it by `costs`, and what failed."""
+        contracted = contract(costs)
+        costs = contracted.costs
         # The table of (ideal, devices used) is kept within memory.
         most = min(self.max_ideals, MOST_ENTRIES // States.number(costs.kinds))
         lattice = ideals(costs.dag, most)
@@ -308,7 +310,9 @@ class IdealDp(Constrained):
         looked, least_s, stages = _search(costs, lattice, ceiling_s, self.budget)
         if looked < 0:
             return 0.0, None, f"; more than {self.budget} stages to search"
-        return (ceiling_s if stages is None else least_s), stages, ""
+        if stages is None:
+            return ceiling_s, None, ""
+        return least_s, [(contracted.spread(nodes), device) for nodes, device in stages], ""
 
 
 def _best(found: list[Layout]) -> Layout | None:

@@ -77,9 +77,7 @@ def test_the_ideals_give_the_least_of_all_contiguous_stages(seed: int) -> None:
 @sweep("name", quick=list(PUBLISHED)[:2], full=PUBLISHED)
 def test_published_optima(name: str) -> None:
     workload = read(name)
-    # Of nodes that take no time the last has too many ideals: it is met, not proven.
-    proven = "gnmt" not in name
-    plan = hetsim.plan(workload.problem, "ideal-dp", required=proven)
+    plan = hetsim.plan(workload.problem, "ideal-dp", required=True)
     reached = paper_max_load(workload.record, workload.spread(plan.assignment))
     assert reached == pytest.approx(PUBLISHED[name], abs=1e-3)
     assert max_load(workload.problem, plan.assignment) == pytest.approx(reached, abs=1e-4)
