@@ -19,8 +19,8 @@ from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.page import unpacked, write_page
 from hetsim.reporting.pages.timeline import BINS, STEPS_MOST, pictures_of
 from hetsim.reporting.tables.records import simulation_record
-from hetsim.simulation.clock.memory import memory_profile
 from hetsim.simulation.simulate import simulate
+from oracles.memory_over_time import memory_profile
 
 REQUESTS = 5
 

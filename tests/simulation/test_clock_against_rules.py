@@ -14,11 +14,11 @@ from hetsim.errors import OutOfMemory
 from hetsim.problem.parts import Contention
 from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Event, Timeline
-from hetsim.simulation.clock.memory import memory_profile
 from hetsim.simulation.clock.runs import once, play
 from hetsim.simulation.clock.templates import Template, tasks_of_plan, template_of
 from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import arrivals, dealt_plans, plans
+from oracles.memory_over_time import memory_profile
 from oracles.virtual_clock import Replay, Task, bytes_at, replay
 from sweeps import examples
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
-
-from hetsim.errors import (
-    InvalidInput,
-)
-from hetsim.simulation.clock.memory import memory_profile
 from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import on, two_devices
+from oracles.memory_over_time import memory_profile
 
 
 def test_memory_by_hand() -> None:
@@ -39,9 +34,3 @@ def test_a_shared_constant_is_resident_once_a_device() -> None:
     assert simulate(on(problem, ("gpu", (0, 1)))).weight_bytes == {"cpu": 0, "gpu": 100}
     split = simulate(on(problem, ("gpu", (0,)), ("cpu", (1,))))
     assert split.weight_bytes == {"cpu": 100, "gpu": 100}
-
-
-def test_profile_of_a_lean_timeline_is_refused() -> None:
-    plan = on(two_devices(), ("gpu", (0, 1)))
-    with pytest.raises(InvalidInput, match="trace=True"):
-        memory_profile(plan, simulate(plan, trace=False))

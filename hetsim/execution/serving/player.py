@@ -263,7 +263,7 @@ def ready(
 
 
 def outside(plan_tasks: PlanTasks, duration: Floats) -> Floats:
-    """Return seconds until each task ends by itself: infinite for subgraphs, which devices run."""
+    """Return seconds of each task: infinite for subgraphs, which end when their device says."""
     lasts = duration.copy()
     first = 0
     for template in plan_tasks.templates:

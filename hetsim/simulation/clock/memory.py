@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core.units import format_bytes
-from hetsim.errors import InvalidInput, OutOfMemory
+from hetsim.errors import OutOfMemory
 from hetsim.problem.parts import GRAPH_INPUT
-from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.problem.timeline import Timeline
 from hetsim.simulation.clock.metrics import Recording
-from hetsim.simulation.clock.templates import PlanTasks, Template, tasks_of_plan
+from hetsim.simulation.clock.templates import PlanTasks, Template
 
 AT_ARRIVAL = -1
 AT_FINISH = -2
@@ -176,58 +174,6 @@ def peaks_of_one(plan_tasks: PlanTasks, recording: Recording) -> list[int]:
             highest = max(highest, live)
         peaks[device] += highest
     return peaks
-
-
-def memory_profile(
-    plan: Plan, timeline: Timeline
-) -> Mapping[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
-    """Return memory over time by device name, from a timeline with its events.
-
-    See ``curves`` for the arrays. A request's arrival is the end of its last event less its
-    latency, so a rounding error off where it is not 0.
-
-    Raises
-    ------
-    InvalidInput
-        Where the events do not give every subgraph and transfer of the plan once a request.
-    """
-    plan_tasks = tasks_of_plan(plan, plan.problem.contention)
-    requests = len(timeline.latencies_s)
-    dealt = plan_tasks.of_requests(requests)
-    task_of = [
-        {
-            (plan.problem.values[transfer.value].name, plan.problem.devices[transfer.target]): task
-            for task, transfer in enumerate(template.transfers, start=template.groups)
-        }
-        for template in plan_tasks.templates
-    ]
-    tasks = np.array([template.tasks for template in plan_tasks.templates], dtype=np.int64)
-    entry_at = np.concatenate(([0], np.cumsum(tasks[dealt])))
-    start = np.full(entry_at[-1], np.nan)
-    end = np.full(entry_at[-1], np.nan)
-    for event in timeline.events:
-        if not 0 <= event.request < requests:
-            continue
-        replica = int(dealt[event.request])
-        template = plan_tasks.templates[replica]
-        task: int | None = event.group - template.first_group
-        if event.kind != "compute":
-            task = task_of[replica].get((event.name, event.device))
-        if task is not None and 0 <= task < template.tasks:
-            start[entry_at[event.request] + task] = event.start_s
-            end[entry_at[event.request] + task] = event.end_s
-    if np.isnan(start).any():
-        raise InvalidInput(
-            f"the timeline's {len(timeline.events)} events do not match the {len(start)} tasks of "
-            f"the plan for {requests} requests",
-            hint="simulate the same plan with trace=True",
-        )
-    finish = np.zeros(requests)
-    np.maximum.at(finish, np.repeat(np.arange(requests), tasks[dealt]), end)
-    arrival = np.maximum(finish - np.array(timeline.latencies_s), 0.0)
-    nowhere = np.zeros(len(start), dtype=np.int64)
-    recording = Recording(arrival, finish, dealt, entry_at, start, end, nowhere, nowhere)
-    return dict(zip(plan.problem.devices, curves(plan_tasks, recording), strict=True))
 
 
 def check_capacity(problem: Problem, peaks: Sequence[int], weights: Sequence[int]) -> None:
