@@ -64,7 +64,7 @@ class Correction:
     Its logarithm is `offset`, plus `slope` times the place along each coordinate, plus for each
     centre its weight times ``exp(-|(place - centre) / scale|^2 / 2)``.
 
-    - `form`: one of ``hetsim.graph.work.form.FORMS``.
+    - `form`: one of ``hetsim.graph.work.rule.FORMS``.
     - `coordinates`: in the order of `COORDINATES`.
     - `centres`: places of measured kernels, by coordinate.
     - `weights`: one a centre.

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from hetsim.core import deadline, left_to_python
 from hetsim.core.machine_code import machine_code
-from hetsim.core.progress import say
+from hetsim.core.progress import part, say
 from hetsim.placement.listing.list_schedule import Room, add, needs, remove
 from hetsim.placement.search.drafts import (
     ANSWER,
@@ -338,10 +338,11 @@ def rounds(walk: Walk, problem: Problem, budget: Budget, judge: Judge) -> int:
     if budget.moves is not None:
         count = min(MOST_ROUNDS, max(1, budget.moves // max(most, 1)))
         parts = [budget.moves * (k + 1) // count - budget.moves * k // count for k in range(count)]
-        return sum(
-            walk.round(Budget(part), heat, judge)
-            for part, heat in zip(parts, _heats(hot, count), strict=True)
-        )
+        tried = 0
+        for k, heat in enumerate(_heats(hot, count)):
+            with part(k / count, (k + 1) / count):
+                tried += walk.round(Budget(parts[k]), heat, judge)
+        return tried
     # The first call loads machine code.
     trial = Heat(hot, hot / 10, LOOKS)
     tried = walk.round(Budget(1), trial, judge)
