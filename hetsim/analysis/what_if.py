@@ -18,7 +18,7 @@ from hetsim.errors import UsageError, nearest
 from hetsim.graph.work import graph_work
 from hetsim.hardware.routes import build_routes
 from hetsim.placement.coarsening import Coarse
-from hetsim.placement.constraints import Constrained, narrowed
+from hetsim.placement.constraints import Constrained, only_devices
 from hetsim.placement.initial_plans import Start, prepared
 from hetsim.placement.strategies.local_search import LocalSearch
 from hetsim.problem.groups import Group
@@ -94,10 +94,7 @@ def _within(limits: Constrained, groups: Sequence[Group], problem: Problem) -> P
     problem = limits.narrow(problem)
     if limits.max_devices is None:
         return problem
-    used = sorted({problem.device_index(group.device) for group in groups})
-    open_to = np.zeros(problem.seconds.shape, dtype=np.bool_)
-    open_to[:, used] = True
-    return narrowed(problem, open_to)
+    return only_devices(problem, sorted({group.device for group in groups}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,15 +20,12 @@ from hetsim.core.files import private_folder
 NAME = "machine-code"
 
 
-def folder_of(
-    function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False
-) -> Path | None:
+def folder_of(digest: str) -> Path | None:
     """Return the cache folder of a function's machine code; None where it cannot be created.
 
     It lies where ``NUMBA_CACHE_DIR`` says, or else in ``files.private_folder``; its name is
     ``digest_of`` the function.
     """
-    digest = digest_of(function, *parts, inline=inline)
     named = _named()
     if not named:
         return private_folder(NAME, digest)
@@ -147,7 +144,7 @@ class Compiled:
         What another copy of the file has, or was made before the file was written, does not.
         """
         function, parts, inline = self._of
-        folder = folder_of(function, *parts, inline=inline)
+        folder = folder_of(digest_of(function, *parts, inline=inline))
         if folder is None:
             return False
         # numba names a folder so by the source's, and compares when that was written.
@@ -183,8 +180,9 @@ class Compiled:
             else:
                 part_options["pipeline_class"] = Part
                 self._given = Records().given
-        made = _dispatcher(function, parts, inline, part_options)
-        folder = folder_of(function, *parts, inline=inline)
+        digest = digest_of(function, *parts, inline=inline)
+        made = _dispatcher(function, parts, inline, part_options, digest)
+        folder = folder_of(digest)
         if folder is not None:
             _keep(made, folder)
         self._made = made
@@ -195,6 +193,7 @@ def _dispatcher(
     parts: Sequence[Callable[..., Any]],
     inline: bool,
     part_options: dict[str, Any],
+    digest: str,
 ) -> Any:
     """Return numba's dispatcher of `function`; nothing is compiled yet."""
     import numba
@@ -205,7 +204,6 @@ def _dispatcher(
     part_options = {
         **options, **part_options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True
     }  # fmt: skip
-    digest = digest_of(function, *parts, inline=inline)
     linked: dict[str, Any] = {}
     for part in parts:
         linked[part.__name__] = numba.njit(**part_options)(_with(part, linked, digest))
