@@ -15,7 +15,8 @@ import pytest
 from onnx import helper
 
 import hetsim
-from artifact_builders import (
+from builders import BOX
+from compiled_models import (
     MODELS,
     NPU,
     exported,
@@ -26,7 +27,6 @@ from artifact_builders import (
     weighted_model,
     whole,
 )
-from builders import BOX
 from hetsim.device.artifact import Identity, export, import_compiled
 from hetsim.device.device import SimulatedDevice
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
