@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -44,6 +45,39 @@ NEEDS = ("--address", "calibrate cpu", "cluster", "my-cpu", "detector", "library
 """What a command needs that is not on every machine, or takes minutes: these are parsed alone."""
 
 
+def parsed(command: str) -> tuple[click.Command, dict[Any, Any]]:
+    """The verb of a command, and the options and arguments that it gives the verb.
+
+    Raises:
+        click.UsageError: There is no such verb, or it takes no such option.
+    """
+    words = shlex.split(command, comments=True)[1:]
+    with click.Context(main, info_name="hetsim", obj=Invocation(("hetsim", *words))) as ctx:
+        verb: click.Command = main
+        while isinstance(verb, click.Group) and words and words != ["--help"]:
+            _, found, words = verb.resolve_command(ctx, words)
+            assert found is not None, command
+            verb = found
+        given, _, _ = verb.make_parser(click.Context(verb)).parse_args(list(words))
+    return verb, given
+
+
+def names_a_verb(command: str) -> bool:
+    """Whether a command only names a verb, which needs a model or a file and is given none."""
+    verb, given = parsed(command)
+    needs = [given.get(each.name) for each in verb.params if isinstance(each, click.Argument)]
+    stands_alone = not needs or "schema" in given or "workload" in given
+    return not stands_alone and not any(isinstance(each, str | tuple) for each in needs)
+
+
+TO_RUN = [
+    (page, command)
+    for page in PAGES
+    for command in dict.fromkeys(commands_of(page))
+    if not any(word in command for word in NEEDS) and not names_a_verb(command)
+]
+
+
 def invoke(command: str) -> Result:
     program, *words = shlex.split(command, comments=True)
     assert program == "hetsim"
@@ -72,14 +106,7 @@ def test_a_command_of_a_page_is_accepted(
     """The verb is there, and takes each option."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "detector.onnx").touch()
-    words = shlex.split(command, comments=True)[1:]
-    with click.Context(main, info_name="hetsim", obj=Invocation(("hetsim", *words))) as ctx:
-        verb: click.Command = main
-        while isinstance(verb, click.Group) and words and words != ["--help"]:
-            _, found, words = verb.resolve_command(ctx, words)
-            assert found is not None, command
-            verb = found
-        verb.make_parser(click.Context(verb)).parse_args(list(words))
+    parsed(command)
 
 
 @pytest.mark.slow
@@ -92,25 +119,27 @@ def test_readme_s_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_commands_are_found() -> None:
     assert len(COMMANDS) >= 20
+    assert len(TO_RUN) >= 20
     assert len(SHOWN) == 2
 
 
 @pytest.mark.slow
 @pytest.mark.sweep
 @pytest.mark.parametrize(
-    "command", [command for command in COMMANDS if not any(word in command for word in NEEDS)]
+    ("page", "command"), TO_RUN, ids=[f"{page.stem}: {command}" for page, command in TO_RUN]
 )
 def test_a_command_of_a_page_works(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It works with the files of its page, and those that the pages call the reader's own."""
     monkeypatch.chdir(tmp_path)
     onnx.save(users_model(), tmp_path / "model.onnx")
-    for page in PAGES:
-        for block in blocks_of(page.read_text()):
-            if block.file in ("affinity.yaml", "workload.yaml", "deployment.yaml"):
-                (tmp_path / block.file).write_text(block.text)
+    (tmp_path / "affinity.yaml").write_text(file_of("partition.md", "pins"))
     (tmp_path / "npu.json").write_text(json.dumps([{"count": 9}, _layer("conv1 + relu1")]))
     (tmp_path / "ort.json").write_text(json.dumps([_event("/head/MatMul")]))
+    for block in blocks_of(page.read_text()):
+        if block.file is not None:
+            (tmp_path / block.file).write_text(block.text)
     done = invoke(command)
     assert done.exit_code == 0, done.stderr
     assert done.stdout
