@@ -13,8 +13,7 @@ from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.price import DeviceAvailability, Price
 
 if TYPE_CHECKING:
-    from hetsim.graph.patterns.pattern import Pattern
-    from hetsim.graph.patterns.terms import AttributeValue
+    from hetsim.graph.patterns.pattern import AttributeValue, Pattern
     from hetsim.hardware.measurement import Measurement
 
 OP_CLASSES = (

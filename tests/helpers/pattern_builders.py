@@ -7,13 +7,13 @@ from random import Random
 
 from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph, Node, Tensor
-from hetsim.graph.patterns.pattern import Pattern
-from hetsim.graph.patterns.terms import (
+from hetsim.graph.patterns.pattern import (
     AttributeTest,
     Constant,
     Either,
     Maybe,
     Op,
+    Pattern,
     Reference,
     Term,
     Wild,

@@ -9,14 +9,14 @@ from itertools import permutations, product
 import networkx as nx
 
 from hetsim.graph.graph import Graph, Node
-from hetsim.graph.patterns.pattern import Pattern
-from hetsim.graph.patterns.terms import (
+from hetsim.graph.patterns.pattern import (
     SYMMETRIC,
     AttributeTest,
     Constant,
     Either,
     Maybe,
     Op,
+    Pattern,
     Reference,
     Term,
     Wild,

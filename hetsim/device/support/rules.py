@@ -18,7 +18,7 @@ from hetsim.device.support.quantized import (
 from hetsim.graph.dag import joined
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.patterns.matching import Match
-from hetsim.graph.patterns.terms import AttributeTest, attribute_of
+from hetsim.graph.patterns.pattern import AttributeTest, attribute_of
 from hetsim.graph.work import op_key
 from hetsim.hardware.spec import DeviceSpec, SupportRule
 

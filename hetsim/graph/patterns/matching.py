@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
 
-from hetsim.graph.dag import Contraction
+from hetsim.errors import UsageError
+from hetsim.graph.dag import Contraction, Dag
 from hetsim.graph.graph import Graph
-from hetsim.graph.patterns.pattern import Pattern
-from hetsim.graph.patterns.search import Fit, GraphIndex, Layout, Search, lay_out
+from hetsim.graph.patterns.pattern import (
+    SYMMETRIC,
+    Constant,
+    Either,
+    Maybe,
+    Op,
+    Pattern,
+    Reference,
+    Term,
+    labelled_nodes,
+    sure_labels,
+)
+from hetsim.graph.work import op_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +70,28 @@ def find_matches(
     counts, in the order in which the pattern is written.
 
     Raises UsageError where a pattern fits in too many ways to try them all. Complexity:
-    O(V + E log E), and for each pattern what `Search.fits` and `Contraction` take.
+    O(V + E log E), and for each pattern what `_Search.fits` and `Contraction` take.
     """
-    index = GraphIndex.of(graph)
-    state = Contraction(index.dag)
+    keys = [op_key(node) for node in graph.nodes]
+    state = Contraction(Dag.from_edges(len(keys), graph.edges()))
     owner: dict[int, str] = {}
     found: list[Match] = []
     refused: dict[RefusedMatch, None] = {}
     for pattern in patterns:
-        layout = lay_out(pattern)
+        search = _Search(graph, keys, pattern)
         fits: dict[tuple[int, ...], list[Fit]] = {}
-        for fit in Search(index, layout).fits():
+        for fit in search.fits():
             fits.setdefault(tuple(sorted(node for node in fit[0] if node >= 0)), []).append(fit)
         matched: list[Match] = []
         turned_down: list[RefusedMatch] = []
         for nodes in sorted(fits, key=lambda nodes: (nodes[0], -len(nodes), nodes)):
-            answer = _judge(index, layout, fits[nodes], nodes, owner, state, refuse)
+            answer = _judge(search, fits[nodes], nodes, owner, state, refuse)
             if isinstance(answer, str):
                 turned_down.append(RefusedMatch(pattern.name, nodes, answer))
                 continue
             state.add(nodes)
             owner.update(dict.fromkeys(nodes, pattern.name))
-            values = answer[1]
-            constants = {values[cell] for cell in layout.constants if values[cell]}
+            constants = {answer[1][cell] for cell in search.members} - {""}
             matched.append(Match(pattern.name, nodes, tuple(sorted(constants))))
         holder = {node: number for number, match in enumerate(matched) for node in match.nodes}
         for refusal in turned_down:
@@ -91,8 +103,7 @@ def find_matches(
 
 
 def _judge(
-    index: GraphIndex,
-    layout: Layout,
+    search: _Search,
     fits: Sequence[Fit],
     nodes: tuple[int, ...],
     owner: dict[int, str],
@@ -100,17 +111,17 @@ def _judge(
     refuse: Callable[[int], str | None] | None,
 ) -> Fit | str:
     """Return the fit that is a match, or why none is."""
-    graph = index.graph
+    graph = search.graph
     for node in nodes:
         if node in owner:
             return f"node '{graph.nodes[node].name}' is in a match of '{owner[node]}'"
         refusal = refuse(node) if refuse is not None else None
         if refusal is not None:
             return f"node '{graph.nodes[node].name}': {refusal}"
-    reasons = [_read_outside(index, fit, layout.shared, frozenset(nodes)) for fit in fits]
+    reasons = [search.read_outside(fit, nodes) for fit in fits]
     if None not in reasons:
         return str(reasons[0])
-    check = layout.pattern.check
+    check = search.pattern.check
     if check is not None and not check(graph, nodes):
         return "its check returns False"
     path = state.cycle(nodes)
@@ -120,21 +131,341 @@ def _judge(
     return fits[reasons.index(None)]
 
 
-def _read_outside(
-    index: GraphIndex, fit: Fit, shared: frozenset[int], members: frozenset[int]
-) -> str | None:
-    """Say which value that only the match may read is read by others, if one is."""
-    cells, _, ends = fit
-    for cell, node in enumerate(cells):
-        if node < 0 or cell in shared or cell in ends:
-            continue
-        for value in index.graph.nodes[node].writes:
-            if value in index.outputs:
-                return f"inner value '{value}' is an output of the graph"
-            for reader in index.readers.get(value, ()):
-                if reader not in members:
-                    outside = index.graph.nodes[reader].name
-                    return (
-                        f"inner value '{value}' is also read by node '{outside}', outside the match"
-                    )
-    return None
+@dataclass(frozen=True, slots=True, eq=False)
+class _Place:
+    """Place of a value: that of a `node` at output `port`, or one that no such node writes.
+
+    The latter has the cells of its label and of a constant, -1 for none. `dtypes` are allowed.
+    """
+
+    node: _NodePlace | None = None
+    port: int = 0
+    dtypes: frozenset[str] | None = None
+    label: int = -1
+    member: int = -1
+    optional: bool = False
+
+    @property
+    def tells(self) -> bool:
+        """Whether it matters what stands there, given that it is allowed."""
+        return self.node is not None or self.label >= 0 or self.member >= 0
+
+
+_Choice: TypeAlias = tuple[_Place, ...]
+"""The alternatives of a term, in the order in which they are written."""
+
+
+@dataclass(slots=True, eq=False)
+class _NodePlace:
+    """Place of a pattern node, kept in `cell`.
+
+    `telling` has the inputs, with ports, at which it matters what stands there; `seated` those of
+    them in free order, equal terms with one number; `asked` must be there; `fits` keeps answers.
+    """
+
+    cell: int
+    op: Op
+    inputs: tuple[_Choice, ...] = ()
+    telling: tuple[tuple[int, _Choice], ...] = ()
+    seated: tuple[tuple[int, _Choice], ...] = ()
+    asked: int = 0
+    fits: dict[int, bool] = field(default_factory=dict)
+
+    def any_order(self, op_type: str) -> bool:
+        """Whether the inputs of a node of this op type may stand in any order."""
+        return op_type in SYMMETRIC if self.op.any_order is None else self.op.any_order
+
+
+Fit: TypeAlias = tuple[tuple[int, ...], tuple[str, ...], tuple[int, ...]]
+"""Node by node cell (-1: none), value by value cell ("": none), and the node cell of each end."""
+
+_Entry = TypeVar("_Entry", int, str)
+
+LEAST_CAP = 200_000
+CAP_A_NODE = 20
+
+
+class _Search:
+    """Search for one pattern in one graph; tests of nodes are cached.
+
+    `members` are the cells of constants, `_links` for each end the labels that it is sure to share
+    with ends before it: whether the label is that of a node, and its cell.
+    """
+
+    def __init__(self, graph: Graph, keys: Sequence[str], pattern: Pattern) -> None:
+        self.graph, self.pattern = graph, pattern
+        self._keys = keys
+        self._producers, self._readers = graph.producers(), graph.consumers()
+        self._outputs = frozenset(graph.outputs)
+        self._cap = LEAST_CAP + CAP_A_NODE * len(keys)
+        self._steps = 0
+        self.members: list[int] = []
+        self._nodes: list[_NodePlace] = []
+        self._values = 0
+        self._of_label: dict[str, _NodePlace] = {}
+        self._cells: dict[str, int] = {}
+        self._described = labelled_nodes(pattern.ends)
+        self._ends = [self._place(end) for end in pattern.ends]
+        self._links: list[list[tuple[bool, int]]] = []
+        before: frozenset[str] = frozenset()
+        sure: dict[str, frozenset[str]] = {}
+        for end in pattern.ends:
+            labels = sure_labels(end, self._described, sure)
+            self._links.append([self._cell_of(label) for label in sorted(labels & before)])
+            before |= labels
+
+    def _place(self, term: Term) -> _Choice:
+        """Lay a term out, with all within it."""
+        if isinstance(term, Either):
+            return tuple(one for each in term.terms for one in self._place(each))
+        if isinstance(term, Maybe):
+            own = self._node(term.op)
+            return (_Place(own, term.op.port, term.op.dtypes), *own.inputs[0])
+        if isinstance(term, Reference):
+            op = self._described[term.label]
+            port = op.port if term.port is None else term.port
+            return (_Place(self._node(op), port, op.dtypes if port == op.port else None),)
+        if isinstance(term, Op):
+            return (_Place(self._node(term), term.port, term.dtypes),)
+        label = -1
+        if term.label:
+            if term.label not in self._cells:
+                self._cells[term.label] = self._cell()
+            label = self._cells[term.label]
+        if not isinstance(term, Constant):
+            return (_Place(None, 0, term.dtypes, label, -1, term.optional),)
+        self.members.append(self._cell())
+        return (_Place(None, 0, term.dtypes, label, self.members[-1]),)
+
+    def _cell(self) -> int:
+        self._values += 1
+        return self._values - 1
+
+    def _cell_of(self, label: str) -> tuple[bool, int]:
+        """Whether the label is that of a node, and its cell."""
+        node = self._of_label.get(label)
+        return (False, self._cells[label]) if node is None else (True, node.cell)
+
+    def _node(self, op: Op) -> _NodePlace:
+        if op.label in self._of_label:
+            return self._of_label[op.label]
+        node = _NodePlace(len(self._nodes), op)
+        self._nodes.append(node)
+        if op.label:
+            self._of_label[op.label] = node
+        node.inputs = tuple(self._place(term) for term in op.inputs)
+        node.asked = sum(not (len(one) == 1 and one[0].optional) for one in node.inputs)
+        ports = [*enumerate(node.inputs)]
+        node.telling = tuple(
+            (port, choice) for port, choice in ports if len(choice) > 1 or choice[0].tells
+        )
+        seated = [
+            (op.inputs.index(op.inputs[port]), choice)
+            for port, choice in ports
+            if len(choice) > 1 or choice[0].tells or choice[0].dtypes is not None
+        ]
+        node.seated = tuple(sorted(seated, key=lambda one: one[0]))
+        return node
+
+    def fits(self) -> Iterator[Fit]:
+        """Yield every fit. O(terms * (V + E)), and the steps that combine them.
+
+        Raises UsageError where these are more than ``LEAST_CAP + CAP_A_NODE * V``.
+        """
+        start: Fit = ((-1,) * len(self._nodes), ("",) * self._values, (-1,) * len(self._ends))
+        for place in self._ends[0]:
+            for node, key in enumerate(self._keys):
+                own = place.node
+                if own is not None and key in own.op.types and self._possible(own, node):
+                    yield from self._further(self._at_end(0, place, node, start))
+
+    def _further(self, fits: list[Fit]) -> list[Fit]:
+        """Fits with all ends, from those with the first."""
+        for end in range(1, len(self._ends)):
+            fits = _unique(
+                extended
+                for fit in fits
+                for place in self._ends[end]
+                if place.node is not None
+                for node in self._candidates(end, place.node, fit)
+                for extended in self._at_end(end, place, node, fit)
+            )
+        return fits
+
+    def _at_end(self, end: int, place: _Place, node: int, fit: Fit) -> list[Fit]:
+        assert place.node is not None
+        outputs = self.graph.nodes[node].outputs
+        if place.port >= len(outputs) or not self._readable(place, outputs[place.port]):
+            return []
+        return [
+            (nodes, values, _put(ends, end, place.node.cell))
+            for nodes, values, ends in self._at_node(place.node, node, fit)
+        ]
+
+    def _candidates(self, end: int, place: _NodePlace, fit: Fit) -> list[int]:
+        """Nodes at which an end may stand, by the label that leaves the fewest starts."""
+        is_node, cell = min(
+            self._links[end],
+            key=lambda link: 1 if link[0] else len(self._readers[fit[1][link[1]]]),
+        )
+        return sorted(self._reach(place, -1 if is_node else cell, fit, {}))
+
+    def _reach(
+        self, place: _NodePlace, value_cell: int, fit: Fit, known: dict[int, set[int]]
+    ) -> set[int]:
+        """Nodes at which a place may stand by what it reads of nodes and of a value in the fit."""
+        if fit[0][place.cell] >= 0:
+            return {fit[0][place.cell]}
+        if place.cell in known:
+            return known[place.cell]
+        found: set[int] = set()
+        for one in (one for _, choice in place.telling for one in choice):
+            if one.node is None:
+                if one.label == value_cell >= 0:
+                    found.update(self._readers[fit[1][value_cell]])
+                continue
+            for node in self._reach(one.node, value_cell, fit, known):
+                outputs = self.graph.nodes[node].outputs
+                if one.port < len(outputs):
+                    found.update(self._readers.get(outputs[one.port], ()))
+        self._count(1 + len(found))
+        known[place.cell] = {node for node in found if self._possible(place, node)}
+        return known[place.cell]
+
+    def _at_node(self, place: _NodePlace, node: int, fit: Fit) -> list[Fit]:
+        """Fits in which `node` stands at `place`, with what it reads."""
+        nodes, values, ends = fit
+        if nodes[place.cell] >= 0:
+            return [fit] if nodes[place.cell] == node else []
+        if node in nodes or not self._possible(place, node):
+            return []
+        fits: list[Fit] = [(_put(nodes, place.cell, node), values, ends)]
+        reads = self.graph.nodes[node].inputs
+        if place.any_order(self._keys[node]):
+            return self._seat(place.seated, reads, fits)
+        for port, choice in place.telling:
+            fits = _unique(n for old in fits for n in self._at_value(choice, reads[port], old))
+        return fits
+
+    def _seat(
+        self, places: Sequence[tuple[int, _Choice]], reads: Sequence[str], fits: list[Fit]
+    ) -> list[Fit]:
+        """Fits in which each place stands at a port of its own."""
+        partial: dict[tuple[int, int, Fit], None] = {(0, -1, fit): None for fit in fits}
+        before = -1
+        for group, choice in places:
+            open_ports = [
+                (port, value)
+                for port, value in enumerate(reads)
+                if value and self._any_readable(choice, value)
+            ]
+            seated: dict[tuple[int, int, Fit], None] = {}
+            for used, last, fit in partial:
+                for port, value in open_ports:
+                    if not used >> port & 1 and (group != before or port > last):
+                        for new in self._at_value(choice, value, fit):
+                            seated[used | 1 << port, port, new] = None
+            partial, before = seated, group
+        return _unique(fit for _, _, fit in partial)
+
+    def _at_value(self, choice: _Choice, value: str, fit: Fit) -> list[Fit]:
+        """Fits in which `value` stands at one of the places."""
+        fits: list[Fit] = []
+        for place in choice:
+            if not self._readable(place, value):
+                continue
+            self._count(1)
+            if place.node is not None:
+                fits += self._at_node(place.node, self._producers[value], fit)
+                continue
+            nodes, values, ends = fit
+            if place.label >= 0:
+                if values[place.label] not in ("", value):
+                    continue
+                values = _put(values, place.label, value)
+            if place.member >= 0:
+                values = _put(values, place.member, value)
+            fits.append((nodes, values, ends))
+        return fits if len(choice) == 1 else _unique(fits)
+
+    def _any_readable(self, choice: _Choice, value: str) -> bool:
+        return any(self._readable(place, value) for place in choice)
+
+    def _readable(self, place: _Place, value: str) -> bool:
+        """Whether `value` may stand at `place`, labels aside."""
+        if not value:
+            return place.optional
+        if place.node is not None:
+            node = self._producers.get(value)
+            if node is None or self._keys[node] not in place.node.op.types:
+                return False
+        if place.dtypes is not None:
+            tensor = self.graph.tensors.get(value)
+            if tensor is None or tensor.dtype not in place.dtypes:
+                return False
+        if place.node is None or node is None:
+            return place.member < 0 or value in self.graph.constants
+        outputs = self.graph.nodes[node].outputs
+        if place.port >= len(outputs) or outputs[place.port] != value:
+            return False
+        return self._possible(place.node, node)
+
+    def _possible(self, place: _NodePlace, node: int) -> bool:
+        """Whether `node` may stand at `place`, labels aside."""
+        known = place.fits.get(node)
+        if known is None:
+            known = place.fits[node] = self._admits(place, node)
+        return known
+
+    def _admits(self, place: _NodePlace, node: int) -> bool:
+        op, found, key = place.op, self.graph.nodes[node], self._keys[node]
+        if key not in op.types or not all(test.holds(self.graph, found) for test in op.attributes):
+            return False
+        if op.condition is not None and not op.condition(self.graph, found):
+            return False
+        if not place.any_order(key):
+            absent = ("",) * (len(place.inputs) - len(found.inputs))
+            return all(map(self._any_readable, place.inputs, (*found.inputs, *absent)))
+        present = [value for value in found.inputs if value]
+        return place.asked <= len(present) and all(
+            any(self._any_readable(choice, value) for value in present)
+            for _, choice in place.seated
+        )
+
+    def _count(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > self._cap:
+            raise UsageError(
+                f"the search for matches did not finish within {self._cap} steps: the pattern is "
+                "ambiguous",
+                where=f"pattern '{self.pattern.name}'",
+                hint=(
+                    "describe its nodes more precisely, or fix the order of inputs, as in Add^(...)"
+                ),
+            )
+
+    def read_outside(self, fit: Fit, members: Sequence[int]) -> str | None:
+        """Say which value that only the match may read is read by others, if one is."""
+        cells, _, ends = fit
+        for place, node in zip(self._nodes, cells, strict=True):
+            if node < 0 or place.op.shared or place.cell in ends:
+                continue
+            for value in self.graph.nodes[node].writes:
+                if value in self._outputs:
+                    return f"inner value '{value}' is an output of the graph"
+                for reader in self._readers.get(value, ()):
+                    if reader not in members:
+                        outside = self.graph.nodes[reader].name
+                        return (
+                            f"inner value '{value}' is also read by node '{outside}', outside the "
+                            "match"
+                        )
+        return None
+
+
+def _put(cells: tuple[_Entry, ...], cell: int, entry: _Entry) -> tuple[_Entry, ...]:
+    return cells[:cell] + (entry,) + cells[cell + 1 :]  # noqa: RUF005
+
+
+def _unique(fits: Iterable[Fit]) -> list[Fit]:
+    return list(dict.fromkeys(fits))

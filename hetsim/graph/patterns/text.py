@@ -23,7 +23,7 @@ White space between words does not count. Words in capitals are explained below.
   ``Relu``, ``com.microsoft:Gelu``. ``Clip/Relu`` is one of the two.
 - What stands in a node's brackets are its inputs by port. Ports that are not given are free,
   and so are all without brackets. ``*`` is a value that is present, ``_`` also an absent one.
-  Inputs of the ops in ``hetsim.graph.patterns.terms.SYMMETRIC`` may stand in any order.
+  Inputs of the ops in ``hetsim.graph.patterns.pattern.SYMMETRIC`` may stand in any order.
 - ``.PORT`` is the output that is read, counted from 0, which is the default.
 - ``FLAG`` is ``?`` (optional: in the node's absence its first input stands there), ``!``
   (others may read the node's outputs too), ``~`` (inputs in any order), ``^`` (inputs in the
@@ -48,15 +48,16 @@ from __future__ import annotations
 import re
 
 from hetsim.errors import UsageError, nearest
-from hetsim.graph.patterns.pattern import MOST_LEVELS, Pattern
-from hetsim.graph.patterns.terms import (
+from hetsim.graph.patterns.pattern import (
     DTYPES,
+    MOST_LEVELS,
     AttributeTest,
     AttributeValue,
     Constant,
     Either,
     Maybe,
     Op,
+    Pattern,
     Reference,
     Scalar,
     Term,

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph, Node
-from hetsim.graph.patterns import search
+from hetsim.graph.patterns import matching
 from hetsim.graph.patterns.matching import Match, Matches, find_matches
-from hetsim.graph.patterns.pattern import Pattern
-from hetsim.graph.patterns.terms import Op
+from hetsim.graph.patterns.pattern import Op, Pattern
 from hetsim.graph.patterns.text import parse_pattern
 from oracles.pattern_matches import jointly_acyclic, oracle_matches
 from pattern_builders import DrawnPattern, pattern_graph, random_graph
@@ -279,8 +278,8 @@ def test_orders_that_come_to_the_same_are_one() -> None:
 
 
 def test_too_many_ways_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "LEAST_CAP", 10_000)
-    steps = 10_000 + 80 * search.CAP_A_NODE
+    monkeypatch.setattr(matching, "LEAST_CAP", 10_000)
+    steps = 10_000 + 80 * matching.CAP_A_NODE
     with pytest.raises(
         UsageError, match=f"pattern 'p': the search for matches did not finish within {steps} steps"
     ):

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph, Node
 from hetsim.graph.patterns.matching import find_matches
-from hetsim.graph.patterns.pattern import Pattern, check_names
-from hetsim.graph.patterns.terms import (
+from hetsim.graph.patterns.pattern import (
     DTYPES,
     AttributeTest,
     AttributeValue,
@@ -18,10 +17,12 @@ from hetsim.graph.patterns.terms import (
     Either,
     Maybe,
     Op,
+    Pattern,
     Reference,
     Term,
     Wild,
     attribute_of,
+    check_names,
 )
 from hetsim.graph.patterns.text import parse_pattern
 from pattern_builders import pattern_graph
