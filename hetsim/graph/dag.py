@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import graphlib
 import heapq
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -181,26 +182,13 @@ def topological_order(
 
 def find_cycle(succs: Sequence[Iterable[int]]) -> list[int]:
     """Return the nodes of one cycle in order, or an empty list where there is none. O(V + E)."""
-    n = len(succs)
-    state = [0] * n
-    for root in range(n):
-        if state[root]:
-            continue
-        path: list[int] = [root]
-        pending = [iter(succs[root])]
-        state[root] = 1
-        while pending:
-            for v in pending[-1]:
-                if state[v] == 1:
-                    return path[path.index(v) :]
-                if state[v] == 0:
-                    state[v] = 1
-                    path.append(v)
-                    pending.append(iter(succs[v]))
-                    break
-            else:
-                state[path.pop()] = 2
-                pending.pop()
+    # The sorter is given successors for predecessors: the cycle that it names runs backwards.
+    sorter = graphlib.TopologicalSorter(dict(enumerate(succs)))
+    try:
+        sorter.prepare()
+    except graphlib.CycleError as error:
+        backwards: list[int] = error.args[1]
+        return backwards[:0:-1]
     return []
 
 

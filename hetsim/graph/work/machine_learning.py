@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,21 +38,13 @@ class Forest:
     nearest: int
 
 
-_MEASURED: dict[int, tuple[object, Forest]] = {}
-"""Ensembles measured last, by the identity of their attributes, which they keep alive."""
-
-_REMEMBERED = 8
-
-
 def forest(view: NodeView) -> Forest:
-    """Measure the ensemble of a node. O(tree nodes), in numpy level by level; cached."""
-    attributes = view.node.attributes
-    known = _MEASURED.get(id(attributes))
+    """Size of the ensemble of a node, kept with the graph. O(tree nodes), level by level."""
+    known: Any = view.graph.kept.get(key := f"forest {view.node.id}")
     if known is None:
-        while len(_MEASURED) >= _REMEMBERED:
-            _MEASURED.pop(next(iter(_MEASURED)), None)
-        known = _MEASURED[id(attributes)] = (attributes, _forest(view))
-    return known[1]
+        known = view.graph.kept[key] = _forest(view)
+    found: Forest = known
+    return found
 
 
 def _forest(view: NodeView) -> Forest:
