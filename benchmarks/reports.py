@@ -28,7 +28,7 @@ from hetsim.hardware.catalog import platform_names
 from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.page import page
 from hetsim.reporting.pages.timeline import pictures_of, played_of
-from hetsim.reporting.tables.records import comparison_record
+from hetsim.reporting.tables.comparison import comparison_record
 
 STRATEGIES = ("single", "hetero", "heft")
 OPENINGS = 5

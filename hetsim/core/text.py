@@ -8,9 +8,11 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 Record = dict[str, Any]
+K = TypeVar("K")
+V = TypeVar("V")
 
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001
 """What begins a formula (OWASP, CSV Injection), the wide forms of Asian input methods too."""
@@ -61,6 +63,14 @@ def tally(names: Iterable[str]) -> dict[str, int]:
     for name in names:
         counts[name] = counts.get(name, 0) + 1
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Return the second of each pair by the first; both in the order in which they come."""
+    found: dict[K, list[V]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def fields(one: object, names: str = "") -> Record:

@@ -220,6 +220,11 @@ def bold(text: str) -> Text:
     return Text(plain(text), style="bold")
 
 
+def remark(head: str, text: str) -> Text:
+    """Return a line that begins with what it is about, in bold: ``npu: infeasible``."""
+    return Text.assemble((f"{plain(head)}: ", "bold"), plain(text))
+
+
 ROWS_MOST = 400
 """Rows of a printed table that a page shows."""
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hetsim.core.text import plain, records
+from hetsim.core.text import grouped, plain, records
 from hetsim.core.units import format_bytes, format_seconds, three_digits
 from hetsim.errors import HetsimError
 from hetsim.hardware.spec import Link
@@ -257,17 +257,9 @@ def fold_links(links: Sequence[Link]) -> list[tuple[str, Link]]:
     Like links have the same figures and share no bus. ``cpu - gpu.0-7``: one device with each
     of its siblings; ``gpu.0-7, each to each``: all pairs. Others stand alone. O(links).
     """
-    alike: dict[tuple[float, float, bool, str | None], list[Link]] = {}
-    for link in links:
-        alike.setdefault((link.latency_s, link.bytes_per_s, link.duplex, link.bus), []).append(link)
-    found: list[tuple[str, Link]] = []
-    for like in alike.values():
-        by_end: dict[tuple[str, str], list[Link]] = {}
-        for link in like:
-            by_end.setdefault((_kind(link.a), _kind(link.b)), []).append(link)
-        for group in by_end.values():
-            found += _joined(group)
-    return found
+    alike = grouped(((one.latency_s, one.bytes_per_s, one.duplex, one.bus), one) for one in links)
+    ends = (grouped(((_kind(one.a), _kind(one.b)), one) for one in like) for like in alike.values())
+    return [row for by_end in ends for group in by_end.values() for row in _joined(group)]
 
 
 def _joined(group: list[Link]) -> list[tuple[str, Link]]:

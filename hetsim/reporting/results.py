@@ -126,7 +126,7 @@ def _plan_of(partition: Partition) -> Plan:
 
 def _explanation_record(found: Explanation) -> Record:
     from hetsim.reporting.tables.analysis import explanation_record
-    from hetsim.reporting.tables.records import simulation_record
+    from hetsim.reporting.tables.plan import simulation_record
 
     record = simulation_record(found.plan, found.timeline)
     return {**record, "explanation": explanation_record(found)}
@@ -202,7 +202,7 @@ VIEWS: Mapping[str, View] = {
         say=lambda found: str(_lazy("tables.capacity:availability_lines")(found)[0]),
     ),
     "Capacity": _tables("capacity", "rows"),
-    "Comparison": _tables("comparison", "rows", _comparison_pictures, records="records"),
+    "Comparison": _tables("comparison", "rows", _comparison_pictures),
     "Explanation": View(
         _explanation_record,
         _lazy("tables.analysis:explanation_report"),
@@ -225,7 +225,7 @@ VIEWS: Mapping[str, View] = {
     "PlatformComparison": _tables("platforms", "rows"),
     "Recommendation": _tables("recommendation", "excuses", _recommendation_pictures),
     "Run": View(
-        _with_plan("tables.records:run_record"),
+        _with_plan("tables.plan:run_record"),
         _with_plan("tables.plan:run_report"),
         "timeline.devices",
         lambda run: _timeline_pictures(run.timeline, run.events),
@@ -239,7 +239,7 @@ VIEWS: Mapping[str, View] = {
     ),
     "Swept": _tables("sweep", "", _sweep_pictures),
     "Timeline": View(
-        _with_plan("tables.records:simulation_record"),
+        _with_plan("tables.plan:simulation_record"),
         _with_plan("tables.plan:simulation_report"),
         "timeline.devices",
         _timeline_pictures,

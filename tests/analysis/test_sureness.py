@@ -20,7 +20,7 @@ from hetsim.problem.evidence import BY_KERNEL
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import Z80, Evidence, scaled, uncertainty_of
 from hetsim.problem.problem import Problem
-from hetsim.reporting.tables.records import comparison_record
+from hetsim.reporting.tables.comparison import comparison_record
 from sweeps import examples
 
 CHAIN = {"edges": [(0, 1, 8), (1, 2, 8)], "host": 0, "bytes_per_s": 64.0}

@@ -15,8 +15,7 @@ from hetsim.analysis.comparison import Comparison
 from hetsim.analysis.verdict import LIKELY, PAYS, Choice, decide
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.answers import answer_island
-from hetsim.reporting.tables.comparison import verdict
-from hetsim.reporting.tables.records import comparison_record
+from hetsim.reporting.tables.comparison import comparison_record, verdict
 from sweeps import examples, sweep
 
 ALONE = Choice("single:a", 2.0, ("a",))

@@ -17,8 +17,7 @@ from hetsim.errors import ExecutionError, RequestError, UsageError
 from hetsim.execution import run as runner
 from hetsim.execution.run import Deviation, Plain, run
 from hetsim.graph.inputs.samples import random_inputs
-from hetsim.reporting.tables.plan import session_lines
-from hetsim.reporting.tables.records import run_record
+from hetsim.reporting.tables.plan import run_record, session_lines
 from onnx_builders import assert_bitwise_equal, bits, make_model, op, run_whole, value
 from oracles.onnx_suite import side_by_side
 from sweeps import sweep

@@ -19,7 +19,8 @@ from hetsim.reporting.pages.page import write_page
 from hetsim.reporting.pages.saved import SavedAnswer, read_all
 from hetsim.reporting.pages.subgraphs import plans_picture
 from hetsim.reporting.pages.timeline import pictures_of, played_of
-from hetsim.reporting.tables.records import comparison_record, simulation_record
+from hetsim.reporting.tables.comparison import comparison_record
+from hetsim.reporting.tables.plan import simulation_record
 from hetsim.simulation.simulate import simulate
 from hetsim.sweeping.rows import COLUMNS
 

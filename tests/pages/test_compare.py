@@ -15,7 +15,7 @@ from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.page import write_page
 from hetsim.reporting.pages.timeline import pictures_of, played_of
-from hetsim.reporting.tables.records import comparison_record
+from hetsim.reporting.tables.comparison import comparison_record
 
 
 def three_devices() -> Problem:

@@ -35,9 +35,8 @@ from hetsim.reporting.pages.saved import SavedAnswer
 from hetsim.reporting.pages.subgraphs import plans_picture
 from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.tables.analysis import lint_record, lint_report, nodes_report
-from hetsim.reporting.tables.comparison import comparison_report
-from hetsim.reporting.tables.plan import simulation_report
-from hetsim.reporting.tables.records import comparison_record, simulation_record
+from hetsim.reporting.tables.comparison import comparison_record, comparison_report
+from hetsim.reporting.tables.plan import simulation_record, simulation_report
 from hetsim.reporting.trace import trace_json
 from hetsim.simulation.simulate import simulate
 from hostile import (

@@ -18,7 +18,7 @@ from hetsim.problem.timeline import Timeline
 from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.page import unpacked, write_page
 from hetsim.reporting.pages.timeline import BINS, STEPS_MOST, pictures_of
-from hetsim.reporting.tables.records import simulation_record
+from hetsim.reporting.tables.plan import simulation_record
 from hetsim.simulation.simulate import simulate
 from oracles.memory_over_time import memory_profile
 

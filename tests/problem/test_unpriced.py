@@ -17,9 +17,9 @@ from hetsim.cost.registry import cost_model
 from hetsim.errors import OutOfMemory
 from hetsim.graph.loading import load_model, model_of
 from hetsim.placement.bounds.lower_bound import stated_bound
-from hetsim.reporting.tables.comparison import comparison_report, verdict
+from hetsim.reporting.tables.comparison import comparison_record, comparison_report, verdict
+from hetsim.reporting.tables.plan import simulation_record
 from hetsim.reporting.tables.question import unpriced_rows
-from hetsim.reporting.tables.records import comparison_record, simulation_record
 from onnx_builders import WIDE, if_model, make_model, op, texts_model, value
 
 

@@ -18,12 +18,8 @@ from hetsim.partitioning.flow import partition
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
 from hetsim.reporting.output import manifest_json
-from hetsim.reporting.tables.records import (
-    array_record,
-    comparison_record,
-    run_record,
-    simulation_record,
-)
+from hetsim.reporting.tables.comparison import comparison_record
+from hetsim.reporting.tables.plan import array_record, run_record, simulation_record
 from hetsim.simulation.simulate import simulate
 from sweeps import examples
 

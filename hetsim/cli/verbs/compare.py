@@ -102,9 +102,8 @@ def compare(
         return
     from hetsim.analysis.comparison import DEFAULT_STRATEGIES
     from hetsim.analysis.comparison import compare as weigh
-    from hetsim.reporting.tables.comparison import comparison_report
-    from hetsim.reporting.tables.plan import outputs_line, precision_lines
-    from hetsim.reporting.tables.records import checked_record, comparison_record
+    from hetsim.reporting.tables.comparison import comparison_record, comparison_report
+    from hetsim.reporting.tables.plan import checked_record, outputs_line, precision_lines
 
     invocation = current()
     for option in () if runs else given("executor", "address", "timeout_s"):

@@ -84,7 +84,7 @@ def compiled_record(manifest: Manifest) -> dict[str, Any]:
 
 def compiled_run_record(compiled: CompiledPlan, run: CompiledRun) -> dict[str, Any]:
     """Return one run of a compiled plan but for its wall clock."""
-    from hetsim.reporting.tables.records import array_record
+    from hetsim.reporting.tables.plan import array_record
 
     return {
         "schema": "hetsim-compiled-run/1",

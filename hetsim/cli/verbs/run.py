@@ -115,8 +115,7 @@ def run(
     """
     from hetsim.analysis.sureness import spread
     from hetsim.execution.compiled.manifest import is_compiled
-    from hetsim.reporting.tables.plan import run_report
-    from hetsim.reporting.tables.records import run_record
+    from hetsim.reporting.tables.plan import run_record, run_report
 
     invocation = current()
     how = executor_said()
@@ -199,7 +198,7 @@ def run_emulated(
 
 def _record(plan: Plan, done: Emulation) -> dict[str, Any]:
     from hetsim.problem.record import problem_record
-    from hetsim.reporting.tables.records import plan_record
+    from hetsim.reporting.tables.plan import plan_record
 
     return {
         "schema": "hetsim-emulation/1",

@@ -139,8 +139,7 @@ def simulate(
     from hetsim.analysis.sureness import spread
     from hetsim.analysis.sustaining import Sustaining
     from hetsim.placement.objective import kept_s
-    from hetsim.reporting.tables.plan import simulation_report
-    from hetsim.reporting.tables.records import simulation_record, slower_record
+    from hetsim.reporting.tables.plan import simulation_record, simulation_report, slower_record
     from hetsim.simulation.simulate import simulate as play
 
     invocation = current()

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.core.text import fields, plain, records
+from hetsim.core.text import fields, grouped, plain, records
 from hetsim.core.units import format_seconds
 from hetsim.problem.record import problem_record
 from hetsim.provisioning.rates.answer import (
@@ -52,10 +52,7 @@ def capacity_report(found: Capacity) -> RenderableType:
         ("objectives", _asked(found)),
         ("bound", None if bound is None else f"no deployment sustains {rate(bound)} or more"),
     ]
-    reasons: dict[str, list[str]] = {}
-    for row in found.rows:
-        if row.one_span is not None:
-            reasons.setdefault(row.one_span, []).append(row.name)
+    reasons = grouped((row.one_span, row.name) for row in found.rows if row.one_span is not None)
     beside = sized_by_ceiling(found.best)
     between = [
         Text(f"{plain('; '.join(names))}: rates between the simulated ones may miss: {plain(why)}")

@@ -11,11 +11,13 @@ from rich.text import Text
 
 from hetsim.analysis.comparison import Comparison, Row
 from hetsim.analysis.next_measurement import LEAST_SHARE, NextMeasurement
+from hetsim.analysis.sureness import Sureness
 from hetsim.analysis.verdict import Choice
-from hetsim.core.text import plain
+from hetsim.core.text import Record, fields, grouped, plain
 from hetsim.core.units import format_bytes, format_seconds
+from hetsim.problem.record import problem_record
 from hetsim.problem.timeline import Timeline
-from hetsim.reporting.console import Cell, Heading, bold, pairs, stack, table
+from hetsim.reporting.console import Cell, Heading, bold, pairs, remark, stack, table
 from hetsim.reporting.formatting import (
     ABSENT,
     between,
@@ -29,7 +31,14 @@ from hetsim.reporting.formatting import (
     percent,
     ratio,
 )
-from hetsim.reporting.tables.plan import critical_path, deal_text
+from hetsim.reporting.tables.plan import (
+    INTERVAL,
+    critical_path,
+    deal_text,
+    plan_record,
+    slower_record,
+    timeline_record,
+)
 from hetsim.reporting.tables.question import question, slower_text, sustained_rows
 
 
@@ -40,27 +49,30 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
     """
     feasible = any(row.feasible for row in comparison.rows)
     notes = [
-        Text.assemble((plain(f"{row.strategy}: "), "bold"), plain(deal_text(row.plan)))
+        remark(row.strategy, deal_text(row.plan))
         for row in comparison.rows
         if row.plan is not None and row.plan.sizes
     ]
     notes += [
-        Text.assemble(
-            (plain(f"{row.strategy}: "), "bold"),
+        remark(
+            row.strategy,
             f"the bottleneck needs {format_seconds(row.bottleneck_s or 0.0)} a request, but "
             "transfers delay it",
         )
         for row in comparison.rows
         if row.lags
     ]
+    slower = grouped(
+        (slower_text(comparison.problem, row.slower), row.strategy)
+        for row in comparison.rows
+        if row.slower is not None
+    )
     notes += [
-        Text.assemble(
-            (plain(f"{', '.join(names)}: "), "bold"), f"devices slow each other down, {text}"
-        )
-        for text, names in _slower(comparison).items()
+        remark(", ".join(names), f"devices slow each other down, {text}")
+        for text, names in slower.items()
     ]
     refused = [
-        Text.assemble((plain(f"{', '.join(folded(names))}: infeasible: "), "bold"), plain(reason))
+        remark(f"{', '.join(folded(names))}: infeasible", reason)
         for reason, names in refusals(comparison).items()
     ]
     sure = comparison.verdict.sure is not None
@@ -70,27 +82,59 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
         notes,
         refused,
         sureness_table(comparison, wide=wide) if sure else None,
-        Text.assemble(("How sure: ", "bold"), sureness_text(comparison)) if sure else None,
+        remark("How sure", sureness_text(comparison)) if sure else None,
         comparison_header(comparison),
     )
 
 
-def _slower(comparison: Comparison) -> dict[str, list[str]]:
-    """Strategies by how much slower their devices are than alone."""
-    found: dict[str, list[str]] = {}
-    for row in comparison.rows:
-        if row.slower is not None:
-            found.setdefault(slower_text(comparison.problem, row.slower), []).append(row.strategy)
-    return found
-
-
 def refusals(comparison: Comparison) -> dict[str, list[str]]:
     """Return the strategies without a plan by the reason for it, in the order of the rows."""
-    found: dict[str, list[str]] = {}
-    for row in comparison.rows:
-        if not row.feasible:
-            found.setdefault(row.reason or "", []).append(row.strategy)
-    return found
+    return grouped((row.reason or "", row.strategy) for row in comparison.rows if not row.feasible)
+
+
+def row_record(row: Row, busy: Mapping[str, float]) -> Record:
+    """Return one strategy of a comparison; `busy` is as ``Comparison.busy`` gives it."""
+    return {
+        **fields(
+            row,
+            "strategy feasible reason latency_s speedup_over_best_single speedup_over gap cost_s "
+            f"bottleneck_s sure(cost_s{INTERVAL} speedup_over_best_single=speedup{INTERVAL} best "
+            "regret_mean_s regret_p90_s regret_mean regret_p90 pays loss_mean loss_p90)",
+        ),
+        "slower": None if row.plan is None else slower_record(row.plan.problem, row.slower),
+        "busy": dict(busy),
+        "subgraphs": row.groups,
+        "plan": None if row.plan is None else plan_record(row.plan),
+        "timeline": None if row.timeline is None else timeline_record(row.timeline),
+    }
+
+
+def comparison_record(comparison: Comparison) -> Record:
+    """Return a comparison: the bound, the ceiling on any speed-up, and the rows, best first."""
+    return {
+        "schema": "hetsim-comparison/1",
+        "problem": problem_record(comparison.problem),
+        **fields(
+            comparison,
+            "objective draws draw_seed sustained lower_bound_s=bound_s best_single single_s "
+            "speedup_ceiling=ceiling",
+        ),
+        "copies": None
+        if comparison.copies is None
+        else {"cost_s": comparison.copies.cost_s, **plan_record(comparison.copies.plan)},
+        "verdict": _verdict_record(comparison),
+        "rows": [row_record(row, comparison.busy(row)) for row in comparison.rows],
+    }
+
+
+def _verdict_record(comparison: Comparison) -> Record:
+    found = comparison.verdict
+    choice = "(strategy cost_s devices)"
+    return {
+        "say": verdict(comparison),
+        "sure": None if found.sure is None else sureness_text(comparison),
+        **fields(found, f"answer take{choice} tried{choice} over{choice} gain chance"),
+    }
 
 
 def comparison_header(comparison: Comparison) -> Table:
@@ -370,49 +414,43 @@ def sureness_table(comparison: Comparison, *, wide: bool = False) -> Table:
     best device alone, and its relative loss against that.
     """
     counted = "latency" if comparison.objective == "latency" else "time a request"
-    regret = "#mean\nregret", "#P90\nregret"
-    more = (*regret, "#pays\nin, %", "#mean\nloss", "#P90\nloss") if wide else ()
-    rows = fold_rows(
-        [row for row in comparison.rows if row.sure is not None],
-        lambda row: row.strategy,
-        lambda row: tuple(_sure_figures(row, wide=wide)),
-    )
-    return table(
-        (
-            Heading("strategy", 10),
-            f"#{counted},\n80 % interval",
-            "#vs best\nsingle",
-            "#fastest\nin, %",
-            *regret,
-            *more,
-        ),
-        ((name_lines(name), *_sure_figures(row, wide=wide)) for name, row in rows),
-    )
 
+    def cost(sure: Sureness) -> str:
+        return between(format_seconds(sure.cost_s.low), format_seconds(sure.cost_s.high))
 
-def _sure_figures(row: Row, *, wide: bool) -> list[str]:
-    sure = row.sure
-    assert sure is not None
-    speedup = ratio(None)
-    if sure.speedup is not None:
+    def speedup(sure: Sureness) -> str:
+        if sure.speedup is None:
+            return ABSENT
         ends = (ratio(one).removesuffix("x") for one in (sure.speedup.low, sure.speedup.high))
-        speedup = f"{between(*ends)}x"
-    found = [
-        between(format_seconds(sure.cost_s.low), format_seconds(sure.cost_s.high)),
-        speedup,
-        percent(sure.best).removesuffix(" %"),
-        percent(sure.regret_mean, sign=True),
-        percent(sure.regret_p90, sign=True),
+        return f"{between(*ends)}x"
+
+    columns: list[tuple[str, Callable[[Sureness], str]]] = [
+        (f"#{counted},\n80 % interval", cost),
+        ("#vs best\nsingle", speedup),
+        ("#fastest\nin, %", lambda sure: percent(sure.best).removesuffix(" %")),
+        ("#mean\nregret", lambda sure: percent(sure.regret_mean, sign=True)),
+        ("#P90\nregret", lambda sure: percent(sure.regret_p90, sign=True)),
     ]
     if wide:
-        found += [
-            format_seconds(sure.regret_mean_s),
-            format_seconds(sure.regret_p90_s),
-            percent(sure.pays).removesuffix(" %"),
-            percent(sure.loss_mean, sign=True),
-            percent(sure.loss_p90, sign=True),
+        columns += [
+            ("#mean\nregret", lambda sure: format_seconds(sure.regret_mean_s)),
+            ("#P90\nregret", lambda sure: format_seconds(sure.regret_p90_s)),
+            ("#pays\nin, %", lambda sure: percent(sure.pays).removesuffix(" %")),
+            ("#mean\nloss", lambda sure: percent(sure.loss_mean, sign=True)),
+            ("#P90\nloss", lambda sure: percent(sure.loss_p90, sign=True)),
         ]
-    return found
+    rows = [
+        (row.strategy, [of(row.sure) for _, of in columns])
+        for row in comparison.rows
+        if row.sure is not None
+    ]
+    return table(
+        (Heading("strategy", 10), *(heading for heading, _ in columns)),
+        (
+            (name_lines(name), *figures)
+            for name, (_, figures) in fold_rows(rows, lambda row: row[0], lambda row: repr(row[1]))
+        ),
+    )
 
 
 def sureness_text(comparison: Comparison) -> str:

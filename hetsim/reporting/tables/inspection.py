@@ -10,10 +10,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.core.text import fields, plain, records, tally
+from hetsim.core.text import fields, grouped, plain, records, tally
 from hetsim.core.units import format_bytes, format_flops
 from hetsim.errors import UnboundDimension
-from hetsim.graph.graph import Graph, Node, Tensor
+from hetsim.graph.graph import Graph, Tensor
 from hetsim.graph.shapes.open_shapes import binding_flags, open_dims, open_ranks, unbound
 from hetsim.graph.work import node_work, op_key
 from hetsim.hardware.variants import executed
@@ -107,12 +107,9 @@ def inspect_model(model: Model, platform: Platform | None = None) -> Inspection:
 
 
 def _facts_of_ops(graph: Graph) -> tuple[tuple[OpFacts, ...], str | None]:
-    members: dict[str, list[Node]] = {}
-    for node in graph.nodes:
-        members.setdefault(op_key(node), []).append(node)
     needs: str | None = None
     facts: list[OpFacts] = []
-    for op, nodes in members.items():
+    for op, nodes in grouped((op_key(node), node) for node in graph.nodes).items():
         works = []
         for node in nodes:
             try:
@@ -157,10 +154,11 @@ def _support(graph: Graph, platform: Platform) -> tuple[DeviceSupport, ...]:
     found = []
     for device in platform_devices(platform).values():
         support = device.query_model(graph)
-        reasons: dict[str, list[str]] = {}
-        for node, reason in support.reasons.items():
-            if not support.taken[node]:
-                reasons.setdefault(op_key(graph.nodes[node]), []).append(reason)
+        reasons = grouped(
+            (op_key(graph.nodes[node]), reason)
+            for node, reason in support.reasons.items()
+            if not support.taken[node]
+        )
         refused = {op: tally(mine) for op, mine in sorted(reasons.items())}
         found.append(DeviceSupport(support.device, sum(support.taken), refused))
     return tuple(found)

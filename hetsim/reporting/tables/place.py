@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table
 
-from hetsim.core.text import fields, plain
+from hetsim.core.text import fields, grouped, plain
 from hetsim.problem.record import problem_record
 from hetsim.provisioning.instances.answer import Apart, Placed, Placement, Sought
 from hetsim.reporting.console import bold, pairs, stack, table, table_of
@@ -61,10 +61,7 @@ def best_sentence(found: Placement) -> str:
 
 
 def _by_model(row: Placed) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for one in row.instances:
-        found.setdefault(one.model, []).append("+".join(one.devices))
-    return found
+    return grouped((one.model, "+".join(one.devices)) for one in row.instances)
 
 
 def _asked(found: Placement) -> str:

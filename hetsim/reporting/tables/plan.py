@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isinf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.sureness import Interval, Spread
-from hetsim.core.text import Record, fields, plain, tally
+from hetsim.core.text import Record, fields, grouped, plain, tally
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.partitioning.borders import crossings
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.groups import Group, owners
-from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.parts import GRAPH_INPUT, Slower
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
@@ -346,19 +348,152 @@ def spread_rows(spread: Spread | None, requests: int) -> list[tuple[str, str]]:
 
 def deal_text(plan: Plan) -> str:
     """Return each replica's share: ``of every 4 requests, 3 go to gpu, 1 to npu + cpu``."""
-    by_share: dict[int, list[str]] = {}
     place = {name: index for index, name in enumerate(plan.problem.devices)}
     in_order = sorted(
         zip(plan.replicas, plan.shares, strict=True),
         key=lambda pair: [place[name] for name in pair[0].devices_used],
     )
-    for replica, share in in_order:
-        by_share.setdefault(share, []).append(" + ".join(folded(replica.devices_used)))
+    by_share = grouped(
+        (share, " + ".join(folded(replica.devices_used))) for replica, share in in_order
+    )
     said: list[str] = []
     for share, names in sorted(by_share.items(), reverse=True):
         each = "" if len(names) == 1 else " each"
         said.append(f"{share}{each} {'to' if said else 'go to'} {' and '.join(folded(names))}")
     return f"of every {len(plan.deal)} requests, {', '.join(said)}"
+
+
+INTERVAL = "(p10=low p90=high)"
+"""Fields of an 80 % interval."""
+
+_DEVIATIONS = "deviations(output max_abs max_rel lost)"
+
+
+def _spread_record(spread: Spread | None) -> Record | None:
+    if spread is None:
+        return None
+    interval = f"latency_mean_s=latency_s{INTERVAL} makespan_s{INTERVAL}"
+    return {**fields(spread, interval), **fields(spread, "draws draw_seed")}
+
+
+def timeline_record(timeline: Timeline) -> Record:
+    """Return a timeline's figures; its events belong in a trace.
+
+    ``critical_path`` is null where there are several requests or no trace: the figures
+    must not depend on whether a trace was asked for.
+    """
+    single = len(timeline.latencies_s) == 1
+    path = critical_path(timeline) if single else None
+    spread = latency_spread(timeline)
+    makespan_s = timeline.makespan_s
+    return {
+        "requests": len(timeline.latencies_s),
+        "latency_s": timeline.latency_s,
+        **{f"latency_{name}": value for name, value in fields(spread).items()},
+        "makespan_s": makespan_s,
+        "requests_per_s": len(timeline.latencies_s) / makespan_s if makespan_s > 0 else None,
+        **fields(timeline, "transfers transferred_bytes transfer_s"),
+        "critical_path": None
+        if path is None
+        else fields(path, "compute_s transfer_s transfer_share shares_s"),
+        "energy_j": timeline.energy_j,
+        "devices": {
+            device: {
+                "busy_s": busy_s,
+                "busy_share": timeline.device_busy_share.get(device),
+                "utilization": timeline.device_utilization.get(device),
+                "peak_memory_bytes": timeline.peak_memory_bytes.get(device),
+                "weight_bytes": timeline.weight_bytes.get(device),
+            }
+            for device, busy_s in timeline.device_busy_s.items()
+        },
+        "links": {
+            link: {"busy_s": busy_s, "utilization": timeline.link_utilization.get(link)}
+            for link, busy_s in timeline.link_busy_s.items()
+        },
+    }
+
+
+def plan_record(plan: Plan) -> Record:
+    """Return a plan in short; ``Plan.to_json`` has every node."""
+    return {
+        "strategy": plan.strategy,
+        "options": dict(sorted(plan.options.items())),
+        "reason": plan.reason,
+        "subgraphs": len(plan.groups),
+        "devices_used": list(plan.devices_used),
+        **({"replicas": len(plan.sizes), "deal": list(plan.deal)} if plan.sizes else {}),
+    }
+
+
+def slower_record(problem: Problem, slower: Slower | None) -> Record | None:
+    """Return the slowdown factors of devices; None where there is no slowdown."""
+    if slower is None:
+        return None
+    return {
+        "power": slower.power,
+        "memory": dict(zip(problem.devices, slower.memory, strict=True)),
+    }
+
+
+def simulation_record(plan: Plan, timeline: Timeline, spread: Spread | None = None) -> Record:
+    """Return one plan on the virtual clock, and what its times may be between."""
+    return {
+        "schema": "hetsim-simulation/1",
+        "problem": problem_record(plan.problem),
+        "plan": plan_record(plan),
+        "timeline": timeline_record(timeline),
+        "sure": _spread_record(spread),
+    }
+
+
+def checked_record(plan: Plan, run: Run) -> Record:
+    """Return the comparison of a run's outputs."""
+    from hetsim.device.kernels.onnx_runtime import SESSION_OPTIONS
+
+    return {
+        "strategy": plan.strategy,
+        **fields(run, f"executor bitwise_equal tolerance mismatches precision {_DEVIATIONS}"),
+        "session_options": dict(SESSION_OPTIONS),
+        **fields(run, f"default_session_options=plain(bitwise_equal {_DEVIATIONS} mismatches)"),
+        "outputs": {name: array_record(array) for name, array in run.outputs.items()},
+    }
+
+
+def run_record(plan: Plan, run: Run, spread: Spread | None = None) -> Record:
+    """Return one run but for its wall clock, which is another in every process."""
+    return {
+        "schema": "hetsim-run/1",
+        "problem": problem_record(plan.problem),
+        "plan": plan_record(plan),
+        **checked_record(plan, run),
+        "timeline": timeline_record(run.timeline),
+        "sure": _spread_record(spread),
+    }
+
+
+def array_record(value: Any) -> Record | list[Any] | None:
+    """Return an output's dtype, shape, and SHA-256 of its bytes in C order.
+
+    Strings are digested as JSON, and so is a map; a sequence gives a list of records, an absent
+    optional None.
+    """
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        content = json.dumps(list(value.items()), default=repr).encode()
+        return {"keys": len(value), "sha256": hashlib.sha256(content).hexdigest()}
+    if not hasattr(value, "dtype") and not isinstance(value, (list, tuple)):
+        return {"value": value if isinstance(value, (int, float, str)) else repr(value)}
+    if isinstance(value, (list, tuple)):
+        return [array_record(item) for item in value]
+    text = value.dtype.kind in "OUST"
+    content = json.dumps(value.tolist(), default=repr).encode() if text else value.tobytes()
+    return {
+        "dtype": "string" if text else str(value.dtype),
+        "shape": list(value.shape),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
 
 
 @dataclass(frozen=True, slots=True)

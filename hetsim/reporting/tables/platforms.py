@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.platforms import PlatformComparison, PlatformRow
-from hetsim.core.text import Record, fields, plain
+from hetsim.core.text import Record, fields, grouped, plain
 from hetsim.core.units import format_seconds, significant, three_digits
 from hetsim.hardware.price import Offer
 from hetsim.problem.record import weakest_of
-from hetsim.reporting.console import Heading, bold, pairs, stack, table_of
+from hetsim.reporting.console import Heading, bold, pairs, remark, stack, table_of
 from hetsim.reporting.formatting import (
     ABSENT,
     between,
@@ -53,6 +53,7 @@ def platforms_report(found: PlatformComparison, *, wide: bool = False) -> Render
     lone = [row for row in found.feasible if row.alone]
     shown = lone if wide or not whole else lone[:ALONE_SHOWN]
     left = lone[len(shown) :]
+    refused = grouped((row.reason, row.name) for row in found.rows if row.taken is None)
     more = ""
     if left:
         slowest = time_text(left[-1].cost_s)
@@ -66,8 +67,8 @@ def platforms_report(found: PlatformComparison, *, wide: bool = False) -> Render
         _table(found, "device alone", shown, wide=wide),
         [Text(more)] if more else None,
         [
-            Text.assemble((f"{plain(', '.join(names))}: ", "bold"), plain(reason))
-            for reason, names in _refused(found).items()
+            remark(", ".join(names), f"cannot run the model: {reason}")
+            for reason, names in refused.items()
         ],
         pairs(_header(found)),
     )
@@ -166,9 +167,7 @@ def _used(row: PlatformRow) -> str:
 
 def _by_precision(row: PlatformRow) -> list[tuple[str, str]]:
     """Precisions, each with the devices of the plan that compute in it."""
-    found: dict[str, list[str]] = {}
-    for name, kind in row.precisions.items():
-        found.setdefault(kind, []).append(name)
+    found = grouped((kind, name) for name, kind in row.precisions.items())
     return [(kind, ", ".join(folded(names))) for kind, names in found.items()]
 
 
@@ -238,15 +237,6 @@ def _gain(row: PlatformRow) -> list[str]:
     return [f"{ratio(row.speedup)} {single} alone"] if split else []
 
 
-def _refused(found: PlatformComparison) -> dict[str, list[str]]:
-    """Platforms without a plan by the reason for it."""
-    refused: dict[str, list[str]] = {}
-    for row in found.rows:
-        if row.taken is None:
-            refused.setdefault(f"cannot run the model: {row.reason}", []).append(row.name)
-    return refused
-
-
 def _header(found: PlatformComparison) -> list[tuple[str, str]]:
     model, rows = found.model, found.rows
     bound = "".join(f", {name}={size}" for name, size in sorted(model.dims.items()))
@@ -285,10 +275,7 @@ def _header(found: PlatformComparison) -> list[tuple[str, str]]:
 
 def _hints(found: PlatformComparison) -> list[tuple[str, str]]:
     """Lines on devices that take nothing of the model as given, and would in int8."""
-    by_device: dict[str, list[str]] = {}
-    for row in found.rows:
-        for name in row.integer_only:
-            by_device.setdefault(name, []).append(row.name)
+    by_device = grouped((name, row.name) for row in found.rows for name in row.integer_only)
     return [
         ("int8", f"{name} of {_named(rows)} takes int8 only: add --execute {name}=int8")
         for name, rows in by_device.items()

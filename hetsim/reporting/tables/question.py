@@ -7,7 +7,7 @@ from math import exp
 from statistics import median
 from typing import TYPE_CHECKING
 
-from hetsim.core.text import plain, tally
+from hetsim.core.text import grouped, plain, tally
 from hetsim.core.units import GIGA, format_seconds
 from hetsim.hardware.kernel_figures import Basis
 from hetsim.hardware.spec import Platform
@@ -104,9 +104,7 @@ def shape_rows(model: Model) -> list[tuple[str, str]]:
 
 def as_if(executed: Mapping[str, str]) -> str:
     """Return the precisions that prices assume: ``int8 on npu, float16 on gpu.0-7``."""
-    by_precision: dict[str, list[str]] = {}
-    for device, precision in executed.items():
-        by_precision.setdefault(precision, []).append(device)
+    by_precision = grouped((precision, device) for device, precision in executed.items())
     told = [f"{kind} on {', '.join(folded(names))}" for kind, names in by_precision.items()]
     return f"{', '.join(told)}; transfers keep the model's own types"
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.verdict import LIKELY
-from hetsim.core.text import fields, plain, records
+from hetsim.core.text import fields, grouped, plain, records
 from hetsim.core.units import format_seconds
 from hetsim.problem.parts import Z80
 from hetsim.problem.record import weakest_of
@@ -330,12 +330,12 @@ def priced_rows(question: Question) -> list[tuple[str, str]]:
     """Return a line a model that says in which precision it is priced on which device."""
     rows = []
     for at, model in enumerate(question.models):
-        by: dict[str, list[str]] = {}
-        for (of_type, of_model), one in sorted(question.priced.items()):
-            if of_model == at:
-                precision = one.precision or "rates of the datasheet"
-                told = f"as if {precision}" if one.as_if else precision
-                by.setdefault(told, []).append(device_name(question, of_type))
+        by = grouped(
+            ("as if " * one.as_if + (one.precision or "rates of the datasheet"),
+             device_name(question, of_type))
+            for (of_type, of_model), one in sorted(question.priced.items())
+            if of_model == at
+        )  # fmt: skip
         if by:
             told = "; ".join(f"{what} on {', '.join(names)}" for what, names in by.items())
             rows.append(("priced", plain(f"{model}: {told}")))
