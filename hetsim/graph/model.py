@@ -83,22 +83,14 @@ class Model:
 
     @cached_property
     def proto(self) -> onnx.ModelProto:
-        """The graph as ONNX: ``proto.graph.node[i]`` is ``graph.nodes[i]``, under the same name.
-
-        All values are typed. Large weights that optimisation did not touch are external data
-        relative to `weights_dir`; those it made are inline. Raises ModelError where weights were
-        left in the file and it has changed since.
-        """
+        """The graph as ONNX. Raises ModelError where the file of its weights has changed since."""
         if self.file is not None:
             self.file.complete(self.stored)
         return self.stored
 
     @cached_property
     def sha256(self) -> str:
-        """Of the file; external data counts by name and size, and extensions with it.
-
-        Raises ModelError where it was not asked for before the file changed.
-        """
+        """Digest of the file. Raises ModelError where it has changed since it was read."""
         if self.digest is not None:
             return self.digest
         assert self.file is not None

@@ -21,6 +21,9 @@ from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.figures import SECONDS
 from hetsim.reporting.pages.page import asset, told, unpacked, write_page
 from hetsim.reporting.pages.records import beside, headline, leaves, tiles
+from hetsim.reporting.pages.subgraphs import plans_picture
+from hetsim.reporting.pages.timeline import pictures_of, played_of
+from hetsim.reporting.pages.views import front_picture, rows_picture
 from hetsim.reporting.tables.verdicts import title, verdict_of
 
 if TYPE_CHECKING:
@@ -81,9 +84,6 @@ class View:
 
 
 def _comparison_pictures(found: Comparison) -> Record:
-    from hetsim.reporting.pages.subgraphs import plans_picture
-    from hetsim.reporting.pages.timeline import pictures_of, played_of
-
     played = played_of(found)
     return {**pictures_of(played), **plans_picture([plan for _, plan, _ in played])}
 
@@ -95,9 +95,6 @@ def _plan(timeline: Timeline) -> Plan:
 
 
 def _timeline_pictures(timeline: Timeline, real: Sequence[Event] = ()) -> Record:
-    from hetsim.reporting.pages.subgraphs import plans_picture
-    from hetsim.reporting.pages.timeline import pictures_of
-
     plan = _plan(timeline)
     return {**pictures_of([(plan.strategy, plan, timeline)], real), **plans_picture([plan])}
 
@@ -144,15 +141,7 @@ def _explained(found: Explanation) -> str:
 
 
 def _nodes_pictures(found: Nodes) -> Record:
-    from hetsim.reporting.pages.subgraphs import plans_picture
-
     return plans_picture([] if found.plan is None else [found.plan])
-
-
-def _recommendation_pictures(found: Any) -> Record:
-    from hetsim.reporting.pages.views import front_picture
-
-    return front_picture(found)
 
 
 def _outage_record(key: str, of: str) -> Callable[[Any], Record]:
@@ -175,8 +164,6 @@ def _intact(found: Survived | Availability) -> Service:
 
 
 def _sweep_pictures(found: Swept) -> Record:
-    from hetsim.reporting.pages.views import rows_picture
-
     return {"points": rows_picture(found.rows, [wish.column for wish in found.wishes])}
 
 
@@ -223,7 +210,7 @@ VIEWS: Mapping[str, View] = {
     "Placement": _tables("place", "rows"),
     "Plan": View(_own_record, _lazy("tables.plan:plan_report"), "groups", _plan_pictures, _cut),
     "PlatformComparison": _tables("platforms", "rows"),
-    "Recommendation": _tables("recommendation", "excuses", _recommendation_pictures),
+    "Recommendation": _tables("recommendation", "excuses", front_picture),
     "Run": View(
         _with_plan("tables.plan:run_record"),
         _with_plan("tables.plan:run_report"),

@@ -18,9 +18,12 @@ from hetsim.graph.reading.structure import (
     constant_names,
     free_names,
     key_of,
+    prune,
+    regularise,
     stated_types,
 )
-from hetsim.graph.shapes.inference import body_types
+from hetsim.graph.reading.structure import replace as replace_field
+from hetsim.graph.shapes.inference import annotate, body_types
 from hetsim.graph.work import key_of_op, ruled_ops
 from hetsim.graph.work.control import CONTROL_FLOW
 
@@ -278,10 +281,6 @@ def _type_inputs(scope: _Scope, node: onnx.NodeProto, graph: onnx.GraphProto) ->
 
 def _typed(proto: onnx.ModelProto, scope: _Scope, path: str, given: frozenset[str]) -> Graph | None:
     """The Graph of a model inside a node; `given` are constants of outside."""
-    from hetsim.graph.reading.structure import prune, regularise
-    from hetsim.graph.reading.structure import replace as replace_field
-    from hetsim.graph.shapes.inference import annotate
-
     try:
         regularise(proto, "body")
         prune(proto)

@@ -15,7 +15,7 @@ from hetsim.core.room import memory_bytes
 from hetsim.core.units import format_bytes
 from hetsim.errors import RequestError, UsageError
 from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor
-from hetsim.graph.reading.onnx_types import MOST_DIMS
+from hetsim.graph.reading.onnx_types import MOST_DIMS, element_type, to_tensor
 from hetsim.graph.shapes.open_shapes import open_dims, open_ranks, unbound
 
 if TYPE_CHECKING:
@@ -161,8 +161,6 @@ def _draw_nested(
     name: str, kind: onnx.TypeProto, bound: int | None, generator: np.random.Generator
 ) -> Any:
     """A value that may not be a plain tensor."""
-    from hetsim.graph.reading.onnx_types import to_tensor
-
     which = kind.WhichOneof("value")
     if which == "sequence_type":
         inner = kind.sequence_type.elem_type
@@ -186,8 +184,6 @@ def _numpy_dtype(tensor: Tensor) -> np.dtype[Any]:
         return np.dtype(tensor.dtype)
     except TypeError:
         import onnx
-
-        from hetsim.graph.reading.onnx_types import element_type
 
         return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type(tensor.dtype)))
 

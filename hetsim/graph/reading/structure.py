@@ -233,6 +233,14 @@ def _constants_to_initializers(graph: onnx.GraphProto, where: str) -> None:
     replace(graph.node, kept)
 
 
+_PLAIN_CONSTANTS: Mapping[str, tuple[str, type]] = {
+    "value_int": ("i", np.int64), "value_ints": ("ints", np.int64),
+    "value_float": ("f", np.float32), "value_floats": ("floats", np.float32),
+    "value_string": ("s", object), "value_strings": ("strings", object),
+}  # fmt: skip
+"""Field and type of each attribute of a Constant that is no tensor."""
+
+
 def _constant(node: onnx.NodeProto, where: str) -> onnx.TensorProto:
     attribute = node.attribute[0] if len(node.attribute) == 1 else onnx.AttributeProto()
     name = node.output[0] if node.output else ""
@@ -241,20 +249,11 @@ def _constant(node: onnx.NodeProto, where: str) -> onnx.TensorProto:
         tensor.CopyFrom(attribute.t)
         tensor.name = name
         return tensor
-    single = not attribute.name.endswith("s")
-    if attribute.name in ("value_int", "value_ints"):
-        ints = np.array(attribute.i if single else list(attribute.ints), dtype=np.int64)
-        return onnx.numpy_helper.from_array(ints, name)
-    if attribute.name in ("value_float", "value_floats"):
-        floats = np.array(attribute.f if single else list(attribute.floats), dtype=np.float32)
-        return onnx.numpy_helper.from_array(floats, name)
-    if attribute.name in ("value_string", "value_strings"):
-        return onnx.TensorProto(
-            name=name,
-            data_type=onnx.TensorProto.STRING,
-            dims=[] if single else [len(attribute.strings)],
-            string_data=[attribute.s] if single else attribute.strings,
-        )
+    if attribute.name in _PLAIN_CONSTANTS:
+        field, dtype = _PLAIN_CONSTANTS[attribute.name]
+        held = getattr(attribute, field)
+        values = list(held) if hasattr(held, "extend") else held
+        return onnx.numpy_helper.from_array(np.array(values, dtype), name)
     raise ModelError(
         "a Constant needs exactly one value attribute",
         where=f"{where}: node {node.name!r}",
@@ -380,11 +379,8 @@ def calls(nodes: Iterable[onnx.NodeProto]) -> list[FunctionKey]:
     while pending:
         node = pending.pop()
         found.append((node.domain, node.op_type, node.overload))
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                pending.extend(attribute.g.node)
-            for body in attribute.graphs:
-                pending.extend(body.node)
+        for body in bodies(node):
+            pending.extend(body.node)
     return found
 
 

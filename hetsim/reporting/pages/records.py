@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose
 from typing import Any
@@ -225,12 +225,16 @@ def record_tables(record: Mapping[str, Any], title: str) -> list[Table]:
 
 def _entries(value: Any) -> list[tuple[str, Mapping[str, Any]]]:
     """The records that a list or a mapping holds by their names; none where it holds others."""
-    held: list[Any] = []
+    held = _named(value)
+    return held if all(isinstance(one, Mapping) for _, one in held) else []
+
+
+def _named(value: Any) -> list[tuple[str, Any]]:
+    """What a list or a mapping holds, by its names or places; nothing of anything else."""
     if isinstance(value, Mapping):
-        held = list(value.items())
-    elif isinstance(value, list):
-        held = [(_name(one) or str(place), one) for place, one in enumerate(value)]
-    return held if held and all(isinstance(one, Mapping) for _, one in held) else []
+        return [(str(name), one) for name, one in value.items()]
+    each = value if isinstance(value, list) else ()
+    return [(_name(one) or str(place), one) for place, one in enumerate(each)]
 
 
 def _entries_table(title: str, key: str, entries: list[tuple[str, Mapping[str, Any]]]) -> Table:
@@ -271,12 +275,7 @@ def _at(value: Any, keys: list[str], names: tuple[str, ...]) -> dict[tuple[str, 
         return {names: leaf(value)}
     key, *rest = keys
     if key == "*":
-        entries: Iterable[tuple[str, Any]] = ()
-        if isinstance(value, Mapping):
-            entries = ((str(name), inner) for name, inner in value.items())
-        elif isinstance(value, list):
-            entries = ((_name(one) or str(place), one) for place, one in enumerate(value))
-        found = [_at(inner, rest, (*names, name)) for name, inner in entries]
+        found = [_at(inner, rest, (*names, name)) for name, inner in _named(value)]
         return {path: one for part in found for path, one in part.items()}
     if key == "0" and isinstance(value, list):
         return _at(value[0], rest, (*names, "best")) if value else {}
