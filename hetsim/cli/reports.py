@@ -167,7 +167,7 @@ def report_of_placement(
     found: Placement, load: Load, record: Mapping[str, Any], *, out: Path | None
 ) -> None:
     """Write the page of a placement."""
-    from hetsim.reporting.tables.place import place_report
+    from hetsim.reporting.tables.placement import place_report
 
     service = found.rows[0].service if found.rows else None
 

@@ -28,7 +28,7 @@ from hetsim.graph.reading.onnx_types import plain, to_tensor
 from hetsim.graph.reading.structure import regularise
 from hetsim.graph.shapes.binding import Undo, bind, freeze, several, undo, without_frozen
 from hetsim.graph.shapes.inference import annotate
-from hetsim.graph.shapes.observe import (
+from hetsim.graph.shapes.measurement import (
     DRAWN_LIMIT_S,
     LIMIT_S,
     SHORT_LIMIT_S,

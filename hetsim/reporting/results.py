@@ -207,7 +207,7 @@ VIEWS: Mapping[str, View] = {
         lambda found: _plan_pictures(_plan_of(found)),
         lambda found: _cut(_plan_of(found)),
     ),
-    "Placement": _tables("place", "rows"),
+    "Placement": _tables("place", "rows", home="placement"),
     "Plan": View(_own_record, _lazy("tables.plan:plan_report"), "groups", _plan_pictures, _cut),
     "PlatformComparison": _tables("platforms", "rows"),
     "Recommendation": _tables("recommendation", "excuses", front_picture),

@@ -20,7 +20,8 @@ KILLED = {
     "optimised": MODEL + "room._written = dies\nhetsim.load_model(sys.argv[1], canonical='basic')",
     "put aside": MODEL + "room.PAYS_BYTES = 1\nroom._written = dies\n"
     "hetsim.load_model(sys.argv[1], canonical='basic')",
-    "observed": MODEL + "from hetsim.graph.shapes import observe\nobserve.open_session = dies\n"
+    "observed": MODEL
+    + "from hetsim.graph.shapes import measurement\nmeasurement.open_session = dies\n"
     "hetsim.load_model(sys.argv[2], canonical='none')",
     "profiled": "import onnxruntime\nfrom hetsim.device.kernels.onnx_runtime import Profile\n"
     "kept = Profile(onnxruntime.SessionOptions())\ndies()",

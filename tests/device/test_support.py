@@ -15,7 +15,7 @@ from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
 from hetsim.device.device import SimulatedDevice, Support
 from hetsim.graph.graph import Graph, Node, Tensor
-from hetsim.graph.patterns.text import parse_pattern
+from hetsim.graph.patterns.parser import parse_pattern
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, SupportRule
 from hetsim.problem.problem import Problem

@@ -324,7 +324,7 @@ def _place(
     from hetsim.provisioning.instances.offers import ALONE, MOST, SPLITS
     from hetsim.provisioning.instances.place import place
     from hetsim.provisioning.rates.capacity import BUDGET
-    from hetsim.reporting.tables.place import best_sentence, place_record, place_report
+    from hetsim.reporting.tables.placement import best_sentence, place_record, place_report
     from hetsim.workload.deployment import Deployment, Instances, Served
     from hetsim.workload.files.reader import deployment_yaml
 

@@ -18,7 +18,7 @@ import onnx
 from hetsim.core.files import scratch_folder
 from hetsim.core.room import no_room_in, out_of_room
 from hetsim.errors import ModelError
-from hetsim.graph.reading.apart import LARGE_BYTES, MOST_BYTES, PAYS_BYTES
+from hetsim.graph.reading.lazy_weights import LARGE_BYTES, MOST_BYTES, PAYS_BYTES
 from hetsim.graph.reading.onnx_file import tensors_of, weight_bytes
 from hetsim.graph.reading.onnx_types import bytes_of, parse_type
 from hetsim.graph.reading.session import open_session

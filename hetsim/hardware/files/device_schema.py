@@ -135,7 +135,7 @@ MICROSECONDS = 1e6
 
 def parsed(name: str, text: str) -> Pattern:
     """Read a pattern; its UsageError shows the position of the error in the text."""
-    from hetsim.graph.patterns.text import parse_pattern
+    from hetsim.graph.patterns.parser import parse_pattern
 
     return parse_pattern(name, text)
 

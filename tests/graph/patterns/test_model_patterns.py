@@ -11,8 +11,8 @@ import pytest
 import hetsim
 from hetsim.graph.graph import Graph
 from hetsim.graph.patterns.matching import Match, find_matches
+from hetsim.graph.patterns.parser import parse_pattern
 from hetsim.graph.patterns.pattern import check_names
-from hetsim.graph.patterns.text import parse_pattern
 from hetsim.graph.work import op_key
 from onnx_builders import load, make_model, op, value
 

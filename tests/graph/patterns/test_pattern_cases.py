@@ -11,8 +11,8 @@ import pytest
 from builders import CASES
 from hetsim.graph.graph import Graph
 from hetsim.graph.patterns.matching import find_matches
+from hetsim.graph.patterns.parser import parse_pattern
 from hetsim.graph.patterns.pattern import Pattern
-from hetsim.graph.patterns.text import parse_pattern
 from pattern_builders import pattern_graph
 
 CASE_BY_ID: Mapping[str, dict[str, Any]] = {
@@ -34,7 +34,7 @@ TEXT = {
     "add(relu(conv2d),*)": "add(relu(conv2d), *)",
     "add(matmul) | clip(add(matmul))": "add(matmul) | clip(add(matmul))",
 }
-"""The sources' patterns in the grammar of ``hetsim.graph.patterns.text``."""
+"""The sources' patterns in the grammar of ``hetsim.graph.patterns.parser``."""
 
 INPUTS = {"add": 2, "sub": 2, "mul": 2, "matmul": 2}
 

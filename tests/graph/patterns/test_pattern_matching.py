@@ -16,8 +16,8 @@ from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph, Node
 from hetsim.graph.patterns import matching
 from hetsim.graph.patterns.matching import Match, Matches, find_matches
+from hetsim.graph.patterns.parser import parse_pattern
 from hetsim.graph.patterns.pattern import Op, Pattern
-from hetsim.graph.patterns.text import parse_pattern
 from oracles.pattern_matches import jointly_acyclic, oracle_matches
 from pattern_builders import DrawnPattern, pattern_graph, random_graph
 from sweeps import examples, sweep

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph, Node
 from hetsim.graph.patterns.matching import find_matches
+from hetsim.graph.patterns.parser import parse_pattern
 from hetsim.graph.patterns.pattern import (
     DTYPES,
     AttributeTest,
@@ -24,7 +25,6 @@ from hetsim.graph.patterns.pattern import (
     attribute_of,
     check_names,
 )
-from hetsim.graph.patterns.text import parse_pattern
 from pattern_builders import pattern_graph
 
 

@@ -23,7 +23,7 @@ from hetsim.provisioning.rates.ceiling import (
     rates_of,
     why_impossible,
 )
-from hetsim.reporting.tables.place import place_record
+from hetsim.reporting.tables.placement import place_record
 from hetsim.simulation.service.layout import check_together, set_up
 from hetsim.simulation.service.resolution import Asked, Made, resolve
 from hetsim.simulation.service.serving import played, serve

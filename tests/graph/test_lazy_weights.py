@@ -11,8 +11,8 @@ import pytest
 
 import hetsim
 from hetsim.errors import ModelError
-from hetsim.graph.reading import apart, onnx_file, onnx_runtime
-from hetsim.graph.reading.apart import read_apart
+from hetsim.graph.reading import lazy_weights, onnx_file, onnx_runtime
+from hetsim.graph.reading.lazy_weights import read_apart
 
 SIDE = 160
 
@@ -47,7 +47,7 @@ def saved(path: Path, change: Callable[[onnx.ModelProto], None] | None = None) -
 
 @pytest.fixture(autouse=True)
 def pays_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (apart, onnx_runtime):
+    for module in (lazy_weights, onnx_runtime):
         monkeypatch.setattr(module, "PAYS_BYTES", 4 * SIDE * SIDE)
 
 
