@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import TypeAlias, TypeVar
 
 from hetsim.errors import UsageError
@@ -344,7 +345,10 @@ class _Search:
         if place.any_order(self._keys[node]):
             return self._seat(place.seated, reads, fits)
         for port, choice in place.telling:
-            fits = _unique(n for old in fits for n in self._at_value(choice, reads[port], old))
+            if len(fits) == 1:
+                fits = self._at_value(choice, reads[port], fits[0])
+            else:
+                fits = _unique(n for old in fits for n in self._at_value(choice, reads[port], old))
         return fits
 
     def _seat(
@@ -389,7 +393,7 @@ class _Search:
         return fits if len(choice) == 1 else _unique(fits)
 
     def _any_readable(self, choice: _Choice, value: str) -> bool:
-        return any(self._readable(place, value) for place in choice)
+        return any(map(self._readable, choice, repeat(value)))
 
     def _readable(self, place: _Place, value: str) -> bool:
         """Whether `value` may stand at `place`, labels aside."""
