@@ -237,7 +237,7 @@ def _keep(made: Any, folder: Path) -> None:
     compile_now, place = made.compile, Path(made.stats.cache_path)
 
     def compiled(signature: Any) -> Any:
-        with _making, _alone(folder), _timed():
+        with _making, _alone(folder), deadline.stopped():
             for _ in range(2):
                 try:
                     return compile_now(signature)
@@ -250,23 +250,6 @@ def _keep(made: Any, folder: Path) -> None:
             return compile_now(signature)
 
     made.compile = compiled
-
-
-_spent_s = [0.0]
-
-
-def spent_s() -> float:
-    """Return the seconds, as of ``deadline.now_s``, in which this process made machine code."""
-    return _spent_s[0]
-
-
-@contextmanager
-def _timed() -> Iterator[None]:
-    began_s = deadline.now_s()
-    try:
-        yield
-    finally:
-        _spent_s[0] += deadline.now_s() - began_s
 
 
 @contextmanager

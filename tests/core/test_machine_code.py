@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hetsim.core import records
+from hetsim.core import deadline, records
 from hetsim.core.files import cache_dir, private_folder
 from hetsim.core.machine_code import machine_code
 from hetsim.core.records import Record, typeof_record
@@ -138,6 +139,12 @@ def test_damaged_machine_code_is_made_anew(cache: Path, triple: Callable[..., fl
             if path.suffix == suffix:
                 path.write_bytes(b"\x80nonsense")
         assert machine_code(triple)(2.0) == 3.0
+
+
+def test_no_deadline_counts_what_is_compiled(cache: Path, triple: Callable[..., float]) -> None:
+    cpu_s, counted_s = time.process_time(), deadline.now_s()
+    assert machine_code(triple)(2.0) == 3.0
+    assert deadline.now_s() - counted_s < (time.process_time() - cpu_s) / 2
 
 
 def test_without_a_folder_of_its_own_nothing_is_kept(

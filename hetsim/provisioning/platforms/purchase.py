@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-from hetsim.core import machine_code
 from hetsim.core.deadline import now_s
 from hetsim.core.progress import part, say
 from hetsim.errors import UsageError
@@ -115,8 +114,8 @@ def purchased(
 
     Parameters are those of ``recommend`` for one model: `asked` says how it is read and priced,
     `prices` go before those of the catalog, runs end undecided after `budget` requests, and
-    `time_limit_s` counts CPU seconds of the process, but for those in which it makes machine code;
-    after them the best answer so far is given with what is undecided.
+    `time_limit_s` counts CPU seconds as ``deadline.now_s`` does; after them the best answer so far
+    is given with what is undecided.
 
     Raises UsageError, WorkloadError, PlatformError or ModelError where a name has no price, or a
     file cannot be used.
@@ -124,7 +123,7 @@ def purchased(
     Complexity: a plan of each kind that costs less than the answer, and the runs of mixes that
     cost less and are not excluded.
     """
-    began_s = _now_s()
+    began_s = now_s()
     terms = Prices() if prices is None else prices
     if terms.tariff_usd_per_kwh is None:
         terms = replace(terms, tariff_usd_per_kwh=TARIFF_USD_PER_KWH)
@@ -152,11 +151,6 @@ def purchased(
         found, complete, rest = market.mixes()
     with part(0.8, 1.0):
         return _told(market, found, complete, rest, asked, samples, had, unpriced, terms)
-
-
-def _now_s() -> float:
-    # What is compiled is so once on a machine, and takes half of the time.
-    return now_s() - machine_code.spent_s()
 
 
 def _catalog(
@@ -201,8 +195,8 @@ class Market:
     # Time, and what is known
 
     def spent_s(self) -> float:
-        """CPU seconds of the process since it began, without those that made machine code."""
-        return _now_s() - self._began_s
+        """CPU seconds of the process since it began."""
+        return now_s() - self._began_s
 
     def over(self, share: float) -> bool:
         """Whether this share of the time is over."""
