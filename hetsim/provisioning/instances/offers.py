@@ -13,9 +13,11 @@ from hetsim.hardware.spec import Platform
 from hetsim.problem.parts import Held
 from hetsim.provisioning.instances.replicas import Chosen, Floats, Flow, Part, Replicas, flow_of
 from hetsim.provisioning.instances.search import Best, few_of
-from hetsim.provisioning.rates.ceiling import busy_s, demand_of
+from hetsim.provisioning.rates.ceiling import demand_of
+from hetsim.simulation.clock.metrics import busy_s
 from hetsim.simulation.clock.templates import template_of
 from hetsim.simulation.service.layout import held_by_instance
+from hetsim.simulation.service.replicas import used_by
 from hetsim.simulation.service.resolution import Asked, Made, Resolved, resolve_model
 from hetsim.workload.arrivals import Closed, Replay
 from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Routing, Served
@@ -39,11 +41,7 @@ class Instance:
     @property
     def devices(self) -> tuple[str, ...]:
         """Devices that its plans use, in the platform's order."""
-        problem = self.resolved.problem
-        used = {
-            group.device for row in self.resolved.plans[0] for one in row for group in one.groups
-        }
-        return tuple(name for name in problem.devices if name in used)
+        return tuple(used_by(self.resolved)[0])
 
 
 def quick(resolved: Resolved, size: int, workload: Workload) -> bool:
@@ -206,18 +204,6 @@ class Offered:
                 found[at] = min(limits)
         return found
 
-    def deployment(self, chosen: Chosen, routing: Routing) -> Deployment:
-        """Set as a deployment; each model has an instance in it."""
-        models = []
-        for served in self.served:
-            entries = tuple(
-                self.instances[one].entry
-                for one in chosen
-                if self.instances[one].model == served.model
-            )
-            models.append(replace(served, instances=entries, routing=routing))
-        return Deployment(tuple(models))
-
 
 def offered(
     workload: Workload,
@@ -360,8 +346,18 @@ class Candidate:
 
     @property
     def deployment(self) -> Deployment:
-        """Set as a deployment."""
-        return self.offered.deployment(self.chosen, self.routing)
+        """Set as a deployment; each model has an instance in it."""
+        mine = [self.offered.instances[one] for one in self.chosen]
+        return Deployment(
+            tuple(
+                replace(
+                    served,
+                    instances=tuple(one.entry for one in mine if one.model == served.model),
+                    routing=self.routing,
+                )
+                for served in self.offered.served
+            )
+        )
 
 
 def candidates(

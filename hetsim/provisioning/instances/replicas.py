@@ -171,9 +171,8 @@ def flow_of(replicas: Replicas, chosen: Sequence[int], models: Sequence[int] | N
     place = {kind: at for at, kind in enumerate(kinds)}
     group = np.array([place[kind] for kind in replicas.way_kind[ways].tolist()])
     found = balanced(busy, np.ones(len(busy)), group, np.ones(len(kinds)))
-    assert found.x is not None
-    split = np.maximum(np.asarray(found.x[:-1]), 0.0)
-    price = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
+    assert found is not None
+    split, price = np.maximum(found.parts, 0.0), found.price
     whole = np.bincount(group, split, minlength=len(kinds))
     split = split / whole[group]
     use = busy @ split

@@ -95,6 +95,14 @@ class Placed:
             return question.splits[one.split].ways[of_class]
         return question.ways[self.places[one.devices[0]].of_type, of_class]
 
+    def ways_up_to(self, question: Question, model: int, one: Instance, most: int) -> list[Way]:
+        """The ways of an instance of a model, of all its classes, for batches up to `most`."""
+        return [
+            way
+            for of_class in question.classes_of[model]
+            for way in up_to(self.ways(question, one, of_class), most)
+        ]
+
     def streams(self, question: Question, one: Instance) -> tuple[int, ...]:
         """The streams of each device of an instance."""
         return tuple(question.types[self.places[at].of_type].streams for at in one.devices)
@@ -266,11 +274,7 @@ def _held(question: Question, where: Placed, policy: Policy) -> list[int]:
         for one in serving:
             key = (model, one.split, where.places[one.devices[0]].of_type)
             if key not in known:
-                ways = [
-                    way
-                    for of_class in question.classes_of[model]
-                    for way in up_to(where.ways(question, one, of_class), policy.max_batch)
-                ]
+                ways = where.ways_up_to(question, model, one, policy.max_batch)
                 known[key] = [
                     max(
                         way.bytes_by_slot[slot] if way.bytes_by_slot else way.whole_bytes
@@ -455,10 +459,10 @@ def _sent(
     room = [count * question.types[p].streams for count, p in zip(many, types, strict=True)]
     group = np.array([wanted.index(model) for model, _ in pairs])
     solved = balanced(load, np.array(room, dtype=float), group, np.ones(len(wanted)))
-    if solved.status != 0:
+    if solved is None:
         return able
     found = [[False] * len(types) for _ in able]
-    for (model, p), part in zip(pairs, np.asarray(solved.x)[:-1].tolist(), strict=True):
+    for (model, p), part in zip(pairs, solved.parts.tolist(), strict=True):
         found[model][p] = part > LEAST
     return tuple(tuple(row) for row in found)
 

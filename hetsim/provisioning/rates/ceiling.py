@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,8 @@ from hetsim.placement.constraints import check_runnable
 from hetsim.placement.planning import without
 from hetsim.problem.parts import Held
 from hetsim.problem.problem import Problem
+from hetsim.simulation.clock.metrics import busy_s
 from hetsim.simulation.clock.runs import timeline_of
-from hetsim.simulation.clock.templates import Template
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.resolution import Made, Resolved
 from hetsim.workload.arrivals import Closed
@@ -128,26 +128,38 @@ def ceiling_of(
         return Ceiling(math.inf, "")
     asked = np.array(demand)
     solved = balanced(busy_s / most, width, np.array(group), asked / float(asked.max()))
-    assert solved.status == 0
-    price = np.maximum(-np.asarray(solved.ineqlin.marginals), 0.0)
-    worth = price * width
+    assert solved is not None
+    worth = solved.price * width
     if worth.sum() <= 0.0:
         return Ceiling(math.inf, "")
-    cost = price @ busy_s
+    cost = solved.price @ busy_s
     least = [float(cost[np.array(group) == one].min()) for one in range(len(demand))]
     needed = float(np.dot(demand, least)) / float(worth.sum())
     factor = math.inf if needed == 0.0 else (1 + SLACK) / needed
     return Ceiling(factor, names[int(worth.argmax())])
 
 
-def balanced(load: Floats, room: Floats, group: NDArray[np.int64], demand: Floats) -> Any:
-    """Linear program that deals the demand of groups out to ways: the least T of all.
+class Balanced(NamedTuple):
+    """Demand distributed as `parts` [ways]: rows are busy for `most` of their room at most.
 
-    Work of ways `load` [rows, ways] is at most T times the `room` [rows], and the ways of each
-    `group` [ways] get its `demand` in parts. As scipy has it: T is the last of its variables.
+    A second of the room of each row is worth `price` [rows].
+    """
+
+    parts: Floats
+    price: Floats
+    most: float
+
+
+def balanced(
+    load: Floats, room: Floats, group: NDArray[np.int64], demand: Floats
+) -> Balanced | None:
+    """Linear program that deals the demand of groups out to ways; None: it was not solved.
+
+    Work of ways `load` [rows, ways] is at most `most` times the `room` [rows], and the ways of each
+    `group` [ways] get its `demand` in parts.
     """
     groups = np.equal.outer(np.arange(len(demand)), group)
-    return optimize.linprog(
+    found = optimize.linprog(
         c=[*np.zeros(load.shape[1]), 1.0],
         A_ub=np.column_stack([load, -room]),
         b_ub=np.zeros(len(load)),
@@ -156,6 +168,10 @@ def balanced(load: Floats, room: Floats, group: NDArray[np.int64], demand: Float
         bounds=[(0, None)] * (load.shape[1] + 1),
         method="highs",
     )
+    if found.status != 0 or found.x is None:
+        return None
+    price = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
+    return Balanced(np.asarray(found.x[:-1]), price, float(found.fun or 0.0))
 
 
 def quickest_s(setup: Setup, stream: int) -> float:
@@ -169,18 +185,6 @@ def _uncrowded_s(setup: Setup, template: int) -> float:
     """Latency of one request with links that carry any number of transfers at once."""
     plan = setup.plan_tasks.templates[template].plan
     return timeline_of(plan, contention="none", trace=False).latency_s * (1 - SLACK)
-
-
-def busy_s(template: Template) -> Floats:
-    """Return the seconds that one batch keeps each device and each link busy."""
-    devices = len(template.plan.problem.devices)
-    found = np.zeros(devices + len(template.links))
-    for device, seconds in zip(template.group_device, template.duration, strict=False):
-        found[device] += seconds
-    for move in template.transfers:
-        for link in move.resources:
-            found[devices + link] += move.seconds
-    return found
 
 
 def _loads(

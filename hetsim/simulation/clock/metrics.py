@@ -140,27 +140,29 @@ def held_by_device(problem: Problem, stated: Sequence[int]) -> dict[str, int]:
     }
 
 
+def busy_s(template: Template) -> NDArray[np.float64]:
+    """Return the seconds that one request keeps each device, then each link, busy."""
+    devices = len(template.plan.problem.devices)
+    found = [0.0] * (devices + len(template.links))
+    for device, seconds in zip(template.group_device, template.duration.tolist(), strict=False):
+        found[device] += seconds
+    for transfer in template.transfers:
+        for link in transfer.resources:
+            found[devices + link] += transfer.seconds
+    return np.array(found)
+
+
 def busy_seconds(plan_tasks: PlanTasks, ran: Sequence[int]) -> tuple[list[float], list[float]]:
     """Return busy seconds by device, summed over streams, and by link.
 
     `ran` says how many requests each template had: the same tasks run in every request of
     one, so no recording is needed.
     """
-    device_busy = [0.0] * len(plan_tasks.plan.problem.devices)
-    link_busy = [0.0] * len(plan_tasks.links)
+    devices = len(plan_tasks.plan.problem.devices)
+    found = np.zeros(devices + len(plan_tasks.links))
     for times, template in zip(ran, plan_tasks.templates, strict=True):
-        spent = [0.0] * len(device_busy)
-        for device, seconds in zip(template.group_device, template.duration.tolist(), strict=False):
-            spent[device] += seconds
-        carried = [0.0] * len(link_busy)
-        for transfer in template.transfers:
-            for link in transfer.resources:
-                carried[link] += transfer.seconds
-        for device, seconds in enumerate(spent):
-            device_busy[device] += times * seconds
-        for link, seconds in enumerate(carried):
-            link_busy[link] += times * seconds
-    return device_busy, link_busy
+        found += times * busy_s(template)
+    return found[:devices].tolist(), found[devices:].tolist()
 
 
 def computing_seconds(

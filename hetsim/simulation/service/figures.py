@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from hetsim.simulation.clock.metrics import busy_seconds
-from hetsim.simulation.clock.templates import PlanTasks
+from hetsim.simulation.clock.metrics import busy_s
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.service import (
     ModelService,
@@ -101,20 +100,15 @@ def with_uses(
         where = outcomes.variant[mine], outcomes.instance[mine], outcomes.size[mine] - 1
         template[stream == at] = table[where]
     size = outcomes.size[served]
-    for named, asked in zip((devices, links), _asked(setup.plan_tasks), strict=True):
+    every = np.array([busy_s(one) for one in setup.plan_tasks.templates])
+    both = np.split(every, [len(devices)], axis=1)
+    for named, asked in zip((devices, links), both, strict=True):
         for name, seconds in zip(list(named), asked.T, strict=True):
             if named[name].busy_s > 0:
                 mine = np.zeros(outcomes.requests)
                 mine[served] = seconds[template] / size
                 named[name] = _with(named[name], mine, outcomes.fresh, gaps)
     return devices, links
-
-
-def _asked(plan_tasks: PlanTasks) -> Iterator[Array]:
-    """Busy seconds [templates, devices], then [templates, links]."""
-    rows = [busy_seconds(PlanTasks(plan_tasks.plan, (one,)), (1,)) for one in plan_tasks.templates]
-    for part in zip(*rows, strict=True):
-        yield np.array(part)
 
 
 def _with(use: Use, busy_s: Array, fresh: Array, gaps: Array) -> Use:

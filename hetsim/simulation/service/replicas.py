@@ -39,9 +39,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hetsim.simulation.autoscaling.serving import Replica, ScalingServing
-from hetsim.simulation.clock.metrics import busy_seconds
+from hetsim.simulation.clock.metrics import busy_s
 from hetsim.simulation.clock.runs import timeline_of
-from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.resolution import Resolved, devices_of
 from hetsim.simulation.serving.setup import Outcomes
@@ -377,8 +376,7 @@ def _works(one: Resolved, setup: Setup, at: int, requests: Array) -> Array:
     least_s: dict[int, float] = {}
     for k in np.unique(model.template).tolist():
         template = setup.plan_tasks.templates[k]
-        busy = busy_seconds(PlanTasks(setup.plan_tasks.plan, (template,)), (1,))
-        asked[k] = np.concatenate([np.asarray(part, dtype=np.float64) for part in busy]) / width
+        asked[k] = busy_s(template) / width
         least_s[k] = timeline_of(template.plan, contention="none", trace=False).latency_s
     variants, instances, _ = model.template.shape
     each = []

@@ -167,10 +167,10 @@ def at_vector(
     most = float(demand.max())
     group = np.array([wanted.index(of_class) for of_class, _ in ways])
     solved = balanced(load / scale, has[there], group, demand[wanted] / most)
-    if solved.status != 0 or float(solved.fun or 0.0) * most * scale <= 1.0:
+    if solved is None or solved.most * most * scale <= 1.0:
         return None
     capacity = np.zeros(question.resources)
-    capacity[there] = np.maximum(-np.asarray(solved.ineqlin.marginals), 0.0)
+    capacity[there] = solved.price
     worth = np.zeros(len(question.classes))
     for of_class in wanted:
         worth[of_class] = min(
