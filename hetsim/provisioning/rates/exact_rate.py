@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,12 +157,12 @@ def least_stretch(play: Play, arrival: Sequence[int], wanted: Sequence[Wanted]) 
     Complexity: some ten times that of `play`, on numbers of some 200 bits.
     """
     begin = arrival[0] if arrival else 0
-    looks = _Looks(play, [time - begin for time in arrival], wanted)
-    low = looks.at(Fraction(0))
+    look = partial(_look, play, [time - begin for time in arrival], wanted)
+    low = look(Fraction(0))
     if low.enough:
         return Fraction(0)
     # A request that comes a unit after another then finds nothing of it, nor of any before.
-    high = looks.at(Fraction(max(low.makespan, 1)))
+    high = look(Fraction(max(low.makespan, 1)))
     if not high.enough:
         return None
     found = low
@@ -169,7 +170,7 @@ def least_stretch(play: Play, arrival: Sequence[int], wanted: Sequence[Wanted]) 
         following = found.crossing
         if following is None or not low.stretch < following < high.stretch:
             following = (low.stretch + high.stretch) / 2
-        found = looks.at(following)
+        found = look(following)
         if found.enough and not found.enough_below:
             return found.stretch
         if found.enough:
@@ -189,47 +190,40 @@ class _Look:
     crossing: Fraction | None
 
 
-class _Looks:
-    """Requests as they are played at one stretch after another."""
-
-    def __init__(self, play: Play, arrival: list[int], wanted: Sequence[Wanted]) -> None:
-        self._play, self._arrival, self._wanted = play, arrival, wanted
-        self._last = arrival[-1] if arrival else 0
-        self._bits = self._last.bit_length() + 1
-
-    def at(self, stretch: Fraction) -> _Look:
-        """Play at a stretch."""
-        top, bottom = stretch.as_integer_ratio()
-        bits, last, arrival = self._bits, self._last, self._arrival
-        ends = self._play([(time * top << bits) + last - time for time in arrival], bottom << bits)
-        mask = (1 << bits) - 1
-        enough = below = True
-        crossing: Fraction | None = Fraction(0)
-        for one in self._wanted:
-            limit = one.limit * bottom
-            late = late_below = 0
-            # Late whatever the stretch; and lines: seconds beyond the limit, gap between arrivals.
-            never = 0
-            lines = []
-            for request in one.which:
-                end, came = ends[request], arrival[request]
-                over = (end >> bits) - came * top - limit
-                gap = came - last + (end & mask)
-                if over > 0 or (over == 0 and gap):
-                    late_below += 1
-                    late += over > 0
-                if gap:
-                    beyond = (over + gap * top) // bottom
-                    if beyond > 0:
-                        lines.append((beyond, gap))
-                elif over > 0:
-                    never += 1
-            enough &= late <= one.most_late
-            below &= late_below <= one.most_late
-            if crossing is not None:
-                here = _place(lines, one.most_late - never, 2 * bits + 1)
-                crossing = None if here is None else max(crossing, here)
-        return _Look(stretch, (max(ends, default=0) >> bits) // bottom, enough, below, crossing)
+def _look(play: Play, arrival: Sequence[int], wanted: Sequence[Wanted], stretch: Fraction) -> _Look:
+    """Play at a stretch requests of which the first comes at 0."""
+    top, bottom = stretch.as_integer_ratio()
+    last = arrival[-1] if arrival else 0
+    bits = last.bit_length() + 1
+    ends = play([(time * top << bits) + last - time for time in arrival], bottom << bits)
+    mask = (1 << bits) - 1
+    enough = below = True
+    crossing: Fraction | None = Fraction(0)
+    for one in wanted:
+        limit = one.limit * bottom
+        late = late_below = 0
+        # Late whatever the stretch; and lines: seconds beyond the limit, gap between arrivals.
+        never = 0
+        lines = []
+        for request in one.which:
+            end, came = ends[request], arrival[request]
+            over = (end >> bits) - came * top - limit
+            gap = came - last + (end & mask)
+            if over > 0 or (over == 0 and gap):
+                late_below += 1
+                late += over > 0
+            if gap:
+                beyond = (over + gap * top) // bottom
+                if beyond > 0:
+                    lines.append((beyond, gap))
+            elif over > 0:
+                never += 1
+        enough &= late <= one.most_late
+        below &= late_below <= one.most_late
+        if crossing is not None:
+            here = _place(lines, one.most_late - never, 2 * bits + 1)
+            crossing = None if here is None else max(crossing, here)
+    return _Look(stretch, (max(ends, default=0) >> bits) // bottom, enough, below, crossing)
 
 
 def _place(lines: list[tuple[int, int]], at: int, bits: int) -> Fraction | None:

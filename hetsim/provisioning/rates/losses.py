@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,10 +20,9 @@ from hetsim.placement.planning import replan
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem, interchangeable
 from hetsim.provisioning.rates.answer import Choice
-from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.clock.templates import template_of
 from hetsim.simulation.service.layout import Memory, Setup, check_together, set_up
-from hetsim.simulation.service.resolution import Resolved, devices_of, no_quicker
+from hetsim.simulation.service.resolution import Resolved, devices_of, kept_as
 from hetsim.workload.deployment import Instances
 from hetsim.workload.workload import Workload
 
@@ -45,6 +45,7 @@ class PlanShape(NamedTuple):
     rest: Shape
 
 
+@lru_cache(maxsize=1 << 12)
 def shape_of(plan: Plan) -> PlanShape:
     """Return the resources of a plan. Complexity: O(tasks)."""
     problem = plan.problem
@@ -60,45 +61,34 @@ def shape_of(plan: Plan) -> PlanShape:
     return PlanShape(devices, moves, rest)
 
 
-class Shapes:
-    """Shapes of plans, each made once."""
+def shapes_of(rows: Sequence[Sequence[Plan]]) -> tuple[PlanShape, ...]:
+    """Return the shapes of the plans of an instance, by variant and batch size."""
+    return tuple(shape_of(plan) for row in rows for plan in row)
 
-    def __init__(self) -> None:
-        # Each plan is kept beside its shape, so that no other gets its number.
-        self._known: dict[int, tuple[Plan, PlanShape]] = {}
 
-    def of_entry(self, rows: Sequence[Sequence[Plan]]) -> tuple[PlanShape, ...]:
-        """Return those of the plans of an instance, by variant and batch size."""
-        return tuple(self._of(plan) for row in rows for plan in row)
+def shape_of_all(resolved: Sequence[Resolved]) -> Shape:
+    """Return the shape of all that is served. Complexity: O(tasks).
 
-    def of_all(self, resolved: Sequence[Resolved]) -> Shape:
-        """Return the shape of all that is served. Complexity: O(tasks).
-
-        Devices have the numbers in which they are first met, and a link is what it carries: between
-        which devices. Two of one deployment with one shape differ in names alone. Where models take
-        turns in memory devices keep theirs, for what is loaded is no task of a plan.
-        """
-        devices: dict[int, int] = {}
-        carries: dict[int, set[tuple[int, int]]] = {}
-        found: list[object] = []
-        for one in resolved:
-            runs: list[tuple[object, int]] = []
-            for entry, rows in zip(one.served.instances, one.plans, strict=True):
-                plans = tuple(_named(shape, devices, carries) for shape in self.of_entry(rows))
-                what = (one.served.in_flight(entry), plans)
-                count = entry.count
-                if runs and runs[-1][0] == what:
-                    count += runs.pop()[1]
-                runs.append((what, count))
-            found.append(tuple(runs))
-        turns = any(one.on_demand for one in resolved)
-        links = sorted(tuple(sorted(ends)) for ends in carries.values())
-        return tuple(found), tuple(links), tuple(devices) if turns else ()
-
-    def _of(self, plan: Plan) -> PlanShape:
-        if id(plan) not in self._known:
-            self._known[id(plan)] = plan, shape_of(plan)
-        return self._known[id(plan)][1]
+    Devices have the numbers in which they are first met, and a link is what it carries: between
+    which devices. Two of one deployment with one shape differ in names alone. Where models take
+    turns in memory devices keep theirs, for what is loaded is no task of a plan.
+    """
+    devices: dict[int, int] = {}
+    carries: dict[int, set[tuple[int, int]]] = {}
+    found: list[object] = []
+    for one in resolved:
+        runs: list[tuple[object, int]] = []
+        for entry, rows in zip(one.served.instances, one.plans, strict=True):
+            plans = tuple(_named(shape, devices, carries) for shape in shapes_of(rows))
+            what = (one.served.in_flight(entry), plans)
+            count = entry.count
+            if runs and runs[-1][0] == what:
+                count += runs.pop()[1]
+            runs.append((what, count))
+        found.append(tuple(runs))
+    turns = any(one.on_demand for one in resolved)
+    links = sorted(tuple(sorted(ends)) for ends in carries.values())
+    return tuple(found), tuple(links), tuple(devices) if turns else ()
 
 
 def _named(
@@ -121,10 +111,10 @@ Entry = tuple[int, int, tuple[PlanShape, ...]]
 """Of an instance, or several alike: how many, batches under way each, and its plans."""
 
 
-def alike(resolved: Sequence[Resolved], shapes: Shapes) -> tuple[tuple[str, ...], ...]:
+def alike(resolved: Sequence[Resolved]) -> tuple[tuple[str, ...], ...]:
     """Return all devices by class, each class and all of them in the platform's order.
 
-    Of a class, any so many that are down leave one shape (``Shapes.of_all``): the same instances
+    Of a class, any so many that are down leave one shape (``shape_of_all``): the same instances
     in the same order, as to tasks, seconds and which of them share devices and links. Where none
     is left and plans are made anew, a plan that leaves out the first so many is one for any
     others of them with their places changed, for the platform has none that it could tell them by.
@@ -151,7 +141,7 @@ def alike(resolved: Sequence[Resolved], shapes: Shapes) -> tuple[tuple[str, ...]
 
     entries: list[list[Entry]] = [
         [
-            (entry.count, one.served.in_flight(entry), shapes.of_entry(rows))
+            (entry.count, one.served.in_flight(entry), shapes_of(rows))
             for entry, rows in zip(one.served.instances, one.plans, strict=True)
         ]
         for one in resolved
@@ -259,9 +249,8 @@ class LossModel:
 
     def __init__(self, resolved: Sequence[Resolved], platform: Platform) -> None:
         self._resolved, self._platform = tuple(resolved), platform
-        self._shapes = Shapes()
         self.devices = resolved[0].problem.devices
-        self.classes = alike(resolved, self._shapes)
+        self.classes = alike(resolved)
         self._uses = [[devices_of(rows) for rows in one.plans] for one in resolved]
         self._anew: dict[tuple[int, Lost], Resolved | Infeasible] = {}
         self._left: dict[tuple[Chosen, ...], Remainder] = {}
@@ -303,7 +292,7 @@ class LossModel:
         except Infeasible as error:
             return _refused(anew, error)
         used = frozenset().union(*(_of_model(one) for one in found))
-        return Remainder(tuple(found), memory, self._shapes.of_all(found), used, tuple(anew))
+        return Remainder(tuple(found), memory, shape_of_all(found), used, tuple(anew))
 
     def _planned(self, model: int, lost: Lost) -> Resolved | Infeasible:
         if (model, lost) not in self._anew:
@@ -321,13 +310,19 @@ def planned_again(one: Resolved, lost: Sequence[str]) -> Resolved:
     known: dict[int, tuple[Plan, ...]] = {}
     place: dict[int, int] = {}
     stands: list[int] = []
-    entries = []
+    found: list[Resolved] = []
     refused: Infeasible | None = None
-    for at, (entry, rows) in enumerate(zip(one.served.instances, one.plans, strict=True)):
+    for at, entry in enumerate(one.served.instances):
         turn = place.setdefault(id(entry), 0)
         place[id(entry)] += 1
+
+        def anew(plan: Plan, turn: int = turn) -> Plan:
+            if id(plan) not in known:
+                known[id(plan)] = replan(plan, lost).replicas
+            return known[id(plan)][turn % len(known[id(plan)])]
+
         try:
-            entries.append([_row(row, lost, turn, known) for row in rows])
+            found.append(kept_as(_chosen(one, (at,)), anew))
         except Infeasible as error:
             refused = refused or error
         else:
@@ -336,23 +331,9 @@ def planned_again(one: Resolved, lost: Sequence[str]) -> Resolved:
         raise refused
     return replace(
         _chosen(one, stands),
-        plans=tuple(tuple(tuple(plan for plan, _ in row) for row in rows) for rows in entries),
-        seconds=tuple(tuple(tuple(took for _, took in row) for row in rows) for rows in entries),
+        plans=tuple(each.plans[0] for each in found),
+        seconds=tuple(each.seconds[0] for each in found),
     )
-
-
-def _row(
-    plans: Sequence[Plan], lost: Sequence[str], turn: int, known: dict[int, tuple[Plan, ...]]
-) -> list[tuple[Plan, float]]:
-    """By batch size: a plan without what is lost, and what a batch takes alone."""
-    found: list[tuple[Plan, float]] = []
-    for plan in plans:
-        if id(plan) not in known:
-            known[id(plan)] = replan(plan, lost).replicas
-        made = known[id(plan)][turn % len(known[id(plan)])]
-        took_s = timeline_of(made, trace=False).latency_s
-        found.append(no_quicker(made, took_s, found[0][1]) if found else (made, took_s))
-    return found
 
 
 def _chosen(one: Resolved, stands: Sequence[int]) -> Resolved:
@@ -410,7 +391,10 @@ def ways(loss_model: LossModel, states: Sequence[Counts]) -> list[Way]:
     return [
         Way(
             names_of(loss_model, same[0]),
-            tuple(choice_of(loss_model, state) for state in same),
+            tuple(
+                tuple((n, names) for n, names in zip(state, loss_model.classes, strict=True) if n)
+                for state in same
+            ),
             left,
             tuple(same),
         )
@@ -467,10 +451,3 @@ def names_of(loss_model: LossModel, counts: Counts) -> tuple[str, ...]:
         for name in names[: count or 0]
     }
     return tuple(name for name in loss_model.devices if name in lost)
-
-
-def choice_of(loss_model: LossModel, counts: Counts) -> Choice:
-    """Return how many are down of which devices."""
-    return tuple(
-        (count, names) for count, names in zip(counts, loss_model.classes, strict=True) if count
-    )

@@ -157,21 +157,12 @@ LEAST = 2.0**-10
 """Of the guess: below that no rate is looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bracket:
-    """End of a span of factors that meet an objective.
-
-    The nearest on both sides that were shown to meet and to miss; None: none was. What lies between
-    is undecided.
-    """
-
-    meets: float | None
-    misses: float | None
+Edge = tuple[float | None, float | None]
+"""The nearest factors on both sides of an end of a span that were shown to meet, and to miss; None:
+none was. What lies between is undecided."""
 
 
-def upper_end(
-    answer: Callable[[float], Answer], guess: float, missed: float, gap: float
-) -> Bracket:
+def upper_end(answer: Callable[[float], Answer], guess: float, missed: float, gap: float) -> Edge:
     """Return where factors above `guess`, or below it, begin to miss.
 
     Looks on both sides of the guess, further away where a look says nothing; then halves the widest
@@ -210,7 +201,7 @@ def upper_end(
         step *= 2
         factor /= 1 + step
     if meets is None:
-        return Bracket(None, missed if math.isfinite(missed) else None)
+        return None, missed if math.isfinite(missed) else None
     step, factor = FIRST_STEP, guess * (1 + FIRST_STEP)
     while looks < MOST_LOOKS and factor < missed:
         if look(factor) == "misses":
@@ -224,17 +215,15 @@ def upper_end(
         if not math.isfinite(ratio) or ratio <= 1 + gap:
             break
         look(math.sqrt(low * high))
-    return Bracket(meets, missed if math.isfinite(missed) else None)
+    return meets, missed if math.isfinite(missed) else None
 
 
-def lower_end(
-    answer: Callable[[float], Answer], guess: float, missed: float, gap: float
-) -> Bracket:
+def lower_end(answer: Callable[[float], Answer], guess: float, missed: float, gap: float) -> Edge:
     """Return where factors below `guess`, or above it, begin to miss; as ``upper_end``."""
     inverse = math.inf if missed == 0.0 else 1 / missed
     found = upper_end(lambda one: answer(1 / one), 1 / guess, inverse, gap)
-    meets = None if found.meets is None else 1 / found.meets
-    return Bracket(meets, None if found.misses is None else 1 / found.misses)
+    meets, misses = (None if one is None else 1 / one for one in found)
+    return meets, misses
 
 
 CONFIDENCE = 0.95

@@ -287,17 +287,17 @@ def _judged_spans(
             near = 1.0
         if not guess.high > 0:
             near *= BELOW
-        upper = upper_end(lambda factor: judge.at(factor).answer, near, missed, gap)
-        if upper.meets is None:
+        high, above = upper_end(lambda factor: judge.at(factor).answer, near, missed, gap)
+        if high is None:
             continue
-        low, below = (0.0, None) if one else (min(upper.meets, guess.low), None)
+        low, below = 0.0 if one else min(high, guess.low), None
         if not one and guess.below is not None:
-            lower = lower_end(lambda factor: judge.at(factor).answer, guess.low, 0.0, gap)
-            low = upper.meets if lower.meets is None else min(lower.meets, upper.meets)
-            below = lower.misses if lower.misses in judge.seen else None
+            meets, misses = lower_end(lambda at: judge.at(at).answer, guess.low, 0.0, gap)
+            low = high if meets is None else min(meets, high)
+            below = misses if misses in judge.seen else None
         elif not one and judge.at(low).answer != "meets":
-            low = upper.meets
-        found.append(Span(low, upper.meets, below, upper.misses))
+            low = high
+        found.append(Span(low, high, below, above))
     return _apart(found)
 
 
