@@ -259,8 +259,8 @@ def draft_of(
     """
     _check(workload)
     asked = Asked() if asked is None else asked
-    components = components_of(catalog)
     entries = (*catalog.hosts, *catalog.kinds)
+    components = tuple(components_of(one, catalog.folder) for one in entries)
     ones = [one_of_kind(k, len(components)) for k in range(len(components))]
     alone = [
         replace(composed(components, row, one.name), price=one.price)
@@ -272,6 +272,7 @@ def draft_of(
     kinds: list[Kind] = []
     names: list[tuple[str, ...]] = []
     for k, (entry, platform) in enumerate(zip(entries, alone, strict=True)):
+        whole, parts, price = costs[k]
         mine = tuple(name for name in platform.devices if k < nodes or name != FRONT)
         first = len(types)
         for name in mine:
@@ -282,12 +283,12 @@ def draft_of(
                 entry.name,
                 tuple(range(first, len(types))),
                 len(build_routes(platform)[0]),
-                costs[k].whole,
+                whole,
                 min(entry.most or max_devices, max_devices),
                 entry.slots,
                 entry.on_link,
-                price=costs[k].price,
-                parts=costs[k].parts,
+                price=price,
+                parts=parts,
             )
         )
         names.append(mine)

@@ -13,26 +13,20 @@ import os
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, get_type_hints
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, GetPydanticSchema, ValidationError, create_model
 
 from hetsim.core.files import read_regular, sha256_of
 from hetsim.core.text import fields, plainly, records
 from hetsim.errors import HetsimError
 from hetsim.graph.loading import load_model
-from hetsim.provisioning.platforms.bounds.bound import Bound, By
+from hetsim.provisioning.platforms.bounds.bound import Bound
 from hetsim.provisioning.platforms.policies import Policy
 from hetsim.provisioning.platforms.question import (
-    Aim,
     Arrivals,
-    Ask,
-    Class,
-    DeviceType,
-    Kind,
-    Split,
-    Stream,
+    Question,
     Way,
     drawn,
 )
@@ -86,24 +80,6 @@ class WaysClaim(Record):
     ways: tuple[Way, ...]
 
 
-class QuestionClaim(Record):
-    """Fields of ``Question``; its arrivals stand beside it."""
-
-    aim: Aim
-    max_devices: int
-    given: bool
-    warm_up_s: float
-    losses: int
-    types: tuple[DeviceType, ...]
-    kinds: tuple[Kind, ...]
-    models: tuple[str, ...]
-    classes: tuple[Class, ...]
-    streams: tuple[Stream, ...]
-    asks: tuple[Ask, ...]
-    ways: tuple[WaysClaim, ...]
-    splits: tuple[Split, ...]
-
-
 class ArrivalsClaim(Record):
     """Requests that came, packed: base64 of zlib; `pieces` are how many came at a time."""
 
@@ -138,25 +114,18 @@ class ArrivalsClaim(Record):
         return [Arrivals(*block) for block in each]
 
 
-class BoundClaim(Record):
-    """Fields of ``Bound``."""
+def _claim(of: type, left_out: str = "", **own: Any) -> Any:
+    """Strict schema of the fields of a dataclass, some in types of their `own`."""
+    hints = {**get_type_hints(of), **own}
+    each: Any = {name: (kind, ...) for name, kind in hints.items() if name not in left_out.split()}
+    schema = create_model(of.__name__, __base__=Record, **each)
+    return GetPydanticSchema(lambda _, handler: handler(schema))
 
-    by: By
-    capacity: tuple[float, ...]
-    least: float
-    slo: tuple[int | None, ...]
-    worth: tuple[float, ...]
-    window: tuple[int, int]
-    ask: int
-    error: float
-    requests: int
 
-    def bound(self) -> Bound:
-        """Bound that is claimed."""
-        return Bound(
-            self.by, np.array(self.capacity), self.least, self.slo, np.array(self.worth),
-            self.window, self.ask, self.error, self.requests,
-        )  # fmt: skip
+QuestionClaim = _claim(Question, "arrivals free off priced", ways=tuple[WaysClaim, ...])
+"""Its arrivals stand beside it."""
+
+BoundClaim = _claim(Bound, capacity=tuple[float, ...], worth=tuple[float, ...])
 
 
 class PlayedClaim(Record):
@@ -186,10 +155,10 @@ class Claim(Record):
 
     certificate: Literal["hetsim-certificate/2"]
     made_of: MadeOfClaim
-    question: QuestionClaim
+    question: Annotated[Any, QuestionClaim]
     policies: tuple[Policy, ...]
     arrivals: ArrivalsClaim | None
-    bounds: tuple[BoundClaim, ...]
+    bounds: tuple[Annotated[Any, BoundClaim], ...]
     played: tuple[PlayedClaim, ...]
     answer: ChosenClaim | None
     runner_up: ChosenClaim | None
@@ -259,9 +228,12 @@ def certificate(
     """
     question = found.question
     asked = {
-        **fields(question, "aim max_devices given warm_up_s losses models classes streams asks"),
-        "types": records(question.types, "name streams memory_bytes"),
-        "kinds": records(question.kinds, "name devices links cost most slots in_slot parts"),
+        **fields(
+            question,
+            "aim max_devices given warm_up_s losses models classes streams asks "
+            "types(name streams memory_bytes) "
+            "kinds(name devices links cost most slots in_slot parts)",
+        ),
         "ways": [
             {"of_type": of_type, "of_class": of_class, "ways": records(ways)}
             for (of_type, of_class), ways in sorted(question.ways.items())
@@ -284,14 +256,7 @@ def certificate(
         "question": plainly(asked),
         "policies": records(found.policies),
         "arrivals": None if arrivals is None else arrivals.model_dump(),
-        "bounds": [
-            {
-                **fields(one, "by least slo window ask error requests"),
-                "capacity": one.capacity.tolist(),
-                "worth": one.worth.tolist(),
-            }
-            for one in found.bounds
-        ],
+        "bounds": records(found.bounds),
         "played": [{**fields(one, "counts bounds"), "runs": runs_of(one)} for one in played],
         **{
             name: one and {"counts": list(one.counts), "cost": question.cost(one.counts)}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from hetsim.errors import PlatformError, UsageError, nearest
 from hetsim.hardware.files.catalog_files import find, is_path, names
@@ -20,7 +20,7 @@ from hetsim.hardware.files.reader import describes_device, survey
 from hetsim.hardware.files.yaml_source import Source, read_yaml
 from hetsim.hardware.price import HOURS_A_YEAR, Price
 from hetsim.hardware.spec import Platform
-from hetsim.provisioning.platforms.catalog import Catalog, Entry
+from hetsim.provisioning.platforms.catalog import Entry
 from hetsim.provisioning.platforms.policies import Placed, Policy
 from hetsim.provisioning.platforms.question import UNIT, Aim, Counts, Question
 from hetsim.simulation.service.cost import Prices
@@ -79,12 +79,8 @@ class Components:
         }
 
 
-def components_of(catalog: Catalog) -> tuple[Components, ...]:
-    """Components of each host, then of each kind. Raises PlatformError of a wrong file."""
-    return tuple(_of_entry(one, catalog.folder) for one in (*catalog.hosts, *catalog.kinds))
-
-
-def _of_entry(entry: Entry, folder: Path) -> Components:
+def components_of(entry: Entry, folder: Path) -> Components:
+    """Components of a kind or host. Raises PlatformError of a wrong file."""
     is_host = bool(entry.slots)
     link = {} if is_host else dict(entry.link) or _NO_COST
     if isinstance(named := link.get("link"), str):
@@ -262,12 +258,8 @@ def deployment_of(
 # Costs
 
 
-class KindCost(NamedTuple):
-    """Cost of one of a kind, in ``UNIT``, and its parts, in decimals."""
-
-    whole: int
-    parts: Mapping[str, str]
-    price: Price | None
+KindCost = tuple[int, Mapping[str, str], Price | None]
+"""Cost of one of a kind, in ``UNIT``, its parts, in decimals, and its price."""
 
 
 def costs_of(
@@ -308,7 +300,7 @@ def costs_of(
             parts = {"usd": str(price.usd), "years": str(years), "power_w": power_w,
                      "usd_per_kwh": str(terms.tariff_usd_per_kwh)}  # fmt: skip
         exact = {name: Fraction(text) for name, text in parts.items()}
-        found.append(KindCost(cost_of(aim, exact, int(not entry.slots)), parts, price))
+        found.append((cost_of(aim, exact, int(not entry.slots)), parts, price))
     return tuple(found)
 
 

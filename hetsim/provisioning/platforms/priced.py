@@ -265,32 +265,28 @@ def _entry(offer: Offer, platforms: Sequence[str], host: Offer | None) -> tuple[
         price = Price(usd_per_hour=offer.usd_per_hour, of=offer.month, source=offer.source)
         return Entry(name, offer.name, {"link": MACHINE_LINK}, price=price), Had(offer)
     price = Price(usd=offer.usd, of=offer.month, source=offer.source)
+    link, bare, stands_in = MACHINE_LINK, False, None
     if offer.name in platforms:
         machine = sum(spec.busy_w for spec in _specs(offer.name)) >= MACHINE_W
-        if machine and offer.kind == "parts":
-            price = replace(price, usd=(offer.usd or 0.0) + HOST_PARTS_USD)
         link = MACHINE_LINK if machine else BOARD_LINK
-        return Entry(offer.name, offer.name, {"link": link}, price=price), Had(offer)
-    spec = load_device(offer.name)
-    if _is_processor(offer):
-        price = replace(price, usd=(offer.usd or 0.0) + HOST_PARTS_USD)
-        return Entry(offer.name, offer.name, {"link": MACHINE_LINK}, price=price), Had(offer)
-    if spec.kind == "cpu" or offer.covers:
-        return Entry(offer.name, offer.name, {"link": BOARD_LINK}, price=price), Had(offer)
-    if host is None:
+        bare = machine and offer.kind == "parts"
+    elif _is_processor(offer):
+        bare = True
+    elif load_device(offer.name).kind == "cpu" or offer.covers:
+        link = BOARD_LINK
+    elif host is None:
         return None, Had(offer)
-    usd = (offer.usd or 0.0) + (host.usd or 0.0) + HOST_PARTS_USD
-    month = min(offer.month, host.month)
-    price = Price(usd=usd, of=month, source=f"{offer.source} {host.source} {HOST_PARTS}")
-    entry = Entry(
-        offer.name,
-        offer.name,
-        {"link": MACHINE_LINK},
-        price=price,
-        host=host.name,
-        inside=CARD_LINK,
-    )
-    return entry, Had(offer, host)
+    else:
+        stands_in, bare = host, True
+        both = f"{offer.source} {host.source} {HOST_PARTS}"
+        usd = (offer.usd or 0.0) + (host.usd or 0.0)
+        price = Price(usd=usd, of=min(offer.month, host.month), source=both)
+    if bare:
+        price = replace(price, usd=(price.usd or 0.0) + HOST_PARTS_USD)
+    entry = Entry(offer.name, offer.name, {"link": link}, price=price)
+    if stands_in is not None:
+        entry = replace(entry, host=stands_in.name, inside=CARD_LINK)
+    return entry, Had(offer, stands_in)
 
 
 def with_listed_prices(catalog: Catalog, terms: Prices, aim: Aim) -> tuple[Catalog, Prices]:

@@ -1,8 +1,7 @@
 """Cheapest purchase or rent for one model at a rate, over all priced kinds of a catalog.
 
-Kinds are priced from the cheapest on. The first answer is of one kind alone; what it costs ends
-the list, for one of a dearer kind costs more by itself. Then every mix that costs less is excluded
-by bounds or played, in order of cost, until one meets or the time is over.
+Kinds are priced from the cheapest on, up to what the first answer of one kind alone costs; then
+mixes that cost less are excluded or played.
 """
 
 from __future__ import annotations

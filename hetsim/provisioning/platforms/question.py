@@ -112,16 +112,6 @@ class Way:
         """Seconds that devices take together."""
         return sum(task.seconds for task in self.tasks if task.slot >= 0)
 
-    def held(self, devices: int, links: int) -> tuple[list[float], list[float]]:
-        """Seconds that a batch takes of each device, and of each link."""
-        on, through = [0.0] * devices, [0.0] * links
-        for task in self.tasks:
-            if task.slot >= 0:
-                on[task.slot] += task.seconds
-            for link in task.links:
-                through[link] += task.seconds
-        return on, through
-
 
 class Mode(NamedTuple):
     """Use of devices and links by a batch, as bounds take it.
@@ -241,10 +231,6 @@ class Arrivals:
 
     def __len__(self) -> int:
         return len(self.time_s)
-
-    def first(self, count: int) -> Arrivals:
-        """First `count` arrivals."""
-        return Arrivals(self.time_s[:count], self.ask[:count])
 
     @classmethod
     def joined(cls, blocks: Iterable[Arrivals]) -> Arrivals:

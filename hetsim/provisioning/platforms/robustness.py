@@ -203,7 +203,6 @@ def _holds(
                 policy,
                 error=ERROR,
                 budget=FIRST_LOOK,
-                workload=workload,
             )
         for said in played.said:
             limit_s = question.streams[said.stream].slos[said.slo].latency_s

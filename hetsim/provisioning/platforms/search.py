@@ -206,7 +206,7 @@ class Search:
         met: list[Tried] = []
         # Where the answer lies is not known; when all vectors up to a cost are decided is.
         last: Level | None = None
-        for level, at in self._places(self.question):
+        for level, at in self._places():
             if level is not last:
                 last, pace = level, Pace()
             told = partial(self._say, level, at, pace)
@@ -225,14 +225,9 @@ class Search:
             second,
         )
 
-    def left(self, question: Question) -> Iterator[Counts]:
-        """Vectors that no bound excludes, in order, of the question or the same at other prices."""
-        for level, at in self._places(question):
-            yield level.counts[at]
-
-    def _places(self, question: Question) -> Iterator[tuple[Level, int]]:
+    def _places(self) -> Iterator[tuple[Level, int]]:
         """In which level, and where in it, each vector is that no bound excludes."""
-        for level in levels(question, self.tests):
+        for level in levels(self.question, self.tests):
             for at, counts in enumerate(level.counts):
                 if any(counts) and not excludes(self.tests, counts) and not self._cut(counts):
                     yield level, at
@@ -367,7 +362,6 @@ class Search:
             policy,
             error=(ERROR - OF_BOUNDS) / (self.runs * (self.runs + 1)),
             budget=self._budget,
-            workload=self._workload,
             by_batches=self._by_batches,
         )
 

@@ -17,13 +17,12 @@ from scipy import special
 from hetsim.provisioning.platforms.policies import Placed, Policy, up_to
 from hetsim.provisioning.platforms.question import Arrivals, Question, Way
 from hetsim.simulation.clock.templates import Layout, Part, structure_of
-from hetsim.simulation.service.figures import chosen, judged, latencies_of, stability
+from hetsim.simulation.service.figures import chosen, judged, latencies_of
 from hetsim.simulation.service.service import Stability, stability_of
 from hetsim.simulation.serving.engine import Serving, pays
 from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.simulation.serving.tables import loads, seconds_alone
 from hetsim.statistics.verdict import FIRST_LOOK, Answer, confidence_of_look, verdict_of
-from hetsim.workload.workload import Workload
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -100,10 +99,7 @@ def said_of(
     """
     asked = question.streams[stream].slos[slo]
     mine = judged_of(question, outcomes, [stream], requests)
-    arrival_s, finish_s, why = (
-        column[mine] for column in (outcomes.arrival_s, outcomes.finish_s, outcomes.why)
-    )
-    latency_s = latencies_of(arrival_s, finish_s, why)
+    latency_s = _latencies(outcomes, mine)
     late = int(np.count_nonzero(latency_s > asked.latency_s))
     answer: Answer = "undecided"
     if question.given:
@@ -127,6 +123,11 @@ def judged_of(
     found &= outcomes.arrival_s >= question.warm_up_s
     found[requests:] = False
     return found
+
+
+def _latencies(outcomes: Outcomes, mine: NDArray[np.bool_]) -> NDArray[np.float64]:
+    each = (outcomes.arrival_s, outcomes.finish_s, outcomes.why)
+    return latencies_of(*(column[mine] for column in each))
 
 
 def siblings(question: Question, stream: int) -> list[int]:
@@ -160,14 +161,13 @@ def play_drawn(
     *,
     error: float,
     budget: int,
-    workload: Workload | None = None,
     by_batches: bool = False,
 ) -> Played:
     """Result of random requests, until every objective is decided or there are no more `blocks`.
 
-    These are `budget` requests at most, drawn of `workload`; absent: at the rates of the question.
-    It is looked at after 16,384 requests, and whenever there are twice as many; over all looks no
-    answer is wrong but by `error`. A model that is overloaded misses, as ``simulate`` says it.
+    These are `budget` requests at most, at the rates of the question. It is looked at after 16,384
+    requests, and whenever there are twice as many; over all looks no answer is wrong but by
+    `error`. A model that is overloaded misses, as ``simulate`` says it.
     With `by_batches` what is undecided at the end, as many devices are never all idle at once, is
     answered by ``batch_means``, which are right for long runs.
     """
@@ -185,22 +185,19 @@ def play_drawn(
             looks += 1
             each = 1 - confidence_of_look(looks, 1 - error)
             parts = [Outcomes.joined(parts)]
-            if _look(question, workload, parts[0], said, each, long=looks >= SEEN):
+            if _look(question, parts[0], said, each, long=looks >= SEEN):
                 return Played(fed, tuple(said.values()))
             due *= 2
     parts.extend(engine.rest())
     last = 1 - confidence_of_look(looks + 1, 1 - error)
     outcomes = Outcomes.joined(parts)
-    _look(question, workload, outcomes, said, last, long=True)
+    _look(question, outcomes, said, last, long=True)
     if by_batches:
         for (at, place), one in said.items():
             if one.answer == "undecided":
                 mine = judged_of(question, outcomes, [at], one.requests)
-                arrival_s, finish_s, why = (
-                    column[mine] for column in (outcomes.arrival_s, outcomes.finish_s, outcomes.why)
-                )
                 slo = question.streams[at].slos[place]
-                late = latencies_of(arrival_s, finish_s, why) > slo.latency_s
+                late = _latencies(outcomes, mine) > slo.latency_s
                 said[at, place] = one._replace(answer=batch_means(late, slo.share, last))
     return Played(fed, tuple(said.values()))
 
@@ -228,7 +225,6 @@ def batch_means(late: NDArray[np.bool_], share: float, error: float) -> Answer:
 
 def _look(
     question: Question,
-    workload: Workload | None,
     outcomes: Outcomes,
     said: dict[tuple[int, int], Said],
     error: float,
@@ -250,18 +246,14 @@ def _look(
         if said[at, place].answer == "undecided":
             mine = siblings(question, at)
             own = chosen(outcomes, judged_of(question, outcomes, mine, requests))
-            kept_up = _stability(question, workload, mine, own)
+            kept_up = _stability(question, mine, own)
             said[at, place] = said_of(question, outcomes, at, place, requests, error, kept_up)
     every = sum(len(stream.slos) for stream in question.streams)
     return len(said) == every and all(one.answer != "undecided" for one in said.values())
 
 
-def _stability(
-    question: Question, workload: Workload | None, streams: Sequence[int], own: Outcomes
-) -> Stability | None:
+def _stability(question: Question, streams: Sequence[int], own: Outcomes) -> Stability | None:
     """How the model of these streams kept up."""
-    if workload is not None:
-        return stability(workload, [workload.streams[k] for k in streams], own)
     rate = sum(ask.rate_per_s or 0.0 for ask in question.asks if ask.stream in streams)
     return stability_of(own.arrival_s, own.finish_s, own.fresh, rate)
 

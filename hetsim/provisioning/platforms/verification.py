@@ -45,9 +45,10 @@ from hetsim.provisioning.platforms.certificate import (
     untrue,
 )
 from hetsim.provisioning.platforms.components import cost_of
-from hetsim.provisioning.platforms.policies import MOST_MODELS, Placed, Policy, up_to
+from hetsim.provisioning.platforms.policies import MOST_MODELS, Placed, Policy
 from hetsim.provisioning.platforms.question import (
     UNIT,
+    UNITS,
     Aim,
     Arrivals,
     Counts,
@@ -78,8 +79,6 @@ PRICES: dict[Aim, tuple[set[str], ...]] = {
     "cost": ({"usd_per_hour"}, {"usd", "years"}, {"power_w", "usd", "usd_per_kwh", "years"}),
 }
 """What a price may be made of."""
-
-WORDS: dict[Aim, str] = {"cost": "USD an hour", "energy": "W", "devices": "devices"}
 
 Ints = NDArray[np.int64]
 
@@ -204,7 +203,7 @@ def _told(question: Question, counts: Counts | None) -> str:
         return "none meets"
     each = zip(counts, question.kinds, strict=True)
     names = " + ".join(f"{n} {kind.name[:60]}" for n, kind in each if n)
-    return f"{names or 'nothing'} ({question.amount(counts):.10g} {WORDS[question.aim]})"
+    return f"{names or 'nothing'} ({question.amount(counts):.10g} {UNITS[question.aim]})"
 
 
 # The question
@@ -421,7 +420,8 @@ class _Bounds:
         # Bounds that rest on one verdict may be wrong once.
         errors: dict[object, float] = {}
         for k, one in enumerate(claim.bounds):
-            found.append(bound := one.bound())
+            own = {**dict(one), "capacity": np.array(one.capacity), "worth": np.array(one.worth)}
+            found.append(bound := Bound(**own))
             self._check(bound, f"/bounds/{k}")
             key = (bound.slo, bound.least, bound.requests)
             errors[key] = max(errors.get(key, 0.0), bound.error)
@@ -587,16 +587,17 @@ class _Replay(Search):
             raise Broken("/played: more task events than are to be played; allow them (--events)")
 
     def _play(self, where: Placed, policy: Policy) -> Played:
-        tasks = 1
         # By what serves a model: the longest of its ways.
-        known: set[tuple[int, int, int]] = set()
-        for model, mine in enumerate(where.instances):
-            for one in mine:
-                key = (model, one.split, where.places[one.devices[0]].of_type)
-                for of_class in () if key in known else self.question.classes_of[model]:
-                    for way in up_to(where.ways(self.question, one, of_class), policy.max_batch):
-                        tasks = max(tasks, len(way.tasks))
-                known.add(key)
+        served = {
+            (model, one.split, where.places[one.devices[0]].of_type): one
+            for model, mine in enumerate(where.instances)
+            for one in mine
+        }
+        tasks = max(
+            len(way.tasks)
+            for (model, *_), one in served.items()
+            for way in where.ways_up_to(self.question, model, one, policy.max_batch)
+        )
         # Each request may be looked for a place for among all instances.
         self._each = tasks + sum(map(len, where.instances)) // 64
         if self.question.given:
@@ -658,7 +659,7 @@ def _trusted(
     unit = UNIT[question.aim]
     prices = [f"{one.name} {float(one.cost * unit):.10g}" for one in question.kinds]
     if question.aim != "devices":
-        yield f"prices ({WORDS[question.aim]}): {', '.join(prices)}"
+        yield f"prices ({UNITS[question.aim]}): {', '.join(prices)}"
     yield "which kinds there are and how many, what hosts hold, what devices cannot run"
     if question.given:
         yield "that the arrivals are those of the workload"
