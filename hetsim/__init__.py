@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hetsim.graph.loading import load_model, model_of
     from hetsim.graph.model import Model
     from hetsim.hardware.catalog import load_device, load_platform
+    from hetsim.hardware.files.inventory import load_catalog
     from hetsim.hardware.spec import DeviceSpec, Platform
     from hetsim.hardware.what_if import what_if
     from hetsim.partitioning.affinity import Affinity
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from hetsim.provisioning.instances.answer import Placement
     from hetsim.provisioning.instances.place import place
     from hetsim.provisioning.platforms.answer import Recommendation
-    from hetsim.provisioning.platforms.catalog import load_catalog
     from hetsim.provisioning.platforms.recommend import recommend
     from hetsim.provisioning.rates.answer import Availability, Capacity, Survived
     from hetsim.provisioning.rates.capacity import capacity
@@ -100,7 +100,7 @@ _NAMES = {
     "hetsim.provisioning.instances.answer": "Placement",
     "hetsim.provisioning.instances.place": "place",
     "hetsim.provisioning.platforms.answer": "Recommendation",
-    "hetsim.provisioning.platforms.catalog": "load_catalog",
+    "hetsim.hardware.files.inventory": "load_catalog",
     "hetsim.provisioning.platforms.recommend": "recommend",
     "hetsim.provisioning.rates.answer": "Availability Capacity Survived",
     "hetsim.provisioning.rates.capacity": "capacity",

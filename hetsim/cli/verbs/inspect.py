@@ -183,7 +183,7 @@ def _schema(kind: str) -> Mapping[str, Any]:
 
         return grid_schema()
     if kind == "catalog":
-        from hetsim.provisioning.platforms.catalog import catalog_schema
+        from hetsim.hardware.files.inventory import catalog_schema
 
         return catalog_schema()
     if kind in ("workload", "deployment"):
@@ -381,7 +381,7 @@ def _checked(file: str, *, wide: bool) -> Checked:
     except InvalidInput as error:
         return Checked(file, None, (error,))
     if keys & {"kinds", "hosts"}:
-        from hetsim.provisioning.platforms.catalog import load_catalog
+        from hetsim.hardware.files.inventory import load_catalog
 
         return _loaded(
             file,

@@ -230,7 +230,7 @@ def _search(
     **_: object,
 ) -> None:
     """The cheapest platform of a catalog for a workload."""
-    from hetsim.provisioning.platforms.catalog import load_catalog
+    from hetsim.hardware.files.inventory import load_catalog
     from hetsim.provisioning.platforms.catalog_search import MAX_DEVICES, recommended
     from hetsim.provisioning.platforms.certificate import certificate, digests_of
     from hetsim.provisioning.platforms.priced import with_listed_prices

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from hetsim.core.progress import each, part, stage
 from hetsim.errors import UsageError
+from hetsim.hardware.files.inventory import Catalog
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
 from hetsim.provisioning.platforms.answer import (
@@ -18,7 +19,6 @@ from hetsim.provisioning.platforms.answer import (
     excuses_of,
     impossible,
 )
-from hetsim.provisioning.platforms.catalog import Catalog
 from hetsim.provisioning.platforms.components import (
     FRONT,
     Components,

@@ -16,11 +16,11 @@ from typing import Any
 
 from hetsim.errors import PlatformError, UsageError, nearest
 from hetsim.hardware.files.catalog_files import find, is_path, names
+from hetsim.hardware.files.inventory import Entry
 from hetsim.hardware.files.reader import describes_device, survey
 from hetsim.hardware.files.yaml_source import Source, read_yaml
 from hetsim.hardware.price import HOURS_A_YEAR, Price
 from hetsim.hardware.spec import Platform
-from hetsim.provisioning.platforms.catalog import Entry
 from hetsim.provisioning.platforms.policies import Placed, Policy
 from hetsim.provisioning.platforms.question import UNIT, Aim, Counts, Question
 from hetsim.simulation.service.cost import Prices

@@ -17,10 +17,10 @@ from hetsim.hardware.catalog import (
     offers,
     platform_names,
 )
+from hetsim.hardware.files.inventory import Catalog, Entry
 from hetsim.hardware.files.prices_schema import listed_offers
 from hetsim.hardware.price import Offer, Price
 from hetsim.hardware.spec import DeviceSpec
-from hetsim.provisioning.platforms.catalog import Catalog, Entry
 from hetsim.provisioning.platforms.question import Aim
 from hetsim.simulation.service.cost import Prices
 

@@ -19,6 +19,7 @@ from hetsim.core.deadline import now_s
 from hetsim.core.progress import part, say
 from hetsim.errors import UsageError
 from hetsim.hardware.files.catalog_files import is_path
+from hetsim.hardware.files.inventory import Catalog, load_catalog
 from hetsim.provisioning.platforms.answer import (
     Excuse,
     Recommendation,
@@ -27,7 +28,6 @@ from hetsim.provisioning.platforms.answer import (
 )
 from hetsim.provisioning.platforms.bounds.bound import choices, in_the_long_run
 from hetsim.provisioning.platforms.bounds.prices import alike, usable
-from hetsim.provisioning.platforms.catalog import Catalog, load_catalog
 from hetsim.provisioning.platforms.catalog_search import Draft, chosen_of, draft_of, one_of_kind
 from hetsim.provisioning.platforms.policies import Policy, policies_for_one
 from hetsim.provisioning.platforms.priced import (

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from hetsim.analysis.sureness import MOST_DRAWS
 from hetsim.core import checks
 from hetsim.errors import UsageError
+from hetsim.hardware.files.inventory import MOST, Catalog, load_catalog
 from hetsim.hardware.price import Price, parse_price
 from hetsim.provisioning.platforms import purchase
 from hetsim.provisioning.platforms.answer import Recommendation
-from hetsim.provisioning.platforms.catalog import MOST, Catalog, load_catalog
 from hetsim.provisioning.platforms.catalog_search import MAX_DEVICES, recommended
 from hetsim.provisioning.platforms.priced import with_listed_prices
 from hetsim.provisioning.platforms.question import AIMS, Aim
@@ -27,9 +27,7 @@ MOST_LOSSES = 4
 
 @checks.takes(
     workload=checks.instance("hetsim.workload.workload:Workload"),
-    catalog=checks.either(
-        checks.instance("hetsim.provisioning.platforms.catalog:Catalog"), checks.path
-    ),
+    catalog=checks.either(checks.instance("hetsim.hardware.files.inventory:Catalog"), checks.path),
     model=checks.path,
     rate_per_s=checks.number(above=0),
     objective=checks.one_of(*AIMS),

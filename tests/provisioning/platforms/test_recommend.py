@@ -17,8 +17,8 @@ import hetsim
 from deployments import model_at
 from hetsim.cli.main import main
 from hetsim.core.text import to_json
+from hetsim.hardware.files.inventory import Catalog, catalog_schema
 from hetsim.provisioning.platforms.answer import Recommendation
-from hetsim.provisioning.platforms.catalog import Catalog, catalog_schema
 from hetsim.provisioning.platforms.components import (
     platform_file,
 )
