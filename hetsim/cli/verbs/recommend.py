@@ -321,7 +321,7 @@ def _place(
     **_: object,
 ) -> None:
     """The best placement of a workload's models on the devices of one platform."""
-    from hetsim.provisioning.instances.offers import ALONE, MOST, SPLITS
+    from hetsim.provisioning.instances.candidates import ALONE, MOST, SPLITS
     from hetsim.provisioning.instances.place import place
     from hetsim.provisioning.rates.capacity import BUDGET
     from hetsim.reporting.tables.placement import best_sentence, place_record, place_report

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hetsim.core.result import Result
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
 from hetsim.hardware.spec import Platform
-from hetsim.provisioning.instances.offers import Instance, Refused
+from hetsim.provisioning.instances.candidates import Instance, Refused
 from hetsim.provisioning.instances.search import gap_of
 from hetsim.simulation.service.service import Service, StreamService
 from hetsim.statistics.intervals import percentile_at

@@ -14,7 +14,7 @@ from hetsim.errors import UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.registry import resolve as strategy_of
 from hetsim.provisioning.instances.answer import Apart, Placed, Placement, Sought
-from hetsim.provisioning.instances.offers import (
+from hetsim.provisioning.instances.candidates import (
     MOST,
     SPLITS,
     Candidate,

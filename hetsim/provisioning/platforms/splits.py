@@ -17,7 +17,7 @@ from itertools import combinations
 import numpy as np
 
 from hetsim.hardware.routes import build_routes
-from hetsim.provisioning.instances.offers import SPLITS
+from hetsim.provisioning.instances.candidates import SPLITS
 from hetsim.provisioning.platforms.components import Components
 from hetsim.provisioning.platforms.planner import Planner, off_of, ways_of
 from hetsim.provisioning.platforms.policies import carried_s

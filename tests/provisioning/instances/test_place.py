@@ -13,7 +13,7 @@ import pytest
 import hetsim
 from deployments import model_at
 from hetsim.core.text import to_json
-from hetsim.provisioning.instances.offers import candidates, offered, served_ways
+from hetsim.provisioning.instances.candidates import candidates, offered, served_ways
 from hetsim.provisioning.instances.place import place, without_others
 from hetsim.provisioning.instances.search import best_of
 from hetsim.provisioning.rates.ceiling import (
