@@ -10,7 +10,7 @@ Then the methods alone. Supported nodes are drawn at 70 % with a fixed seed. tor
 CapabilityBasedPartitioner (in its vertical mode) and OpenVINO's HETERO plugin get the same DAG
 and mask; where one is not installed a line says so. A peer's `ratio_*` is its CPU seconds over
 those of the method named; `acyclic` says whether its groups can be run one after another, and
-`ids_are_same` whether our boundary method gives the same raw ids.
+`groups_are_same` whether our boundary method gives the same groups.
 """
 
 from __future__ import annotations
@@ -246,8 +246,9 @@ def compare_openvino() -> None:
         for n in sizes:
             dag, device_of = instance(shape, n)
             seconds, labels = openvino_hetero.split(dag, device_of)
-            same = openvino_hetero.ids_by_its_rule(dag, device_of) == labels
-            beside("OpenVINO HETERO", shape, dag, device_of, seconds, labels, ids_are_same=same)
+            own = openvino_hetero.groups_by_its_rule(dag, device_of)
+            same = len({*zip(own, labels, strict=True)}) == len({*own}) == len({*labels})
+            beside("OpenVINO HETERO", shape, dag, device_of, seconds, labels, groups_are_same=same)
 
 
 def absent(peer: str, package: str, version: str) -> bool:

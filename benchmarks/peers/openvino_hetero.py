@@ -13,8 +13,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.ports import GraphNode, NodeGraph, collect
+from hetsim.partitioning.flow import partition
+from hetsim.problem.groups import owners
+from hetsim.problem.problem import Problem
 
 DEVICES = ("ACCELERATOR", "HOST")
 
@@ -71,24 +75,9 @@ def _placed(node: Any, device: int) -> Any:
     return node
 
 
-def ids_by_its_rule(dag: Dag, device_of: Sequence[int]) -> list[int]:
-    """The raw ids that ``collect`` gives the same model, its parameters and results included."""
-    nodes: list[GraphNode] = []
-    edges: list[tuple[str, str, int]] = []
-    affinity: dict[str, str] = {}
-
-    def place(kind: str, v: int) -> None:
-        nodes.append(GraphNode(f"{kind}{v}", kind))
-        affinity[f"{kind}{v}"] = DEVICES[device_of[v]]
-
-    for v, preds in enumerate(dag.preds):
-        place("op", v)
-        edges += [(f"op{u}", f"op{v}", port) for port, u in enumerate(preds)]
-        if not preds:
-            place("parameter", v)
-            edges.append((f"parameter{v}", f"op{v}", 0))
-        if not dag.succs[v]:
-            place("result", v)
-            edges.append((f"op{v}", f"result{v}", 0))
-    found = collect(NodeGraph.of(nodes, edges), affinity).subgraph_id_per_node
-    return [found[f"op{v}"] for v in range(dag.n)]
+def groups_by_its_rule(dag: Dag, device_of: Sequence[int]) -> list[int]:
+    """The groups that ``boundary`` makes of the same model, its parameters and results included."""
+    inputs = ((-1, 1, (v,)) for v in range(dag.n) if not dag.preds[v])
+    tensors = (*inputs, *((v, 1, dag.succs[v]) for v in range(dag.n)))
+    problem = Problem.from_arrays(np.ones((dag.n, len(DEVICES))), tensors=tensors)
+    return owners(dag.n, partition(problem, "boundary", assignment=device_of).groups)

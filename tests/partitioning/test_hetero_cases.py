@@ -20,8 +20,8 @@ import hetsim
 from builders import CASES
 from hetsim.graph.graph import Graph, Node
 from hetsim.graph.model import Model
-from hetsim.partitioning.ports import GraphNode, NodeGraph, Subgraph, Subgraphs, collect
 from hetsim.problem.problem import Problem
+from node_graph import GraphNode, NodeGraph, Subgraph, Subgraphs, collect
 
 FILE = json.loads((CASES / "hetero_cases.json").read_text())
 RANDOM = json.loads((CASES / "hetero_random.json").read_text())["cases"]

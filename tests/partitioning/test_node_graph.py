@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hetsim.errors import ModelError, PlanError
-from hetsim.partitioning.ports import GraphNode, NodeGraph, collect
+from node_graph import GraphNode, NodeGraph, collect
 
 
 def graph(nodes: str, edges: str) -> NodeGraph:
