@@ -1,6 +1,6 @@
 """Moves of ``mincut``: the set of nodes that changes to a device, as a minimum cut.
 
-Networks and flows are told for lists of numbers, and compiled where there are many.
+Flows are found on lists of numbers, and by machine code where there are many.
 """
 
 from __future__ import annotations
@@ -29,9 +29,6 @@ HOST = -1
 """Stands for the host among producers and readers."""
 
 INFINITY = float("inf")
-
-LAID_OUT_FROM, COMPILE_LAYOUT_FROM = 2_000, 2_000_000
-"""Terms from which arcs are laid out by machine code, where it is kept, and in all where not."""
 
 CUT_FROM, COMPILE_CUT_FROM = 500, 100_000
 """Arcs from which a maximum flow is found by machine code, where it is kept; in all where not."""
@@ -127,26 +124,61 @@ def expand(terms: Terms, assignment: Sequence[int], target: int) -> list[int]:
 def _network(
     terms: Terms, assignment: Sequence[int], target: int
 ) -> tuple[int, Ints, Ints, Floats]:
-    """How many nodes it has; of its arcs tail, head and capacity."""
+    """How many nodes it has; of its arcs tail, head and capacity. O(n + values P + readers).
+
+    A capacity is what it costs where the tail keeps and the head changes.
+    """
     n, count = terms.seconds.shape
-    size = len(terms.producer) + len(terms.readers) + n
-    most = 2 * n + 3 * len(terms.producer) + 5 * len(terms.readers)
-    columns = (
-        np.asarray(assignment, dtype=np.int64), terms.seconds.ravel(),
-        terms.producer, terms.reader_at, terms.readers, terms.size, terms.travel.ravel(),
-        np.zeros(count, np.int64), np.empty(most, np.int64), np.empty(most, np.int64),
-        np.empty(most), np.zeros(1, np.int64),
-    )  # fmt: skip
-    many = left_to_python.pays(_layout, size, LAID_OUT_FROM, COMPILE_LAYOUT_FROM)
-    first = (count, terms.host, target)
-    arcs, found = left_to_python.called(_layout, first, columns, as_arrays=many)
-    *_, tails, heads, capacities, nodes = found
-    return (
-        int(nodes[0]),
-        np.asarray(tails[:arcs], dtype=np.int64),
-        np.asarray(heads[:arcs], dtype=np.int64),
-        np.asarray(capacities[:arcs], dtype=np.float64),
-    )
+    # HOST is the last.
+    place = np.append(np.asarray(assignment, dtype=np.int64), terms.host)
+    moving = np.flatnonzero(place[:n] != target)
+    change, keep = np.full(len(moving), CHANGE), np.full(len(moving), KEEP)
+    arcs = [
+        (2 + moving, change, terms.seconds[moving, place[moving]]),
+        (keep, 2 + moving, terms.seconds[moving, target]),
+    ]
+    values, fan = np.arange(len(terms.producer)), np.diff(terms.reader_at)
+    owner, node = np.repeat(values, fan), terms.readers != HOST
+    at = place[terms.readers]
+    near, reader = np.zeros((2, len(values), count), dtype=np.int64)
+    np.add.at(near, (owner, at), 1)
+    reader[owner, at] = terms.readers
+    source = np.where(terms.producer == HOST, KEEP, 2 + terms.producer)
+    home, back = place[terms.producer], ~node[terms.reader_at[1:] - 1]
+    changed = terms.travel[terms.size, target]
+    kept = terms.travel[terms.size, home]
+    last = 2 + n
+    # Once, where its producer keeps and any reader changes. The host itself has no choice.
+    due = (home != target) & (kept[:, target] > 0) & ((near[:, target] > 0) | (fan > back))
+    first = 2 + terms.readers[terms.reader_at[:-1]]
+    many = due & (near[:, target] == 0) & (fan - back > 1)
+    joint = np.full(len(values), -1)
+    joint[many] = last + np.arange(np.count_nonzero(many))
+    last += np.count_nonzero(many)
+    over = np.where(near[:, target] > 0, CHANGE, np.where(many, joint, first))
+    arcs.append((source[due], over[due], kept[due, target]))
+    spread = node & many[owner]
+    arcs.append((joint[owner[spread]], 2 + terms.readers[spread], np.full(spread.sum(), INFINITY)))
+    # Once, where any reader on q keeps: in any case, and what the producer adds where it changes.
+    more = np.where(changed > kept, changed, 0.0) - np.where(changed > kept, kept, 0.0)
+    for cost, over in ((kept, np.full(len(values), CHANGE)), (more, source)):
+        value, q = np.nonzero((near > 0) & (cost > 0) & (np.arange(count) != target))
+        at_host = back[value] & (q == terms.host)
+        several = ~at_host & (near[value, q] > 1)
+        tail = np.where(at_host, KEEP, 2 + reader[value, q])
+        tail[several] = last + np.arange(np.count_nonzero(several))
+        last += np.count_nonzero(several)
+        arcs.append((tail, over[value], cost[value, q]))
+        gate = np.full((len(values), count), -1)
+        gate[value[several], q[several]] = tail[several]
+        through = gate[owner, at] >= 0
+        arcs.append((
+            2 + terms.readers[through], gate[owner, at][through],
+            np.full(through.sum(), INFINITY),
+        ))  # fmt: skip
+    tails, heads, capacities = (np.concatenate(part) for part in zip(*arcs, strict=True))
+    some = capacities > 0
+    return last, tails[some], heads[some], capacities[some]
 
 
 def serial_latency(problem: Problem, assignment: Sequence[int]) -> float:
@@ -193,126 +225,31 @@ def source_side(
     size: int, tails: Ints, heads: Ints, capacities: Ints, source: int, sink: int
 ) -> NDArray[np.bool_]:
     """Return the nodes that the source reaches in the residual network."""
-    arcs = len(tails)
-    at, level, queue, now = np.empty((4, size + 1), dtype=np.int64)
+    # Those between the same two nodes become one; then both ways of each, by node.
+    pairs, which = np.unique(tails * size + heads, return_inverse=True)
+    arcs = len(pairs)
+    room = np.minimum(np.bincount(which, capacities, arcs), MOST).astype(np.int64)
+    tail, head = np.divmod(pairs, size)
+    begin, end = np.concatenate((tail, head)), np.concatenate((head, tail))
+    order = np.argsort(begin, kind="stable")
+    place = np.empty(2 * arcs, dtype=np.int64)
+    place[order] = np.arange(2 * arcs)
     columns = [
-        tails.copy(), heads.copy(), capacities.copy(),
-        at, *np.empty((4, 2 * arcs), dtype=np.int64), level, queue, now,
+        np.concatenate(([0], np.cumsum(np.bincount(begin, minlength=size)))), end[order],
+        np.append(room, np.zeros(arcs, dtype=np.int64))[order], place[(order + arcs) % (2 * arcs)],
+        *np.empty((3, size), dtype=np.int64),
     ]  # fmt: skip
     many = left_to_python.pays(_flow, arcs, CUT_FROM, COMPILE_CUT_FROM)
-    first = (source, sink, MOST)
-    _, rows = left_to_python.called(_flow, first, columns, as_arrays=many)
-    reached: NDArray[np.bool_] = np.asarray(rows[-3])[:size] >= 0
+    _, rows = left_to_python.called(_flow, (source, sink, MOST), columns, as_arrays=many)
+    reached: NDArray[np.bool_] = np.asarray(rows[-3]) >= 0
     return reached
-
-
-def lay_out(
-    count: int,
-    host: int,
-    target: int,
-    assignment: Array,
-    seconds: Array,
-    producer: Array,
-    reader_at: Array,
-    readers: Array,
-    size: Array,
-    travel: Array,
-    near: Array,
-    tails: Array,
-    heads: Array,
-    capacities: Array,
-    nodes: Array,
-) -> int:
-    """Build the network of ``expand``; return its number of arcs. O(n + readers P).
-
-    `tails`, `heads` and `capacities` come out: what it costs, above 0, where the tail keeps and
-    the head changes; and `nodes` [1], how many nodes the network has.
-    """
-    arcs, last = 0, 2 + len(assignment)
-    for v in range(len(assignment)):
-        home = assignment[v]
-        if home != target:
-            if seconds[v * count + home] > 0:
-                tails[arcs], heads[arcs] = 2 + v, CHANGE
-                capacities[arcs] = seconds[v * count + home]
-                arcs += 1
-            if seconds[v * count + target] > 0:
-                tails[arcs], heads[arcs] = KEEP, 2 + v
-                capacities[arcs] = seconds[v * count + target]
-                arcs += 1
-    for value in range(len(producer)):
-        u, home = KEEP, host
-        if producer[value] != HOST:
-            u, home = 2 + producer[value], assignment[producer[value]]
-        first, end = reader_at[value], reader_at[value + 1]
-        for q in range(count):
-            near[q] = 0
-        for k in range(first, end):
-            v = readers[k]
-            near[host if v == HOST else assignment[v]] += 1
-        back = readers[end - 1] == HOST
-        matrix = size[value] * count * count
-        cost = travel[matrix + home * count + target]
-        if home != target and cost > 0:
-            # Once, where `u` keeps and any reader changes. The host itself has no choice.
-            others = end - first - (1 if back else 0)
-            if near[target] > 0:
-                tails[arcs], heads[arcs], capacities[arcs] = u, CHANGE, cost
-                arcs += 1
-            elif others == 1:
-                tails[arcs], heads[arcs], capacities[arcs] = u, 2 + readers[first], cost
-                arcs += 1
-            elif others > 1:
-                tails[arcs], heads[arcs], capacities[arcs] = u, last, cost
-                arcs += 1
-                for k in range(first, first + others):
-                    tails[arcs], heads[arcs] = last, 2 + readers[k]
-                    capacities[arcs] = INFINITY
-                    arcs += 1
-                last += 1
-        for q in range(count):
-            if near[q] == 0 or q == target:
-                continue
-            changed = travel[matrix + target * count + q]
-            kept = changed if home == target else travel[matrix + home * count + q]
-            # Once, where any reader on q keeps: in any case, and what `u` adds where it changes.
-            for turn in range(2):
-                over, cost = CHANGE, kept
-                if turn == 1:
-                    over, cost = u, changed - kept
-                if not cost > 0 or (turn == 1 and not changed > kept):
-                    continue
-                if back and q == host:
-                    tails[arcs], heads[arcs], capacities[arcs] = KEEP, over, cost
-                    arcs += 1
-                    continue
-                if near[q] > 1:
-                    tails[arcs], heads[arcs], capacities[arcs] = last, over, cost
-                    arcs += 1
-                for k in range(first, end):
-                    v = readers[k]
-                    if v != HOST and assignment[v] == q:
-                        tails[arcs] = 2 + v
-                        if near[q] > 1:
-                            heads[arcs], capacities[arcs] = last, INFINITY
-                        else:
-                            heads[arcs], capacities[arcs] = over, cost
-                        arcs += 1
-                if near[q] > 1:
-                    last += 1
-    nodes[0] = last
-    return arcs
 
 
 def saturate(
     source: int,
     sink: int,
     most: int,
-    tails: Array,
-    heads: Array,
-    capacities: Array,
     at: Array,
-    place: Array,
     ends: Array,
     room: Array,
     mate: Array,
@@ -322,53 +259,11 @@ def saturate(
 ) -> None:
     """Send a maximum flow from `source` to `sink`; `level` marks nodes the source still reaches.
 
-    By E. A. Dinic, Soviet Mathematics Doklady 11, 1970. `most` is the largest capacity; `tails`,
-    `heads` and `capacities` [m] are overwritten. O(nodes^2 m), far less where ways are short.
+    By E. A. Dinic, Soviet Mathematics Doklady 11, 1970. The arcs from node v to `ends` are those
+    from ``at[v]`` on, with `room` of at most `most` left and the arc back at `mate`. O(nodes^2
+    arcs), far less where ways are short.
     """
-    nodes, arcs = len(at) - 1, len(tails)
-    # Those between the same two nodes become one: sorted by tail, each head is met once.
-    for v in range(nodes + 1):
-        at[v] = 0
-        level[v] = -1
-    for k in range(arcs):
-        at[tails[k] + 1] += 1
-    for v in range(nodes):
-        at[v + 1] += at[v]
-        now[v] = at[v]
-    for k in range(arcs):
-        place[now[tails[k]]] = k
-        now[tails[k]] += 1
-    single = 0
-    for v in range(nodes):
-        for index in range(at[v], at[v + 1]):
-            k = place[index]
-            head = heads[k]
-            if level[head] == v:
-                room[now[head]] = min(room[now[head]] + capacities[k], most)
-            else:
-                level[head] = v
-                now[head] = single
-                ends[single] = head
-                mate[single] = v
-                room[single] = min(capacities[k], most)
-                single += 1
-    for k in range(single):
-        tails[k], heads[k], capacities[k] = mate[k], ends[k], room[k]
-    # Both ways of each, by node.
-    for v in range(nodes + 1):
-        at[v] = 0
-    for k in range(single):
-        at[tails[k] + 1] += 1
-        at[heads[k] + 1] += 1
-    for v in range(nodes):
-        at[v + 1] += at[v]
-        now[v] = at[v]
-    for k in range(single):
-        there, back = now[tails[k]], now[heads[k]]
-        now[tails[k]] += 1
-        now[heads[k]] += 1
-        ends[there], room[there], mate[there] = heads[k], capacities[k], back
-        ends[back], room[back], mate[back] = tails[k], 0, there
+    nodes = len(level)
     while True:
         for v in range(nodes):
             level[v] = -1
@@ -420,9 +315,6 @@ def saturate(
                 steps -= 1
                 u = ends[mate[queue[steps]]]
                 now[u] += 1
-
-
-_layout = machine_code(lay_out)
 
 
 _flow = machine_code(saturate)
