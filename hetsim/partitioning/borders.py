@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
-from hetsim.partitioning.regions import refusal
+from hetsim.partitioning.regions import annotate
 from hetsim.problem.groups import Group, condense, owners
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
@@ -192,7 +192,7 @@ def _refused(
     left: Mapping[int, str],
 ) -> str:
     reasons = [f"{_called(problem, node)}, {left[node]}" for node, _ in pairs if node in left] or [
-        f"{_called(problem, node)}, {refusal(problem, node, device)}"
+        f"{_called(problem, node)}, {annotate(problem).reason(node, device)}"
         for node, group in pairs
         for device in (problem.devices.index(groups[group].device),)
         if not problem.supported[node, device]

@@ -11,7 +11,7 @@ from hetsim.core import checks
 from hetsim.errors import UnsupportedNode, UsageError, nearest
 from hetsim.graph.dag import Contraction
 from hetsim.hardware.spec import numbered
-from hetsim.partitioning.regions import Region, Regions, annotate
+from hetsim.partitioning.regions import Region, Regions, annotate, unsupported
 from hetsim.problem.parts import FusedKernel
 from hetsim.problem.problem import Problem
 
@@ -318,14 +318,13 @@ def _unpinned(
     problem = regions.problem
     lost = _lost(regions, node, device, dropped)
     able = list(dict.fromkeys(region.device for region in regions.holding(node)))
-    return UnsupportedNode(
+    return unsupported(
+        problem,
         f"it is pinned to '{problem.devices[device]}', which does not support it: "
         f"{regions.reason(node, device)}{lost}",
-        where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
+        (node,),
+        (device,),
         hint=f"pin it to {' or '.join(able)}" if able else None,
-        nodes=(problem.node_names[node],),
-        ops=(problem.op_types[node],),
-        devices=(problem.devices[device],),
     )
 
 
@@ -333,16 +332,15 @@ def _unsupported(
     regions: Regions, order: Sequence[int], node: int, dropped: Sequence[Dropped]
 ) -> UnsupportedNode:
     problem = regions.problem
-    return UnsupportedNode(
+    return unsupported(
+        problem,
         f"no device of {', '.join(problem.devices[d] for d in order)} supports it: "
         + "; ".join(
             regions.reason(node, device) + _lost(regions, node, device, dropped) for device in order
         ),
-        where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
+        (node,),
+        order,
         hint="add a device that supports it, such as the host, to the priority list",
-        nodes=(problem.node_names[node],),
-        ops=(problem.op_types[node],),
-        devices=tuple(problem.devices[device] for device in order),
     )
 
 

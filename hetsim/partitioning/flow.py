@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetsim.core import checks
-from hetsim.errors import InvalidInput, UnsupportedNode, UsageError
+from hetsim.errors import InvalidInput, UsageError
 from hetsim.graph.dag import Contraction
 from hetsim.partitioning.affinity import Affinity, Asked, Exclusion, with_wishes
 from hetsim.partitioning.deconflict import Choose, Resolution, device_order, resolve
 from hetsim.partitioning.housekeeping import Housekeeping, follow, strip
 from hetsim.partitioning.methods.registry import MethodInfo, merge, method_named
 from hetsim.partitioning.partition import Partition
-from hetsim.partitioning.regions import Quotient, Regions, annotate
+from hetsim.partitioning.regions import Quotient, Regions, annotate, unsupported
 from hetsim.partitioning.sizes import SizeRules, check_weights, cut, drops
 from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.parts import FusedKernel
@@ -174,14 +174,9 @@ def as_resolution(problem: Problem, assignment: Sequence[int]) -> Resolution:
                 held[list(kernel.nodes)] = True
     alone = problem.supported[np.arange(problem.n), list(assignment)]
     for node in np.flatnonzero(~(alone | held)).tolist():
-        raise UnsupportedNode(
-            "it is assigned to a device that does not support it: "
-            f"{annotate(problem).reason(node, assignment[node])}",
-            where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
-            nodes=(problem.node_names[node],),
-            ops=(problem.op_types[node],),
-            devices=(problem.devices[assignment[node]],),
-        )
+        reason = annotate(problem).reason(node, assignment[node])
+        what = f"it is assigned to a device that does not support it: {reason}"
+        raise unsupported(problem, what, (node,), (assignment[node],))
     used = set(assignment)
     order = tuple(device for device in device_order(problem) if device in used)
     return Resolution(order, tuple(assignment), tuple(sorted(atoms)))
@@ -311,12 +306,11 @@ def _check_default(regions: Regions, order: Sequence[int], method: str) -> None:
         problem = regions.problem
         node = int(lacking[0])
         more = f" (and {lacking.size - 1} more)" if lacking.size > 1 else ""
-        raise UnsupportedNode(
+        raise unsupported(
+            problem,
             f"method '{method}' needs a default device that supports every node; "
             f"'{problem.devices[default]}' does not: {regions.reason(node, default)}{more}",
-            where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
+            lacking.tolist(),
+            (default,),
             hint="end the priority with a device that supports all nodes, such as the host",
-            nodes=tuple(problem.node_names[v] for v in lacking.tolist()),
-            ops=tuple(dict.fromkeys(problem.op_types[v] for v in lacking.tolist())),
-            devices=(problem.devices[default],),
         )

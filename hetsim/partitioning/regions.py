@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import repeat
-from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import checks
+from hetsim.errors import UnsupportedNode
 from hetsim.graph.dag import Dag
 from hetsim.problem.groups import order_groups
 from hetsim.problem.parts import FusedKernel
@@ -142,32 +142,26 @@ def annotate(problem: Problem) -> Regions:
     return Regions(problem, problem.supported, problem.composites)
 
 
-def refusal(problem: Problem, node: int, device: int) -> str:
-    """Explain why `device` does not support `node` alone."""
-    reason = (
-        problem.refusals[device].get(node, "not supported") if problem.refusals else "not supported"
+def unsupported(
+    problem: Problem,
+    what: str,
+    nodes: Sequence[int],
+    devices: Iterable[int],
+    hint: str | None = None,
+) -> UnsupportedNode:
+    """Error about nodes that devices do not take; it names the first node."""
+    first = nodes[0]
+    return UnsupportedNode(
+        what,
+        where=f"node '{problem.node_names[first]}' ({problem.op_types[first]})",
+        hint=hint,
+        nodes=tuple(problem.node_names[v] for v in nodes),
+        ops=tuple(dict.fromkeys(problem.op_types[v] for v in nodes)),
+        devices=tuple(problem.devices[p] for p in devices),
     )
-    return f"{problem.devices[device]}: {reason}"
 
 
-class _Alone(Sequence[tuple[int, ...]]):
-    """Every node by itself, without a tuple for each."""
-
-    def __init__(self, nodes: range) -> None:
-        self._nodes = nodes
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-    @overload
-    def __getitem__(self, at: int) -> tuple[int, ...]: ...
-    @overload
-    def __getitem__(self, at: slice) -> _Alone: ...
-    def __getitem__(self, at: int | slice) -> tuple[int, ...] | _Alone:
-        return _Alone(self._nodes[at]) if isinstance(at, slice) else (self._nodes[at],)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Quotient:
     """A DAG with some sets of nodes contracted.
 
@@ -175,21 +169,26 @@ class Quotient:
     ----------
     dag : Dag
         Node ids are a topological order, as everywhere.
-    members : sequence of tuple of int
-        The nodes that each of its nodes stands for, ascending.
     place : sequence of int
         The node of it that each original node is in.
     """
 
     dag: Dag
-    members: Sequence[tuple[int, ...]]
     place: Sequence[int]
+
+    @cached_property
+    def members(self) -> Sequence[tuple[int, ...]]:
+        """The nodes that each of its nodes stands for, ascending. O(V)."""
+        found: list[list[int]] = [[] for _ in range(self.dag.n)]
+        for node, index in enumerate(self.place):
+            found[index].append(node)
+        return [tuple(nodes) for nodes in found]
 
     @classmethod
     def of(cls, dag: Dag, atoms: Sequence[tuple[int, ...]]) -> Quotient:
         """Contract disjoint sets that close no cycle together. O(V log V + E)."""
         if not atoms:
-            return cls(dag, _Alone(range(dag.n)), range(dag.n))
+            return cls(dag, range(dag.n))
         labels = list(range(dag.n))
         for atom in atoms:
             for node in atom:
@@ -202,7 +201,7 @@ class Quotient:
             for node in part:
                 place[node] = index
         edges = {(place[u], place[v]) for u, v in dag.edges() if place[u] != place[v]}
-        return cls(Dag.from_edges(len(parts), edges), tuple(parts), tuple(place))
+        return cls(Dag.from_edges(len(parts), edges), tuple(place))
 
     def devices(self, device_of: Sequence[int]) -> Sequence[int]:
         """Return the device of each of its nodes from `device_of`, by original node.

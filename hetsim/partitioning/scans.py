@@ -114,7 +114,7 @@ def walk(
     at: Ints, succ: Ints, kind: Ints, member: Ints, last: Ints, met: Ints, edge: Ints,
     barrier: Ints, ends: Ints, led_by: Ints, leads_to: Ints, own: Ints, heap: Ints, budget: int,
 ) -> bool:  # fmt: skip
-    """Run the passes of ``convex.solve``; return whether the budget lasted.
+    """Run the passes of method ``convex``; return whether the budget lasted.
 
     Two things forbid a contraction without a search. Where a path forbade it before, a group
     between the two ends is kept with the edge: as long as that is neither end's, the path is
@@ -251,7 +251,7 @@ def scanned(
 def walked(
     dag: Dag, kind: Sequence[int], order: Sequence[int], budget: int
 ) -> tuple[list[int], bool]:
-    """Run the walk of ``convex.solve`` from the nodes in `order`; see ``scanned``."""
+    """Run the walk of method ``convex`` from the nodes in `order`; see ``scanned``."""
     n, rows = dag.n, dag.succ_rows
     room: list[NDArray[Any]] = [
         np.full(n, -1, SMALL), np.arange(n, dtype=SMALL), np.zeros(n, SMALL), np.empty(n, SMALL),

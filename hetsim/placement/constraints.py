@@ -17,14 +17,13 @@ from hetsim.errors import (
     Infeasible,
     InvalidInput,
     OutOfMemory,
-    UnsupportedNode,
     UsageError,
     all_refused,
     nearest,
 )
 from hetsim.partitioning.affinity import Affinity, Exclusion, refuse_twice
 from hetsim.partitioning.deconflict import by_priority
-from hetsim.partitioning.regions import annotate
+from hetsim.partitioning.regions import annotate, unsupported
 from hetsim.placement.feasibility import fitted
 from hetsim.placement.objective import Objective, judge
 from hetsim.problem.plan import Plan
@@ -52,14 +51,8 @@ def without_devices(
     orphans = np.flatnonzero(~left.runnable.any(axis=1)).tolist()
     if orphans:
         names = ", ".join(f"'{problem.devices[p]}'" for p in devices)
-        raise UnsupportedNode(
-            f"no remaining device can run it without {names}",
-            where=f"node '{problem.node_names[orphans[0]]}'",
-            hint="add a device that supports it",
-            nodes=tuple(problem.node_names[v] for v in orphans),
-            ops=tuple(dict.fromkeys(problem.op_types[v] for v in orphans)),
-            devices=tuple(problem.devices[p] for p in devices),
-        )
+        what = f"no remaining device can run it without {names}"
+        raise unsupported(problem, what, orphans, devices, hint="add a device that supports it")
     return left
 
 
@@ -292,13 +285,8 @@ class Constrained:
                 else allowed.reason(node, p)
                 for p, name in enumerate(problem.devices)
             )
-            raise UnsupportedNode(
-                f"pins and exclusions leave it no device: {reasons}",
-                where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
-                nodes=(problem.node_names[node],),
-                ops=(problem.op_types[node],),
-                devices=problem.devices,
-            )
+            what = f"pins and exclusions leave it no device: {reasons}"
+            raise unsupported(problem, what, (node,), range(len(problem.devices)))
         return left
 
     def _few(self, problem: Problem, solve: Solve) -> Plan:

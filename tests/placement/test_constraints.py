@@ -124,7 +124,7 @@ def test_closed_devices_run_nothing_and_what_runs_nowhere_else_is_named() -> Non
     lacking = replace(lacking, fused=())
     with pytest.raises(UnsupportedNode, match="without 'a'") as caught:
         without_devices(lacking, (0,))
-    assert caught.value.where == "node 'n1'"
+    assert caught.value.where == "node 'n1' (Task)"
     assert caught.value.nodes == ("n1",)
     assert caught.value.devices == ("a",)
     assert only_devices(problem, ()) is problem

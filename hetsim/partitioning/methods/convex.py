@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.scans import walked
@@ -13,37 +12,12 @@ VISITS_PER_EDGE = 256
 """Edges that searches may look at, an edge and node, before the walk stops; it needs a few."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConvexResult:
-    """Groups by the walk.
-
-    Attributes
-    ----------
-    labels : tuple of int
-        A group label by node.
-    stable : bool
-        Whether no edge is left to contract. False where the search budget ran out first:
-        the groups so far are then the answer, valid but smaller than the walk's.
-    """
-
-    labels: tuple[int, ...]
-    stable: bool
-
-
 def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
-    """Label every node with a connected group, by the patent's walk; see ``solve``."""
-    return list(solve(dag, device_of).labels)
+    """Label every node with a connected group; see ``merge_with_notes``."""
+    return merge_with_notes(dag, device_of)[0]
 
 
 def merge_with_notes(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tuple[str, ...]]:
-    """Labels as from ``merge``, and whether the walk had to end early."""
-    result = solve(dag, device_of)
-    if result.stable:
-        return list(result.labels), ()
-    return list(result.labels), ("the search budget ended before the walk did",)
-
-
-def solve(dag: Dag, device_of: Sequence[int]) -> ConvexResult:
     """Walk from the sources, contracting edges that are the only path between their ends.
 
     Starting nodes are taken breadth first, the sources before all others. From each, the
@@ -55,15 +29,16 @@ def solve(dag: Dag, device_of: Sequence[int]) -> ConvexResult:
     A node that its device must run by itself is given a device number of its own.
 
     Complexity: O((V + E) * VISITS_PER_EDGE) at most, and a sort; near linear on layered
-    graphs, and less than that times the root of V where edges join nodes anywhere. Not always
+    graphs, and less than that times the root of V where edges join nodes anywhere. Where the
+    search budget runs out, the groups so far are the answer, and a note says so. Not always
     the fewest groups, whatever the source claims.
     Source: publication of 2021-10-26, node partitioning of a computation graph, steps 1 to 3
     and examples 1 and 2. How another path between an edge's ends is sought, which the source
     leaves open, is said at ``condensed`` and ``scans.walk``.
     """
     budget = VISITS_PER_EDGE * (dag.n + sum(map(len, dag.preds)))
-    labels, stable = walked(dag, device_of, list(_breadth_first(dag)), budget)
-    return ConvexResult(tuple(labels), stable=stable)
+    labels, lasted = walked(dag, device_of, list(_breadth_first(dag)), budget)
+    return labels, () if lasted else ("the search budget ended before the walk did",)
 
 
 def _breadth_first(dag: Dag) -> Iterator[int]:

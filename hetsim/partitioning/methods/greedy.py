@@ -3,47 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.scans import Split, repair
 
 
-@dataclass(frozen=True, slots=True)
-class GreedyResult:
-    """Groups of the published method, made acyclic.
-
-    Attributes
-    ----------
-    labels : tuple of int
-        The first node of each node's group.
-    repaired : tuple of Split
-        Groups of the published method that depended on each other and were split;
-        empty where the published result could stay as it was.
-    """
-
-    labels: tuple[int, ...]
-    repaired: tuple[Split, ...]
-
-
 def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
     """Label every node with a connected group; see ``solve``."""
-    return list(solve(dag, device_of).labels)
+    return solve(dag, device_of)[0]
 
 
 def merge_with_notes(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tuple[str, ...]]:
     """Labels as from ``merge``, and errors of the published method, if any."""
-    result = solve(dag, device_of)
-    if not result.repaired:
-        return list(result.labels), ()
-    count = len(result.repaired)
-    return list(result.labels), (
+    labels, splits = solve(dag, device_of)
+    if not splits:
+        return labels, ()
+    count = len(splits)
+    return labels, (
         f"{count} group{'s' * (count > 1)} of the published method depended on each other in a "
         f"circle and {'were' if count > 1 else 'was'} split",
     )
 
 
-def solve(dag: Dag, device_of: Sequence[int]) -> GreedyResult:
+def solve(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tuple[Split, ...]]:
     """Select groups as OpenVINO's first HETERO plugin did, device by device.
 
     From every possible root, a node of the device in no group yet nor in a candidate of
@@ -53,7 +36,8 @@ def solve(dag: Dag, device_of: Sequence[int]) -> GreedyResult:
     member first, its consumers before its producers, each in graph order.
 
     The source checks every group for paths that leave and re-enter it, but two groups
-    may still feed each other: ``repair`` splits such groups, and the result names them.
+    may still feed each other: ``repair`` splits such groups. Returned are the first node of
+    each node's group, and the groups that were split.
 
     The same groups come out with less work. What is grown from a root depends only on
     the remaining nodes connected with it: so each connected part is solved by itself, with
@@ -76,8 +60,7 @@ def solve(dag: Dag, device_of: Sequence[int]) -> GreedyResult:
             first = min(group)
             for node in group:
                 labels[node] = first
-    fixed, splits = repair(dag, labels)
-    return GreedyResult(tuple(fixed), splits)
+    return repair(dag, labels)
 
 
 def _grown(
@@ -103,9 +86,8 @@ def _grown(
             if root in covered:
                 continue
             if root not in candidates:
-                growth = grow(around, paths, root, free)
-                candidates[root] = tuple(growth.members)
-                for node in growth.merged:
+                candidates[root], merged = grow(around, paths, root, free)
+                for node in merged:
                     roots_of.setdefault(node, []).append(root)
             covered.update(candidates[root])
             if len(candidates[root]) > len(best):
@@ -183,54 +165,6 @@ class PathNodes:
         return cls(low, high, tuple(down), tuple(up))
 
 
-@dataclass(slots=True)
-class Growth:
-    """Group under construction, with the decisions so far.
-
-    Attributes
-    ----------
-    members : list of int
-        The group, in the order of merging.
-    rejected : int
-        Nodes of the range that can never be added, as a set of bits.
-    merged : list of int
-        Every node that was a member at some time.
-    """
-
-    paths: PathNodes
-    members: list[int]
-    rejected: int = 0
-    merged: list[int] = field(default_factory=list)
-    after: list[int] = field(default_factory=list)
-    before: list[int] = field(default_factory=list)
-
-    @property
-    def between(self) -> int:
-        """Nodes on paths between members, as a set of bits, members included."""
-        return self.after[-1] & self.before[-1]
-
-    def push(self, node: int) -> None:
-        """Add a member."""
-        k = node - self.paths.low
-        self.members.append(node)
-        self.merged.append(node)
-        self.after.append(self.after[-1] | self.paths.down[k] if self.after else self.paths.down[k])
-        self.before.append(self.before[-1] | self.paths.up[k] if self.before else self.paths.up[k])
-
-    def pop(self) -> int:
-        """Remove the last member and reject it."""
-        node = self.members.pop()
-        self.after.pop()
-        self.before.pop()
-        self.reject(node)
-        return node
-
-    def reject(self, node: int) -> None:
-        """Note that `node` can never be added; outside the range it is on no path."""
-        if self.paths.low <= node <= self.paths.high:
-            self.rejected |= 1 << (node - self.paths.low)
-
-
 def neighbours(dag: Dag) -> list[tuple[int, ...]]:
     """Return the nodes adjacent to each, in the order of trying: consumers, then producers."""
     return [succs + preds for succs, preds in zip(dag.succs, dag.preds, strict=True)]
@@ -241,8 +175,10 @@ def grow(
     paths: PathNodes,
     root: int,
     free: Sequence[int],
-) -> Growth:
+) -> tuple[tuple[int, ...], list[int]]:
     """Grow a group from `root` until no adjacent node is left to try.
+
+    Returns its members, and every node that was one at some time.
 
     The next node tried is a neighbour of the newest member that still has an untried one.
     A node that is not free fails, and is rejected. A rejected node on a path between two
@@ -255,8 +191,17 @@ def grow(
 
     Complexity: O(s r / 64) for s nodes and edges touched and a range of r nodes.
     """
-    growth = Growth(paths, [])
-    growth.push(root)
+    members: list[int] = []
+    merged: list[int] = []
+    after, before, rejected = [0], [0], 0
+
+    def join(node: int) -> None:
+        members.append(node)
+        merged.append(node)
+        after.append(after[-1] | paths.down[node - paths.low])
+        before.append(before[-1] | paths.up[node - paths.low])
+
+    join(root)
     tried = {root}
     untried = {root: iter(around[root])}
     active = [root]
@@ -269,13 +214,17 @@ def grow(
             continue
         tried.add(node)
         if free[node]:
-            growth.push(node)
+            join(node)
             active.append(node)
             untried[node] = iter(around[node])
-        else:
-            growth.reject(node)
-        while growth.between & growth.rejected:
-            last = growth.pop()
+        elif paths.low <= node <= paths.high:
+            # Outside the range it is on no path.
+            rejected |= 1 << (node - paths.low)
+        while after[-1] & before[-1] & rejected:
+            last = members.pop()
+            after.pop()
+            before.pop()
+            rejected |= 1 << (last - paths.low)
             if active[-1] == last:
                 active.pop()
-    return growth
+    return tuple(members), merged

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from hetsim.core import deadline, left_to_python
 from hetsim.core.machine_code import machine_code
-from hetsim.errors import OutOfMemory, UnsupportedNode
+from hetsim.errors import OutOfMemory
+from hetsim.partitioning.regions import unsupported
 from hetsim.placement.listing.ranks import columns_of
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import flat
@@ -422,20 +423,14 @@ class Listing:
 
     def refuse(self, node: int) -> list[int]:
         """Raise the reason why no device takes `node`."""
-        where = f"node '{self.problem.node_names[node]}'"
         able = [int(p) for p in np.flatnonzero(self.problem.supported[node])]
         if not able:
-            raise UnsupportedNode(
-                "no device supports it alone",
-                where=where,
-                nodes=(self.problem.node_names[node],),
-                ops=(self.problem.op_types[node],),
-                devices=self.problem.devices,
-            )
+            devices = range(len(self.problem.devices))
+            raise unsupported(self.problem, "no device supports it alone", (node,), devices)
         names = ", ".join(self.problem.devices[p] for p in able)
         raise OutOfMemory(
             f"its weights fit none of {names} beside the weights placed before",
-            where=where,
+            where=f"node '{self.problem.node_names[node]}'",
             hint="add memory or devices, or use the strategy 'etf' or 'pipeline'",
         )
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from hetsim.errors import UnsupportedNode, UsageError, all_refused
 from hetsim.partitioning.deconflict import default_priority, device_order, parse_priority
 from hetsim.partitioning.flow import partition
-from hetsim.partitioning.regions import annotate
+from hetsim.partitioning.regions import annotate, unsupported
 from hetsim.placement.constraints import Constrained, only_devices
 from hetsim.placement.initial_plans import plan_alone, whole_models
 from hetsim.placement.objective import latency_of
@@ -187,14 +187,13 @@ def split(problem: Problem, order: Sequence[int]) -> list[int]:
         room -= capacity[device] if device in discrete else 0
     if left:
         regions = annotate(problem)
-        raise UnsupportedNode(
+        raise unsupported(
+            problem,
             "none of the listed devices supports it: "
             + "; ".join(regions.reason(left[0], d) for d in order),
-            where=f"node '{problem.node_names[left[0]]}' ({problem.op_types[left[0]]})",
+            left,
+            order,
             hint="end the list of devices with one that supports all nodes, such as the host",
-            nodes=tuple(problem.node_names[v] for v in left),
-            ops=tuple(dict.fromkeys(problem.op_types[v] for v in left)),
-            devices=tuple(problem.devices[d] for d in order),
         )
     return assignment
 

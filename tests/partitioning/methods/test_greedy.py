@@ -42,10 +42,10 @@ def test_mutually_dependent_subgraphs_are_split_and_named() -> None:
     page = PageGreedy(dag, device_of)
     assert page.selected == [(1, 3, 6, 7), (0,), (2, 4, 5)]
     assert order_groups(dag, page.labels()) is None
-    solved = greedy.solve(dag, device_of)
-    assert solved.repaired == (Split((2, 4, 5), ((2, 5), (4,))),)
-    assert order_groups(dag, solved.labels) is not None
-    assert greedy.merge_with_notes(dag, device_of) == (list(solved.labels), (
+    labels, repaired = greedy.solve(dag, device_of)
+    assert repaired == (Split((2, 4, 5), ((2, 5), (4,))),)
+    assert order_groups(dag, labels) is not None
+    assert greedy.merge_with_notes(dag, device_of) == (labels, (
         "1 group of the published method depended on each other in a circle and was split",
     ))  # fmt: skip
     twice = Dag.from_edges(16, edges + [(u + 8, v + 8) for u, v in edges])
@@ -76,10 +76,10 @@ def test_valid_and_deterministic(coloured: tuple[Dag, list[int]]) -> None:
     assert greedy.merge(dag, device_of) == labels
 
 
-def published(dag: Dag, solved: greedy.GreedyResult) -> list[int]:
+def published(solved: tuple[list[int], tuple[Split, ...]]) -> list[int]:
     """The labels before repair."""
-    labels = list(solved.labels)
-    for split in solved.repaired:
+    labels = list(solved[0])
+    for split in solved[1]:
         for node in split.nodes:
             labels[node] = split.nodes[0]
     return labels
@@ -91,8 +91,8 @@ def test_same_subgraphs_as_the_page_read_literally(coloured: tuple[Dag, list[int
     dag, device_of = coloured
     page = PageGreedy(dag, device_of)
     solved = greedy.solve(dag, device_of)
-    assert published(dag, solved) == page.labels()
-    assert bool(solved.repaired) == (order_groups(dag, page.labels()) is None)
+    assert published(solved) == page.labels()
+    assert bool(solved[1]) == (order_groups(dag, page.labels()) is None)
 
 
 def residual(blocks: int, body: int) -> Dag:
@@ -107,15 +107,15 @@ def test_same_subgraphs_on_residual_graphs(at: int) -> None:
     dag = residual(blocks=9, body=4)
     device_of = [int(v % 4 == at) for v in range(dag.n)]
     page = PageGreedy(dag, device_of)
-    assert published(dag, greedy.solve(dag, device_of)) == page.labels()
+    assert published(greedy.solve(dag, device_of)) == page.labels()
 
 
 def test_thousands_of_nodes() -> None:
     dag = residual(blocks=400, body=5)
     device_of = [int(v % 5 == 2) for v in range(dag.n)]
-    solved = greedy.solve(dag, device_of)
-    assert solved.repaired == ()
-    parts = order_groups(dag, solved.labels)
+    labels, repaired = greedy.solve(dag, device_of)
+    assert repaired == ()
+    parts = order_groups(dag, labels)
     assert parts is not None
     # Every block's second node is alone on its device; what is left falls into chains.
     assert sum(device_of[part[0]] == 1 for part in parts) == 400
@@ -123,4 +123,4 @@ def test_thousands_of_nodes() -> None:
 
 def test_empty_graph() -> None:
     empty = Dag.from_edges(0, [])
-    assert greedy.solve(empty, []) == greedy.GreedyResult((), ())
+    assert greedy.solve(empty, []) == ([], ())
