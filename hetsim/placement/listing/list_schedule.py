@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -385,12 +386,12 @@ class Listing:
                 deadline.check()
             lost = place(self.lists, worth, nodes[first : first + LOOK], forced)
             if lost >= 0:
-                self.refuse(lost)
+                refuse(self.problem, lost)
 
     def able(self, node: int) -> list[int]:
         """Return the devices that take `node`; raises as ``refuse`` where none does."""
         found = [p for p in range(self.lists.devices) if takes(self.lists, node, p)]
-        return found or self.refuse(node)
+        return found or refuse(self.problem, node)
 
     def end_on(self, node: int, device: int) -> float:
         """Find the earliest slot of `node` on a device that takes it; return its score.
@@ -403,15 +404,28 @@ class Listing:
     def best(self, node: int) -> int:
         """Find the slot of least score, ties by start, then by device; return its device."""
         device = choose(self.lists, (), node, -1)
-        return device if device >= 0 else self.refuse(node)[0]
+        return device if device >= 0 else refuse(self.problem, node)
 
     def place(self, node: int, device: int) -> None:
         """Occupy the slot that was found last for `node`, on `device`. O(outputs P)."""
         put(self.lists, node, device)
 
-    def trial(self, node: int, device: int) -> Trial:
-        """Record the state that placing `node` there may change; see ``Trial``."""
-        return Trial(self, node, device)
+    @contextmanager
+    def trial(self, node: int, device: int) -> Iterator[None]:
+        """Occupy the slot that was found last, as ``place``, until the ``with`` block ends."""
+        lists, lane, count = self.lists, self.lists.stream[node], self.lists.devices
+        gaps = slice(lane * lists.room, lane * lists.room + lists.gaps[lane] + 1)
+        free = lists.gaps[lane], lists.starts[gaps], lists.ends[gaps]
+        rows = [slice(v * count, v * count + count) for v in self.problem.dag.succs[node]]
+        readers = [(row, lists.ready[row], lists.near[row]) for row in rows]
+        self.place(node, device)
+        yield
+        lists.gaps[lane], lists.starts[gaps], lists.ends[gaps] = free
+        for row, ready, near in readers:
+            lists.ready[row], lists.near[row] = ready, near
+        if self.memory is not None:
+            self.memory.give_back(node, device)
+        lists.device[node] = -1
 
     def schedule(self) -> Schedule:
         """Return the schedule so far."""
@@ -421,44 +435,19 @@ class Listing:
         )
         return Schedule(tuple(device), tuple(begin), tuple(end))
 
-    def refuse(self, node: int) -> list[int]:
-        """Raise the reason why no device takes `node`."""
-        able = [int(p) for p in np.flatnonzero(self.problem.supported[node])]
-        if not able:
-            devices = range(len(self.problem.devices))
-            raise unsupported(self.problem, "no device supports it alone", (node,), devices)
-        names = ", ".join(self.problem.devices[p] for p in able)
-        raise OutOfMemory(
-            f"its weights fit none of {names} beside the weights placed before",
-            where=f"node '{self.problem.node_names[node]}'",
-            hint="add memory or devices, or use the strategy 'etf' or 'pipeline'",
-        )
 
-
-class Trial:
-    """Placement that is undone on leaving the ``with`` block."""
-
-    def __init__(self, listing: Listing, node: int, device: int) -> None:
-        self._listing, self._node, self._device = listing, node, device
-        self._lane = listing.lists.stream[node]
-
-    def __enter__(self) -> None:
-        lists, node, lane = self._listing.lists, self._node, self._lane
-        first, count = lane * lists.room, lists.devices
-        self._gaps = slice(first, first + lists.gaps[lane] + 1)
-        self._free = lists.gaps[lane], lists.starts[self._gaps], lists.ends[self._gaps]
-        rows = [slice(v * count, v * count + count) for v in self._listing.problem.dag.succs[node]]
-        self._readers = [(row, lists.ready[row], lists.near[row]) for row in rows]
-        self._listing.place(node, self._device)
-
-    def __exit__(self, *_: object) -> None:
-        lists, memory, lane = self._listing.lists, self._listing.memory, self._lane
-        lists.gaps[lane], lists.starts[self._gaps], lists.ends[self._gaps] = self._free
-        for row, ready, near in self._readers:
-            lists.ready[row], lists.near[row] = ready, near
-        if memory is not None:
-            memory.give_back(self._node, self._device)
-        lists.device[self._node] = -1
+def refuse(problem: Problem, node: int) -> NoReturn:
+    """Raise the reason why no device takes `node`."""
+    able = np.flatnonzero(problem.supported[node]).tolist()
+    if not able:
+        devices = range(len(problem.devices))
+        raise unsupported(problem, "no device supports it alone", (node,), devices)
+    names = ", ".join(problem.devices[p] for p in able)
+    raise OutOfMemory(
+        f"its weights fit none of {names} beside the weights placed before",
+        where=f"node '{problem.node_names[node]}'",
+        hint="add memory or devices, or use the strategy 'etf' or 'pipeline'",
+    )
 
 
 def scheduled(

@@ -23,8 +23,10 @@ from hetsim.placement.listing.list_schedule import (
     add,
     commit,
     needs,
+    refuse,
     remove,
     scheduled,
+    takes,
 )
 from hetsim.placement.listing.ranks import (
     by_falling_rank,
@@ -72,7 +74,7 @@ def schedule_pairs(
     place = _compiled if compiled else place_pairs
     lost = place(listing.lists, bool(rank), *map(listing.given, columns))
     if lost >= 0:
-        listing.refuse(lost)
+        refuse(problem, lost)
     return listing.schedule()
 
 
@@ -92,9 +94,8 @@ def place_pairs(
 
     Returns -1, or the node that found no device.
     """
-    n, count, lane_at, left = len(waits), lists.devices, lists.lane_at, lists.left
+    n, count, lane_at = len(waits), lists.devices, lists.lane_at
     seconds, near, dispatch, arrival = lists.seconds, lists.near, lists.dispatch, lists.ready
-    weight_at, bounded = lists.at, len(lists.left) > 0
     ready = 0
     for v in range(n):
         if waits[v] == 0:
@@ -113,16 +114,12 @@ def place_pairs(
             able = False
             row = v * count
             for p in range(count):
-                cost = seconds[row + p]
-                if cost == INFINITY:
+                if not takes(lists, v, p):
                     continue
+                able = True
+                cost = seconds[row + p]
                 if near[row + p] == 0:
                     cost += dispatch[p]
-                if bounded and weight_at[v] < weight_at[v + 1]:
-                    needed = needs(weight_at, lists.of, lists.nbytes, lists.held, v, p)
-                    if needed > left[p]:
-                        continue
-                able = True
                 free = lane_free[lane_of[p]]
                 start = arrival[row + p]
                 if free > start:
@@ -160,7 +157,7 @@ def place_pairs(
     return -1
 
 
-_compiled = machine_code(place_pairs, needs, add, remove, commit, inline=True)
+_compiled = machine_code(place_pairs, needs, takes, add, remove, commit, inline=True)
 
 
 @dataclass(frozen=True, slots=True)
