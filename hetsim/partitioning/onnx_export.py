@@ -124,14 +124,7 @@ def to_models(problem: Problem, groups: Sequence[Group]) -> tuple[onnx.ModelProt
     input of the same name of the later ones. Constants are copied, external ones as
     references into the model's weights folder.
 
-    Raises
-    ------
-    UsageError
-        Where the problem has no model.
-    PlanError
-        Where the groups are no valid partition.
-
-    Complexity: O(V + E + weights that are inline).
+    Raises as ``to_functions``. O(V + E + weights that are inline).
     """
     model = _checked(problem, groups)
     return tuple(extract(model, group.nodes).proto for group in groups)
@@ -146,14 +139,7 @@ def to_annotated(problem: Problem, groups: Sequence[Group]) -> onnx.ModelProto:
     ONNX Runtime: the metadata entry ``layer_ann`` of a node is the name of its device. Other
     configurations of the model are kept. The IR version is at least 11.
 
-    Raises
-    ------
-    UsageError
-        Where the problem has no model.
-    PlanError
-        Where the groups are no valid partition.
-
-    Complexity: O(V + E + weights that are inline).
+    Raises as ``to_functions``. O(V + E + weights that are inline).
     """
     model = _checked(problem, groups)
     proto = onnx.ModelProto()

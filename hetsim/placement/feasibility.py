@@ -260,7 +260,7 @@ def fitted(plan: Plan, problem: Problem | None = None) -> Plan:
     found = plan_that_fits(problem or plan.problem, (plan,))
     moved = sum(a != b for a, b in zip(plan.assignment, found.assignment, strict=True))
     nodes = f"{moved} node{'s' if moved != 1 else ''} moved" if moved else "cut again"
-    reason = f"{plan.reason}; it exceeded memory: {nodes} nodes moved"
+    reason = f"{plan.reason}; it exceeded memory: {nodes}"
     return replace(plan, groups=found.groups, reason=reason.removeprefix("; "))
 
 

@@ -42,7 +42,12 @@ class Constructive(Constrained):
         try:
             groups, how = self.groups(coarse)
         except OutOfMemory:
-            return self._near(coarse)
+            # What does not fit is changed by ``within``.
+            ample = replace(coarse.problem, capacity_bytes=None)
+            made = self.schedule(ample)
+            groups, how = best_grouping(ample, made.assignment, made.order)
+            reason = f"{self.how}, grouped by {how}, memory aside"
+            return Plan(problem, self.name, coarse.spread(groups), reason)
         reason = f"{self.how}, grouped by {how}"
         plan = Plan(problem, self.name, coarse.spread(groups), reason)
         if pays_to_coarsen(problem):
@@ -73,14 +78,6 @@ class Constructive(Constrained):
             if homes is None:
                 raise
             return self.schedule(problem, homes)
-
-    def _near(self, coarse: Coarse) -> Plan:
-        """Return a plan that fits, near to the schedule that memory aside would be made."""
-        problem, ample = coarse.fine, replace(coarse.problem, capacity_bytes=None)
-        made = self.schedule(ample)
-        groups, _ = best_grouping(ample, made.assignment, made.order)
-        found = plan_that_fits(problem, (Plan(problem, self.name, coarse.spread(groups)),))
-        return Plan(problem, self.name, found.groups, f"{self.how}, then {found.reason}")
 
     @abstractmethod
     def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:

@@ -21,7 +21,7 @@ from hetsim.placement.constraints import check_runnable, with_less_until
 from hetsim.placement.grouping import plan_of_stages
 from hetsim.placement.objective import measure
 from hetsim.placement.throughput.costs import Costs, costs_of
-from hetsim.placement.throughput.slices import Orders, Slices, States, climbed, cut
+from hetsim.placement.throughput.slices import Slices, States, climbed, cut, with_whole_kernels
 from hetsim.placement.throughput.stage_moves import Layout, Network, StageMoves, waiting_in_vain
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem, interchangeable
@@ -267,14 +267,14 @@ def views(problem: Problem) -> list[Costs]:
 def cut_stages(costs: Costs, count: int, seed: int) -> Stages | None:
     """Return the best stages of `count` orders by `costs`; None where nothing was feasible."""
     states = States.of(costs.kinds)
-    orders = Orders(costs)
+    whole = with_whole_kernels(costs)
 
     def judge(parts: list[int], least: float) -> tuple[float, tuple[list[int], Slices]] | None:
-        order = orders.spread(parts)
+        order = [v for part in parts for v in whole.members[part]]
         found = cut(costs, order, states, least)
         return None if found is None else (found.least_s, (order, found))
 
-    tried = climbed(orders.dag, count, seed, judge)
+    tried = climbed(whole.dag, count, seed, judge)
     if not tried:
         return None
     # Of equal ones the last, from which changes went on.

@@ -13,41 +13,24 @@ from numpy.typing import NDArray
 
 from hetsim.core import deadline
 from hetsim.graph.dag import Contraction, Dag, topological_order
+from hetsim.partitioning.regions import Quotient
 from hetsim.placement.listing.ranks import orders_by_rule, travel_matrices
 from hetsim.placement.throughput.costs import Costs, Floats, costs_of
-from hetsim.problem.groups import order_groups
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
 INFINITY = float("inf")
 
 
-class Orders:
-    """Orders of the nodes of `costs` in which the members of a kernel stand together."""
-
-    def __init__(self, costs: Costs) -> None:
-        labels = list(range(costs.n))
-        state = Contraction(costs.dag)
-        nodes = sorted({kernel.nodes for kernel in costs.kernels}, key=lambda v: (-len(v), v))
-        for members in nodes:
-            if not any(state.taken(v) for v in members) and not state.cycle(members):
-                state.add(members)
-                for v in members:
-                    labels[v] = members[0]
-        parts = order_groups(costs.dag, labels)
-        assert parts is not None
-        place = [0] * costs.n
-        for index, part in enumerate(parts):
-            for v in part:
-                place[v] = index
-        self._parts = parts
-        self.dag = Dag.from_edges(
-            len(parts), ((place[u], place[v]) for u, v in costs.dag.edges() if place[u] != place[v])
-        )
-
-    def spread(self, order: Sequence[int]) -> list[int]:
-        """Return an order of the parts as one of the nodes."""
-        return [v for part in order for v in self._parts[part]]
+def with_whole_kernels(costs: Costs) -> Quotient:
+    """Return the graph of `costs` with each kernel contracted that closes no cycle, large first."""
+    state = Contraction(costs.dag)
+    atoms: list[tuple[int, ...]] = []
+    for nodes in sorted({kernel.nodes for kernel in costs.kernels}, key=lambda v: (-len(v), v)):
+        if not any(state.taken(v) for v in nodes) and not state.cycle(nodes):
+            state.add(nodes)
+            atoms.append(nodes)
+    return Quotient.of(costs.dag, atoms)
 
 
 T = TypeVar("T")
