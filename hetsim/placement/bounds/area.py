@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline
-from hetsim.core.machine_code import machine_code
-from hetsim.placement.bounds.paths import COMPILE_FROM, INFINITY, Array, Floats, Setting
+from hetsim.placement.bounds.paths import COMPILE_FROM, Floats, Setting
 from hetsim.placement.constraints import narrowed
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.objective import memory_binds
@@ -214,8 +213,9 @@ def _dealt(
 ROUNDS = 12
 """Times that violated windows are added to one linear program."""
 
-MATRIX = 1500
-"""Nodes up to which all windows of a device are weighed at once, in a matrix."""
+MATRIX, LARGE_MATRIX = 1500, 400
+"""Different heads, and tails, at which the windows of a device that are weighed begin and end, at
+most; of more so many, evenly apart. The latter of problems of COMPILE_FROM nodes or more."""
 
 Window = tuple[int, float, float]
 """Device, and the head and tail that nodes in it have at least."""
@@ -326,10 +326,10 @@ def _broken(
     used = np.flatnonzero((split > 1e-9) & np.isfinite(scaled) & (scaled > 0))
     if len(used) == 0:
         return []
-    if len(used) > MATRIX or len(split) >= COMPILE_FROM:
-        return _fullest(head[used], tail[used], scaled[used] * split[used], limit_s, p, width)
-    starts, at = np.unique(head[used], return_inverse=True)
-    remains, to = np.unique(tail[used], return_inverse=True)
+    most = MATRIX if len(split) < COMPILE_FROM else LARGE_MATRIX
+    starts, remains = _edges(head[used], most), _edges(tail[used], most)
+    at = np.searchsorted(starts, head[used], "right") - 1
+    to = np.searchsorted(remains, tail[used], "right") - 1
     work = np.zeros((len(starts), len(remains)))
     np.add.at(work, (at, to), scaled[used] * split[used])
     work = work[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
@@ -343,99 +343,12 @@ def _broken(
     ]
 
 
-def _fullest(
-    head: Floats, tail: Floats, work: Floats, limit_s: float, p: int, width: int
-) -> list[Window]:
-    """Do what ``_broken`` does in time O(n log n), with the fullest window of each head alone."""
-    order = np.argsort(-head, kind="stable")
-    remains, to = np.unique(tail[order], return_inverse=True)
-    top, late = np.zeros((2, 4 * len(remains)))
-    excess, starts, ends = np.zeros((3, len(head)))
-    heads = _compiled_fullest(
-        head[order], to, work[order], remains, float(width), limit_s, top, late,
-        excess, starts, ends,
-    )  # fmt: skip
-    best = np.argsort(excess[:heads], kind="stable")[::-1][:3]
-    return [(p, float(starts[k]), float(ends[k])) for k in best.tolist() if excess[k] > 1e-7]
-
-
-def fullest(
-    head: Array,
-    rest: Array,
-    work: Array,
-    remains: Array,
-    width: float,
-    limit: float,
-    top: Array,
-    late: Array,
-    excess: Array,
-    starts: Array,
-    ends: Array,
-) -> int:
-    """Find by head the window with the most work beyond its room; return the number of heads.
-
-    From the latest head on, nodes are added to a tree over what remains behind them: a leaf is
-    one window, a branch has the largest of its leaves (`top`), and what all got (`late`).
-    """
-    n, m = len(head), len(remains)
-    size = 1
-    while size < m:
-        size *= 2
-    for leaf in range(size):
-        top[size + leaf] = width * remains[leaf] / limit if leaf < m else -INFINITY
-    for branch in range(size - 1, 0, -1):
-        top[branch] = max(top[2 * branch], top[2 * branch + 1])
-    heads, v = 0, 0
-    while v < n:
-        start = head[v]
-        while v < n and head[v] == start:
-            # Added to leaves 0 to rest[v]: the leaf, and every left brother on the way up.
-            at = size + rest[v]
-            top[at] += work[v]
-            late[at] += work[v]
-            while at > 1:
-                if at % 2 == 1:
-                    top[at - 1] += work[v]
-                    late[at - 1] += work[v]
-                at //= 2
-                top[at] = late[at] + max(top[2 * at], top[2 * at + 1])
-            v += 1
-        # Of the leaves whose window does not end before it begins, the first `inside`.
-        low, inside = 0, m
-        while low < inside:
-            middle = (low + inside) // 2
-            if start + remains[middle] <= limit:
-                low = middle + 1
-            else:
-                inside = middle
-        if inside == 0:
-            continue
-        best, leaf, lifted, at = -INFINITY, 0, 0.0, 1
-        covered = 0
-        span = size
-        while True:
-            if covered + span <= inside:
-                if top[at] + lifted > best:
-                    best, leaf = top[at] + lifted, at
-                break
-            lifted += late[at]
-            span //= 2
-            if inside > covered + span:
-                if top[2 * at] + lifted > best:
-                    best, leaf = top[2 * at] + lifted, 2 * at
-                covered += span
-                at = 2 * at + 1
-            else:
-                at = 2 * at
-        while leaf < size:
-            leaf = 2 * leaf if top[2 * leaf] >= top[2 * leaf + 1] else 2 * leaf + 1
-        excess[heads] = best + width * start / limit - width
-        starts[heads], ends[heads] = start, remains[leaf - size]
-        heads += 1
-    return heads
-
-
-_compiled_fullest = machine_code(fullest)
+def _edges(times: Floats, most: int) -> Floats:
+    """Return the different times, ascending; of more than `most` so many, evenly apart."""
+    found = np.unique(times)
+    if len(found) > most:
+        found = found[np.linspace(0, len(found) - 1, most).astype(np.int64)]
+    return found
 
 
 def within_memory(problem: Problem) -> Problem | None:

@@ -152,28 +152,26 @@ def heads(setting: Setting, shares: Floats) -> Floats:
     and the join rule: decision 9. O(E (P^2 + d P)) for d neighbours a node.
     """
     enter_s = setting.latency_s + setting.dispatch_s[None, :]
-    before = setting.before
-    return swept(
-        np.arange(len(shares)), before.at, before.node, before.nbytes, shares,
-        setting.arrival_s, enter_s, setting.per_byte_s, setting.streams,
+    order = np.arange(len(shares))
+    return _swept(
+        order, setting.before, shares, setting.arrival_s, enter_s, setting.per_byte_s,
+        setting.streams,
     )  # fmt: skip
 
 
 def tails(setting: Setting, shares: Floats) -> Floats:
     """Return [n, P]: the least time from the end of node v on device p to the request's end."""
     enter_s = (setting.latency_s + setting.dispatch_s[None, :]).T
-    after = setting.after
-    return swept(
-        np.arange(len(shares) - 1, -1, -1), after.at, after.node, after.nbytes, shares,
-        setting.return_s, enter_s, setting.per_byte_s.T, setting.streams,
+    order = np.arange(len(shares) - 1, -1, -1)
+    return _swept(
+        order, setting.after, shares, setting.return_s, enter_s, setting.per_byte_s.T,
+        setting.streams,
     )  # fmt: skip
 
 
-def swept(
+def _swept(
     order: NDArray[np.int64],
-    at: NDArray[np.int64],
-    near: NDArray[np.int64],
-    nbytes: Floats,
+    near: Neighbours,
     shares: Floats,
     least: Floats,
     enter_s: Floats,
@@ -181,15 +179,14 @@ def swept(
     streams: tuple[int, ...],
 ) -> Floats:
     """Return [n, P]: the result of ``sweep_nodes``, compiled for many nodes."""
-    most = max(int(np.diff(at).max(initial=0)), 1)
+    most = max(int(np.diff(near.at).max(initial=0)), 1)
     columns = [
-        order, at, near, nbytes, np.ascontiguousarray(shares).ravel(),
+        order, near.at, near.node, near.nbytes, np.ascontiguousarray(shares).ravel(),
         np.ascontiguousarray(enter_s).ravel(), np.ascontiguousarray(per_byte_s).ravel(),
         np.array(streams), least.flatten(), np.zeros(least.size), np.empty(most),
         *np.empty((2, most), dtype=np.int64),
     ]  # fmt: skip
-    many = len(order) >= COMPILE_FROM
-    _, rows = called(_compiled_sweep, (), columns, as_arrays=many)
+    _, rows = called(_compiled_sweep, (), columns, as_arrays=len(order) >= COMPILE_FROM)
     return np.asarray(rows[8]).reshape(least.shape)
 
 
