@@ -16,39 +16,9 @@ from numpy.typing import NDArray
 from hetsim.core.machine_code import machine_code
 from hetsim.placement.search.drafts import Array, Asked
 from hetsim.problem.problem import Problem
+from hetsim.simulation.clock.heaps import pop_event, pop_key, push_event, push_key
 
 _Ints = NDArray[np.int64]
-
-
-def push_timed(times: Array, codes: Array, at: int, size: int, time: float, code: int) -> None:
-    """Add to the heap of `size` entries from `at` on, least (time, code) first."""
-    i = size
-    while i > 0:
-        above = (i - 1) // 2
-        t, k = times[at + above], codes[at + above]
-        if t < time or (t == time and k <= code):
-            break
-        times[at + i], codes[at + i] = t, k
-        i = above
-    times[at + i], codes[at + i] = time, code
-
-
-def pop_timed(times: Array, codes: Array, at: int, size: int) -> None:
-    """Drop the first entry of a heap that has `size` entries after it."""
-    time, code = times[at + size], codes[at + size]
-    i = 0
-    while 2 * i + 1 < size:
-        k = 2 * i + 1
-        if k + 1 < size:
-            t, u = times[at + k], times[at + k + 1]
-            if u < t or (u == t and codes[at + k + 1] < codes[at + k]):
-                k += 1
-        t = times[at + k]
-        if time < t or (time == t and code <= codes[at + k]):
-            break
-        times[at + i], codes[at + i] = t, codes[at + k]
-        i = k
-    times[at + i], codes[at + i] = time, code
 
 
 def ask_transfer(asked: Asked, busy: Array, value: int, way: int, now: float) -> float:
@@ -66,11 +36,10 @@ def ask_transfer(asked: Asked, busy: Array, value: int, way: int, now: float) ->
 def deliver(
     asked: Asked,
     device: Array,
-    urgency: Array,
+    place: Array,
     pending: Array,
     taken: Array,
     waiting: Array,
-    waiting_code: Array,
     waiting_size: Array,
     value: int,
     p: int,
@@ -81,8 +50,7 @@ def deliver(
         if device[w] == p:
             pending[w] -= 1
             if pending[w] == 0 and taken[w] == 0:
-                at = p * asked.nodes
-                push_timed(waiting, waiting_code, at, waiting_size[p], urgency[w], w)
+                push_key(waiting, p * asked.nodes, waiting_size[p], place[w])
                 waiting_size[p] += 1
 
 
@@ -91,6 +59,8 @@ def dispatch_all(
     most: int,
     device: Array,
     urgency: Array,
+    place: Array,
+    by_place: Array,
     order: Array,
     cut: Array,
     pending: Array,
@@ -101,15 +71,15 @@ def dispatch_all(
     busy: Array,
     free: Array,
     waiting: Array,
-    waiting_code: Array,
     waiting_size: Array,
     event: Array,
     event_code: Array,
 ) -> float:
     """Play one request of an assignment; return when it ends.
 
-    `device` and `urgency` [n] are given, the least first; `order` and `cut` [n] come out: nodes by
-    start, and which of them open a subgraph. A subgraph has at most `most` nodes, beside those that
+    `device` and `urgency` [n] are given, the least first; `place` is that of a node among all by
+    urgency, then id, and `by_place` its inverse. `order` and `cut` [n] come out: nodes by start,
+    and which of them open a subgraph. A subgraph has at most `most` nodes, beside those that
     alone read what the one before makes. The others are room to work in: by node, device, link,
     device x node, and event. O((V P + E) log V).
     """
@@ -129,7 +99,7 @@ def dispatch_all(
     for v in range(n):
         if pending[v] == 0:
             p = device[v]
-            push_timed(waiting, waiting_code, p * n, waiting_size[p], urgency[v], v)
+            push_key(waiting, p * n, waiting_size[p], place[v])
             waiting_size[p] += 1
     if host >= 0:
         for m in range(asked.made_at[n], asked.made_at[n + 1]):
@@ -140,16 +110,16 @@ def dispatch_all(
                     here = here or device[asked.reader[r]] == p
                 if here and p != host:
                     end = ask_transfer(asked, busy, value, host * count + p, 0.0)
-                    push_timed(event, event_code, 0, events, end, n + value * count + p)
+                    push_event(event, event_code, events, end, n + value * count + p)
                     events += 1
     while True:
         for p in range(count):
             at = p * n
             while free[p] > 0 and waiting_size[p] > 0:
                 free[p] -= 1
-                v = waiting_code[at]
+                v = by_place[waiting[at]]
+                pop_key(waiting, at, waiting_size[p])
                 waiting_size[p] -= 1
-                pop_timed(waiting, waiting_code, at, waiting_size[p])
                 cut[v] = 1
                 end = now + asked.dispatch_s[p]
                 size = holds = 0
@@ -184,17 +154,17 @@ def dispatch_all(
                                 ):
                                     following = w
                             if waiting_size[p] > 0 and (
-                                following < 0 or waiting[at] < urgency[following]
+                                following < 0 or urgency[by_place[waiting[at]]] < urgency[following]
                             ):
-                                following = waiting_code[at]
+                                following = by_place[waiting[at]]
+                                pop_key(waiting, at, waiting_size[p])
                                 waiting_size[p] -= 1
-                                pop_timed(waiting, waiting_code, at, waiting_size[p])
                     v = following
                     if v >= 0:
                         cut[v] = 0
                 for h in range(size):
                     v = members[h]
-                    push_timed(event, event_code, 0, events, end, v)
+                    push_event(event, event_code, events, end, v)
                     events += 1
                     for m in range(asked.made_at[v], asked.made_at[v + 1]):
                         value = asked.made[m]
@@ -207,12 +177,12 @@ def dispatch_all(
             latest = now
         while events > 0 and event[0] <= now:
             code = event_code[0]
+            pop_event(event, event_code, events)
             events -= 1
-            pop_timed(event, event_code, 0, events)
             if code >= n:
                 value = (code - n) // count
                 deliver(
-                    asked, device, urgency, pending, taken, waiting, waiting_code, waiting_size,
+                    asked, device, place, pending, taken, waiting, waiting_size,
                     value, (code - n) % count,
                 )  # fmt: skip
                 continue
@@ -227,17 +197,24 @@ def dispatch_all(
                         here = here or device[asked.reader[r]] == q
                     if here and q == p:
                         deliver(
-                            asked, device, urgency, pending, taken, waiting, waiting_code,
-                            waiting_size, value, p,
+                            asked, device, place, pending, taken, waiting, waiting_size, value, p,
                         )  # fmt: skip
                     elif here:
                         end = ask_transfer(asked, busy, value, p * count + q, now)
-                        push_timed(event, event_code, 0, events, end, n + value * count + q)
+                        push_event(event, event_code, events, end, n + value * count + q)
                         events += 1
 
 
 compiled = machine_code(
-    dispatch_all, push_timed, pop_timed, ask_transfer, deliver, inline=True, forced=False
+    dispatch_all,
+    push_event,
+    pop_event,
+    push_key,
+    pop_key,
+    ask_transfer,
+    deliver,
+    inline=True,
+    forced=False,
 )
 
 
@@ -254,8 +231,8 @@ class Dispatcher:
         room += [
             np.zeros(size, dtype=kind)
             for size, kind in (
-                (len(problem.link_names), floats), (count, ints), (count * n, floats),
-                (count * n, ints), (count, ints), (events, floats), (events, ints),
+                (len(problem.link_names), floats), (count, ints), (count * n, ints),
+                (count, ints), (events, floats), (events, ints),
             )
         ]  # fmt: skip
         self._room: list[Any] = room if arrays else [part.tolist() for part in room]
@@ -264,9 +241,14 @@ class Dispatcher:
         self, device: _Ints, urgency: NDArray[np.float64], most: int
     ) -> tuple[float, _Ints, _Ints]:
         """Return when the play ends, the nodes by start, and which open a subgraph."""
+        by_place = np.argsort(urgency, kind="stable")
+        place = np.empty_like(by_place)
+        place[by_place] = np.arange(len(place))
+        given: list[Any] = [device, urgency, place, by_place]
         if self._arrays:
-            ended = compiled(self._asked, most, device, urgency, *self._room)
+            ended = compiled(self._asked, most, *given, *self._room)
         else:
-            ended = dispatch_all(self._asked, most, device.tolist(), urgency.tolist(), *self._room)
+            given = [part.tolist() for part in given]
+            ended = dispatch_all(self._asked, most, *given, *self._room)
         order, cut = (np.array(part, dtype=np.int64) for part in self._room[:2])
         return float(ended), order, cut
