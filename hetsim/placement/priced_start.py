@@ -22,7 +22,7 @@ from hetsim.errors import Infeasible
 from hetsim.placement.coarsening import Coarse
 from hetsim.placement.grouping import Owned, best_grouping
 from hetsim.placement.initial_plans import Start
-from hetsim.placement.listing.ranks import by_falling_rank, travel_matrices, upward_ranks
+from hetsim.placement.listing.ranks import by_falling_rank, upward_ranks
 from hetsim.placement.objective import measure
 from hetsim.placement.search import dispatched
 from hetsim.placement.search.dispatched import Dispatcher
@@ -31,6 +31,7 @@ from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.travel import travel_matrices
 
 Array = Any
 

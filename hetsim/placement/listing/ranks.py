@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hetsim.graph.dag import Dag, Ints
 from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.problem import Problem
+from hetsim.problem.travel import travel_matrices
 
 Floats = NDArray[np.float64]
 
@@ -177,15 +178,6 @@ def by_falling_rank(ranks: Sequence[float]) -> list[int]:
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
-def travel_matrices(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return (latency_s, bytes_per_s) of every route as arrays [P, P]; the diagonal is free."""
-    latency_s = np.array([[route.latency_s for route in row] for row in problem.routes])
-    bytes_per_s = np.array([[route.bytes_per_s for route in row] for row in problem.routes])
-    np.fill_diagonal(latency_s, 0.0)
-    np.fill_diagonal(bytes_per_s, np.inf)
-    return latency_s, bytes_per_s
-
-
 def depth_first(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
     """Return a topological order that follows each path as far as possible. O(V + E)."""
     waits = [len(found) for found in before]
@@ -205,14 +197,3 @@ def orders_by_rule(dag: Dag) -> list[list[int]]:
     """Return initial topological orders: by id, and depth first from either end."""
     forth, back = depth_first(dag.preds, dag.succs), depth_first(dag.succs, dag.preds)
     return [list(range(dag.n)), forth, back[::-1]]
-
-
-def transfer_costs(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return (latency_s, seconds a byte) [P, P], staging included; the diagonal is free."""
-    latency_s, bytes_per_s = travel_matrices(problem)
-    per_byte_s = 1.0 / bytes_per_s
-    if problem.staging is not None:
-        store_s, fetch_s = problem.staging.store_s_per_byte, problem.staging.fetch_s_per_byte
-        per_byte_s = per_byte_s + np.array(store_s)[:, None] + np.array(fetch_s)[None, :]
-        np.fill_diagonal(per_byte_s, 0.0)
-    return latency_s, per_byte_s

@@ -23,7 +23,6 @@ from hetsim.placement.footprint import Footprint
 from hetsim.placement.grouping import best_grouping, merge_where_it_pays
 from hetsim.placement.initial_plans import Start, prepared, quick_start, starts_that_fit
 from hetsim.placement.listing.list_schedule import Schedule, scheduled
-from hetsim.placement.listing.ranks import travel_matrices
 from hetsim.placement.objective import latency_of, measure
 from hetsim.placement.search.drafts import draft_of
 from hetsim.placement.strategies.local_search import LocalSearch
@@ -31,6 +30,7 @@ from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.travel import travel_matrices
 
 TICKS = 1_000_000
 """Ticks of the solver's clock over the horizon, where times are no multiples of anything."""

@@ -35,10 +35,10 @@ from hetsim.placement.listing.ranks import (
     mean_route,
     rounded,
     static_levels,
-    travel_matrices,
     upward_ranks,
 )
 from hetsim.problem.problem import Problem
+from hetsim.problem.travel import travel_matrices
 
 PAIRS_FROM = 1_500
 """Nodes from which loading the machine code costs less CPU time than it saves."""
