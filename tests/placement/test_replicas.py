@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, OutOfMemory
+from hetsim.partitioning.minimum_cut import serial_latency
 from hetsim.placement.bounds.lower_bound import lower_bound
 from hetsim.placement.initial_plans import whole_models
 from hetsim.placement.objective import bottleneck, check_room, kept_s, loads, measure
@@ -37,7 +38,6 @@ from hetsim.placement.replicas import (
     spread,
     with_columns,
 )
-from hetsim.placement.search.cuts import serial_latency
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

@@ -10,12 +10,12 @@ import numpy as np
 
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
+from hetsim.partitioning.minimum_cut import least_serial
 from hetsim.placement.coarsening import uncoarsened
 from hetsim.placement.constraints import Constrained, check_runnable
 from hetsim.placement.grouping import best_grouping, merge_where_it_pays, plan_of_stages
 from hetsim.placement.initial_plans import prepared
 from hetsim.placement.objective import Objective, check_objective, latency_of_groups
-from hetsim.placement.search.cuts import least_serial
 from hetsim.placement.throughput.search import (
     STARTS,
     as_plan,
@@ -39,7 +39,7 @@ class Mincut(Constrained):
     The total is the sum of every node's time on its device and of every transfer's time, once
     a destination device, to the host and back included; staging counts, dispatch does not. On
     two devices the assignment is the best there is, up to how finely capacities are scaled
-    (``cuts.expand``). On more, alpha-expansion: device by device, the best set of
+    (``minimum_cut.expand``). On more, alpha-expansion: device by device, the best set of
     nodes to move there at once, until none helps. What a move would save on transfers from it to
     a third device is left out of its choice, so that the total never rises; else it is exact.
     Grouping is by the clock, which runs devices side by side: the latency is at most the total

@@ -11,7 +11,7 @@ from hypothesis import given
 import hetsim
 from builders import problems
 from hetsim.errors import UsageError
-from hetsim.placement.search.cuts import least_serial, serial_latency
+from hetsim.partitioning.minimum_cut import least_serial, serial_latency
 from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
 from sweeps import examples

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from hetsim.core import left_to_python
 from hetsim.graph.dag import Ints
-from hetsim.placement.search import cuts
-from hetsim.placement.search.cuts import (
+from hetsim.partitioning import minimum_cut
+from hetsim.partitioning.minimum_cut import (
     HOST,
     Terms,
     expand,
@@ -143,7 +143,7 @@ def test_machine_code_lays_out_the_same_arcs(seed: int) -> None:
     for pays in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(left_to_python, "pays", lambda *_, pays=pays: pays)
-            nodes, *arcs = cuts._network(terms, assignment, target)
+            nodes, *arcs = minimum_cut._network(terms, assignment, target)
         found.append((nodes, [column.tolist() for column in arcs]))
     assert found[0] == found[1]
 

@@ -1,4 +1,4 @@
-"""Moves of ``mincut``: the set of nodes that changes to a device, as a minimum cut.
+"""Assignments by minimum cuts: the best set of nodes that changes to a device at once.
 
 Flows are found on lists of numbers, and by machine code where there are many.
 """
