@@ -13,13 +13,14 @@ from hetsim.analysis.sureness import DRAWS, MOST_DRAWS, Sureness, draw, how_sure
 from hetsim.analysis.sustaining import Sustaining
 from hetsim.analysis.verdict import NO_PLAN, Choice, Verdict, decide
 from hetsim.core import checks
+from hetsim.core.options import checked_fields
 from hetsim.core.progress import each, part
 from hetsim.core.result import Result, short
 from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, OutOfMemory, UsageError, all_refused, nearest
 from hetsim.partitioning.affinity import Affinity
 from hetsim.placement.bounds.lower_bound import stated_bound
-from hetsim.placement.constraints import NAMES, Constrained, checked_fields, with_affinity
+from hetsim.placement.constraints import NAMES, Constrained, with_affinity
 from hetsim.placement.initial_plans import expand
 from hetsim.placement.objective import (
     Objective,

@@ -9,6 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
+from hetsim.core.options import checked, field_types, read
 from hetsim.core.plugins import OWN as PROVIDER
 from hetsim.core.plugins import (
     Entry,
@@ -22,7 +23,7 @@ from hetsim.core.plugins import (
     plugin_owner,
 )
 from hetsim.errors import PluginError, UsageError, nearest
-from hetsim.placement.constraints import NAMES, checked, field_types, read
+from hetsim.placement.constraints import NAMES
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 

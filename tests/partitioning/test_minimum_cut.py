@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from hetsim.core import left_to_python
 from hetsim.graph.dag import Ints
-from hetsim.partitioning import minimum_cut
 from hetsim.partitioning.minimum_cut import (
     HOST,
     Terms,
@@ -128,24 +127,6 @@ def test_no_change_to_one_device_is_left_that_gains(seed: int) -> None:
         assert total <= terms.total([p] * problem.n)
         assert terms.total(expand(terms, found, p)) >= total * (1 - 1e-9)
     assert terms.total(least_serial(problem, rounds=1)) >= total
-
-
-@pytest.mark.group("machine_code")
-@examples(quick=10, full=100)
-@given(seeds)
-def test_machine_code_lays_out_the_same_arcs(seed: int) -> None:
-    problem = drawn(seed, 12)
-    terms = Terms.of(problem)
-    rng = np.random.default_rng(seed)
-    assignment = [int(p) for p in rng.integers(0, len(problem.devices), problem.n)]
-    target = int(rng.integers(len(problem.devices)))
-    found = []
-    for pays in (True, False):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(left_to_python, "pays", lambda *_, pays=pays: pays)
-            nodes, *arcs = minimum_cut._network(terms, assignment, target)
-        found.append((nodes, [column.tolist() for column in arcs]))
-    assert found[0] == found[1]
 
 
 FULL = 2**30

@@ -12,18 +12,12 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
+from hetsim.core.options import checked, checked_fields, field_types, read, read_fields
 from hetsim.core.plugins import PROMISES
 from hetsim.errors import InvalidInput, OutOfMemory, PluginError, UsageError
 from hetsim.partitioning.affinity import Exclusion
 from hetsim.placement import registry
-from hetsim.placement.constraints import (
-    Constrained,
-    checked,
-    checked_fields,
-    field_types,
-    read,
-    read_fields,
-)
+from hetsim.placement.constraints import Constrained
 from hetsim.placement.planning import again
 from hetsim.placement.registry import (
     OWN,

@@ -10,11 +10,12 @@ from typing import Any
 from hetsim.analysis.lint.finders import links, precision, refused, split, tiny, to_and_fro, weights
 from hetsim.analysis.lint.suspects import Asked, Change, Seen, Suspect, targets_of
 from hetsim.core import checks
+from hetsim.core.options import checked_fields
 from hetsim.core.progress import part
 from hetsim.core.result import Result
 from hetsim.errors import Infeasible, UsageError, nearest
 from hetsim.partitioning.affinity import Affinity
-from hetsim.placement.constraints import NAMES, Constrained, checked_fields, with_affinity
+from hetsim.placement.constraints import NAMES, Constrained, with_affinity
 from hetsim.placement.objective import Objective, check_objective
 from hetsim.placement.registry import option_types
 from hetsim.problem.plan import Plan

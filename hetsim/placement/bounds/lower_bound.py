@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from hetsim.core import checks, deadline
+from hetsim.core.options import checked_fields
 from hetsim.partitioning.affinity import Affinity, Exclusion
 from hetsim.placement.bounds.area import balanced, balanced_weights, crowded, within_memory
 from hetsim.placement.bounds.cases import CLOSE, by_cases, highest
 from hetsim.placement.bounds.chain import lifted, units_of
 from hetsim.placement.bounds.paths import Floats, Setting, heads, tails
-from hetsim.placement.constraints import Constrained, checked_fields, narrowed, with_affinity
+from hetsim.placement.constraints import Constrained, narrowed, with_affinity
 from hetsim.placement.objective import Objective, check_objective, memory_binds
 from hetsim.problem.problem import Problem, kinds_of
 
