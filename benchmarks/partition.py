@@ -32,7 +32,7 @@ from hetsim.core import left_to_python
 from hetsim.graph.dag import Dag
 from hetsim.partitioning import scans
 from hetsim.partitioning.flow import partition
-from hetsim.partitioning.methods.registry import method_named, methods
+from hetsim.partitioning.methods.registry import methods
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.groups import order_groups
 from hetsim.problem.problem import Problem
@@ -150,7 +150,7 @@ def main() -> None:
     """Every method on every shape at its sizes, then the peers beside boundary and compact."""
     verbs()
     for info in methods():
-        merge = import_module(method_named(info.name).module).merge
+        merge = import_module(f"hetsim.partitioning.methods.{info.name}").merge
         for shape in SHAPES:
             for n in SIZES.get(info.name, (1_000,)):
                 if shape == "uniform random" and n > 30_000 and info.name not in UNIFORM_TOO:
@@ -166,7 +166,7 @@ def verbs() -> None:
     """``hetsim.partition`` by every method, beside plain loops, and how both grow."""
     dag, device_of = instance("random layered", scans.COMPILE_FROM)
     for name in ("compact", "convex"):
-        merge = import_module(method_named(name).module).merge
+        merge = import_module(f"hetsim.partitioning.methods.{name}").merge
         first, again = (timed(lambda: merge(dag, device_of))[0] for _ in range(2))  # noqa: B023
         emit(verb="loading", method=name, loading_s=round(first - again, 2))
     for shape in VERB_SHAPES:
@@ -274,7 +274,7 @@ def beside(
 ) -> None:
     """Emit what a peer found beside our methods, less the `on_host` groups that are one node."""
     for name in ("boundary", "compact"):
-        merge = import_module(method_named(name).module).merge
+        merge = import_module(f"hetsim.partitioning.methods.{name}").merge
         ours, groups = timed(lambda: merge(dag, device_of))  # noqa: B023
         more[f"{name}_cpu_s"] = round(ours, 4)
         more[f"{name}_groups"] = groups - on_host

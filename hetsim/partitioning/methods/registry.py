@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import get_type_hints
 
 from hetsim.core.plugins import Entry, Option, kind_in_words, meanings
 from hetsim.errors import UsageError, nearest
-from hetsim.graph.dag import Dag
 from hetsim.partitioning.housekeeping import Housekeeping, Mode
 from hetsim.partitioning.regions import Quotient
 from hetsim.partitioning.sizes import SizeRules
 from hetsim.problem.problem import Problem
-
-Merge = Callable[[Dag, Sequence[int]], list[int]]
-"""A merge method: the DAG and each node's device in, a group label a node out."""
-
-MergeWithNotes = Callable[[Dag, Sequence[int]], tuple[list[int], tuple[str, ...]]]
-"""The same with notes for the user; a module's ``merge_with_notes`` is preferred if it exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +27,6 @@ class MethodInfo:
 
     name: str
     summary: str
-    module: str
     connected: bool
     needs_default: bool = False
     knows_host: bool = False
@@ -47,7 +39,6 @@ _METHODS: Mapping[str, MethodInfo] = {
         MethodInfo(
             "boundary",
             "OpenVINO's current method: boundaries between devices, and more where data comes back",
-            "hetsim.partitioning.methods.boundary",
             connected=False,
             knows_problem=True,
         ),
@@ -55,33 +46,28 @@ _METHODS: Mapping[str, MethodInfo] = {
             "byoc",
             "TVM's flow: each region merged with those that feed it; the default device takes the "
             "rest",
-            "hetsim.partitioning.methods.byoc",
             connected=True,
             needs_default=True,
         ),
         MethodInfo(
             "compact",
             "fewest connected groups, by contraction in a maintained topological order",
-            "hetsim.partitioning.methods.compact",
             connected=True,
             knows_host=True,
         ),
         MethodInfo(
             "convex",
             "the node-partitioning patent's walk from the sources, kept acyclic",
-            "hetsim.partitioning.methods.convex",
             connected=True,
         ),
         MethodInfo(
             "greedy",
             "OpenVINO's published method: grown from every root, largest first, then made acyclic",
-            "hetsim.partitioning.methods.greedy",
             connected=True,
         ),
         MethodInfo(
             "stage",
             "typed-fusion levels; groups need not be connected",
-            "hetsim.partitioning.methods.stage",
             connected=False,
             knows_host=True,
         ),
@@ -140,29 +126,18 @@ def merge(
 ) -> tuple[list[int], tuple[str, ...]]:
     """Run a method: return a group label per node, and notes for the user.
 
+    Its module has ``merge_with_notes(dag, device_of)``, or what its ``MethodInfo`` says it knows.
+
     `assignment` is a device a node, and `order` the devices in the order they were asked.
     """
-    labels, notes = _merged(info, problem, quotient, quotient.devices(assignment), order)
-    return quotient.spread(labels), notes
-
-
-def _merged(
-    info: MethodInfo,
-    problem: Problem,
-    quotient: Quotient,
-    device_of: Sequence[int],
-    order: Sequence[int],
-) -> tuple[list[int], tuple[str, ...]]:
-    module = import_module(info.module)
-    dag = quotient.dag
+    module = import_module(f"hetsim.partitioning.methods.{info.name}")
+    device_of = quotient.devices(assignment)
+    labels: list[int]
+    notes: tuple[str, ...] = ()
     if info.knows_problem:
-        labels: list[int] = module.merge_problem(problem, quotient.place, device_of, order)
-        return labels, ()
-    if info.knows_host:
-        labels = module.merge(dag, device_of, problem.host)
-        return labels, ()
-    with_notes: MergeWithNotes | None = getattr(module, "merge_with_notes", None)
-    if with_notes is not None:
-        return with_notes(dag, device_of)
-    without: Merge = module.merge
-    return without(dag, device_of), ()
+        labels = module.merge_problem(problem, quotient.place, device_of, order)
+    elif info.knows_host:
+        labels = module.merge(quotient.dag, device_of, problem.host)
+    else:
+        labels, notes = module.merge_with_notes(quotient.dag, device_of)
+    return quotient.spread(labels), notes
