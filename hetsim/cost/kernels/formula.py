@@ -7,16 +7,19 @@ A kernel does arithmetic, moves activations and reads weights, partly at once, a
 - *Arithmetic*, of products alone: FLOP over the rate of a dense convolution that fills the
   device, times the relative rate of the kernel's form, times what Winograd's algorithm gains on
   3x3 convolutions of stride 1 (less with few channels and few positions, as its transforms are
-  paid by them). A product that does not fill the device is slower by ``1 + half / size`` for each
-  of its sizes: half of the rate at ``size = half``, all of it far beyond. ``columns``: lanes of
-  output channels. ``depth``: pipelines that fill and drain for each sum. ``rows``: weights that
-  are loaded for few rows, the matrix times one vector. ``outputs``: cores that wait as there are
-  fewer tiles than cores; this one is what tells batch 1 from bulk. ``channel_granule``: input
-  channels that are padded. Depthwise convolutions have one channel a sum: of these only rows and
-  outputs are for them, the rest is in their relative rate. Units that hold maps in tiles of 8 x 8
-  positions and 32 channels also compute what pads the last ones: ``padding ^ tile``, where
-  padding is the positions of one image, square, times the channels in and out, each up to whole
-  tiles over what it is, and tile 0 where that costs nothing, 1 where it costs as much.
+  paid by them). The relative rate of matrix products is to the power ``1 - 1 / rows``, as one
+  with a vector waits for its weights; that of grouped convolutions to ``32 / (32 + columns)``, as
+  a group of many channels is a dense convolution. A product that does not fill the device is
+  slower by ``1 + half / size`` for each of its sizes: half of the rate at ``size = half``, all of
+  it far beyond. ``columns``: lanes of output channels. ``depth``: pipelines that fill and drain
+  for each sum. ``rows``: weights that are loaded for few rows, the matrix times one vector.
+  ``outputs``: cores that wait as there are fewer tiles than cores; this one is what tells batch 1
+  from bulk. ``channel_granule``: input channels that are padded. Depthwise convolutions have one
+  channel a sum: of these only rows and outputs are for them, the rest is in their relative rate.
+  Units that hold maps in tiles of 8 x 8 positions and 32 channels also compute what pads the last
+  ones: ``padding ^ tile``, where padding is the positions of one image, square, times the
+  channels in and out, each up to whole tiles over what it is, and tile 0 where that costs
+  nothing, 1 where it costs as much.
 - *Activations*: bytes read and written, and those that padding of channels adds, times the
   traffic of the form relative to its bytes (1 for products), times ``padding ^ tile`` with a tile
   of its own and the root of the padding of channels, over the bandwidth of near memory;
@@ -172,6 +175,9 @@ LEAST_STREAMED = 0.03
 TILE_SIDE, TILE_CHANNELS = 8.0, 32.0
 """Positions along each side of a tile, and channels of it, on units that hold maps in tiles."""
 
+GROUP_CHANNELS = 32.0
+"""Channels out of a group at which a grouped convolution is half as unlike a dense one."""
+
 _PARAMETERS = len(PARAMETERS)
 _RATE, _WINOGRAD = INDEX["rate_tflops"], INDEX["winograd"]
 _FILL_COLUMNS, _FILL_DEPTH = INDEX["fill_columns"], INDEX["fill_depth"]
@@ -200,6 +206,7 @@ _RELATIVE_OF = tuple(INDEX[RELATIVE[form]] if form in RELATIVE else -1 for form 
 
 _PRODUCTS = len(PRODUCTS)
 _DENSE, _DEPTHWISE = FORMS.index("dense"), FORMS.index("depthwise")
+_GROUPED, _MATMUL = FORMS.index("grouped"), INDEX["matmul"]
 _TRANSPOSED, _CONCAT = FORMS.index("transposed"), FORMS.index("concat")
 TILED = ("dense", "pointwise", "depthwise", "grouped")
 """Forms whose maps are padded, by granules of channels and by tiles."""
@@ -238,7 +245,7 @@ def kernel_parts(
 
     arithmetic = 0.0
     columns = depth = channels = rows = outputs = winograd = 0.0
-    inputs = 1.0
+    inputs = shares = 1.0
     if product and row[_FLOPS] > 0.0:
         rows = values[_FILL_ROWS] / row[_ROWS]
         outputs = values[_FILL_OUTPUTS] / (row[_ROWS] * row[_COLUMNS] * row[_GROUPS])
@@ -253,7 +260,11 @@ def kernel_parts(
             slow *= (1.0 + columns) * (1.0 + depth) * (1.0 + channels)
         rate = values[_RATE]
         if relative >= 0:
-            rate *= values[relative]
+            if form == _GROUPED:
+                shares = GROUP_CHANNELS / (GROUP_CHANNELS + row[_COLUMNS])
+            elif relative == _MATMUL:
+                shares = 1.0 - 1.0 / row[_ROWS]
+            rate *= values[relative] ** shares
         if (
             form == _DENSE
             and row[_WINDOW_H] == 3.0
@@ -350,7 +361,7 @@ def kernel_parts(
             if product:
                 slopes[_RATE] -= of_arithmetic
                 if relative >= 0:
-                    slopes[relative] -= of_arithmetic
+                    slopes[relative] -= of_arithmetic * shares
                 slopes[_WINOGRAD] -= of_arithmetic * winograd
                 slopes[_FILL_COLUMNS] += of_arithmetic * columns / (1.0 + columns)
                 slopes[_FILL_DEPTH] += of_arithmetic * depth / (1.0 + depth)

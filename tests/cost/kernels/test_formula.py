@@ -116,7 +116,10 @@ def told_in_numpy(values: NDArray[np.float64], row: NDArray[np.float64], streame
         relative = {
             "dense": 1, "transposed": 1, "recurrent": v["matmul"], "attention": v["batched"],
         }  # fmt: skip
-        rate = v["rate_tflops"] * (relative[form] if form in relative else v[form])
+        of_many = 1 - 1 / k["rows"]
+        power = {"grouped": 32 / (32 + k["columns"]), "matmul": of_many, "recurrent": of_many}
+        of_form = relative[form] if form in relative else v[form]
+        rate = v["rate_tflops"] * of_form ** power.get(form, 1)
         plain = (k["window_h"], k["window_w"], k["stride"], k["dilation"]) == (3, 3, 1, 1)
         if form == "dense" and plain and channels >= 8:
             gain = 1.6 / ((1 + 24 / channels) * (1 + 24 / k["columns"]) * (1 + 64 / k["rows"]))
