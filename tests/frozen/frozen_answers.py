@@ -85,7 +85,7 @@ QUESTIONS = (
     "simulate --max-rate zoo:resnet18 --platform laptop --slo p99=20ms --strategy single"
     " --requests 50000",
     "simulate --max-rate zoo:resnet18 --platform laptop --slo p99=20ms --strategy single:cpu"
-    " --target-rate 20 --requests 50000",
+    " --target-rate 22 --requests 50000",
     f"simulate --max-rate {_TWO} --platform jetson-orin-nano",
     f"simulate --max-rate {_PHOTOS} --platform dual-gpu",
     f"recommend {_PHOTOS} --catalog {_EXAMPLES}/catalog.yaml --tariff 0.3 --depreciation 3y",
