@@ -33,6 +33,7 @@ from hetsim.placement.search.drafts import (
     SOURCE,
     SPARE,
     SPENT,
+    STALE,
     TEMPERATURE,
     TRIED,
     Asked,
@@ -46,7 +47,10 @@ from hetsim.placement.search.drafts import (
     draw_share,
     estimates_groups,
     follow,
+    hurry,
+    nearby,
     other,
+    overtake,
     propose,
     put,
     refill,
@@ -65,7 +69,11 @@ from hetsim.placement.search.estimates import (
     finish,
     first_changed,
     gather,
+    least_of_move,
+    look_ahead,
     mark,
+    ready,
+    remains,
     resume,
     send,
     settle,
@@ -215,11 +223,16 @@ def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, un
             if counts[FRESH] and spent >= figures[NEXT_LOOK]:
                 return JUDGE
         counts[TRIED] = tried + 1
+        if counts[STALE]:
+            look_ahead(asked, search)
         if not propose(asked, search):
             continue
         now = figures[NOW]
         figures[LIMIT] = dropped_from(figures[TEMPERATURE], now, next_share(search))
-        found = cost(asked, search)
+        counts[ENDED] = 0
+        found = least_of_move(asked, search)
+        if found <= figures[LIMIT]:
+            found = cost(asked, search)
         if found < figures[BEST] and asked.binds:
             figures[COST] = found
             counts[ASKING] = 1
@@ -237,8 +250,9 @@ def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, un
 
 PARTS = (
     needs, add, remove, draw_share, draw_below, next_share, put, weigh, undo, assign, other, follow,
-    shift, propose, send, finish, first_changed, add_up, begin, mark, settle, resume, cost_of_nodes,
-    gather, cost_of_groups, cost, keep, dropped_from, note,
+    shift, overtake, nearby, hurry, propose, send, finish, first_changed, add_up, begin, mark,
+    settle, resume, ready, remains, look_ahead, least_of_move, cost_of_nodes, gather,
+    cost_of_groups, cost, keep, dropped_from, note,
 )  # fmt: skip
 
 

@@ -25,13 +25,13 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 TRIED, FRESH, ASKING, ANSWER, LOOKED, CHANGED, CUT, SHIFTED, SOURCE = 0, 1, 2, 3, 4, 5, 6, 7, 8
-BEGUN, ENDED, DRAWN = 9, 10, 11
+BEGUN, ENDED, DRAWN, CRITICAL, STALE = 9, 10, 11, 12, 13
 """Places in ``Search.counts``: moves tried; whether the best is not judged yet; whether an answer
 is awaited, and the answer; the move before which the judge was last called; of the last move: nodes
 with another device, the node whose cut was flipped or -1, where a node was put or -1, and from;
-of the last draft: from which place in the order on it was estimated, and whether to the end; and
-the words that were drawn."""
-COUNTS = 12
+of the last draft: from which place in the order on it was estimated, and whether to the end; the
+words that were drawn; how many nodes are critical, and whether they are those of an older draft."""
+COUNTS = 14
 
 NOW, BEST, SPENT, NEXT_LOOK, SCALE, TEMPERATURE, COST, LIMIT = 0, 1, 2, 3, 4, 5, 6, 7
 """Places in ``Search.figures``. LIMIT: what costs more is dropped, and how much more not asked."""
@@ -39,6 +39,9 @@ FIGURES = 8
 
 LONGEST = 8
 """Nodes that a move changes at most."""
+
+HURRIED = 0.8
+"""Moves that are of critical nodes, where these are known."""
 
 WORDS, SPARE = 2_048, 256
 """Words drawn ahead, and those of them that a move is sure not to need more of."""
@@ -150,6 +153,8 @@ class Search(NamedTuple):
     whole: Array
     done: Array
     kept: Array  # [n]: `ends` of the draft that was taken last
+    rest: Array  # [n]: Of that draft, seconds from a node's end to its own end
+    critical: Array  # [n]: The nodes that no time is left to delay, the first CRITICAL of them
     # [marks, streams + 2 P + 1]: Of the draft that was taken last, and of the one that is
     # estimated: lanes, turn, done and the latest end before every STEP-th place in the order. No
     # marks: all is estimated anew
@@ -262,7 +267,8 @@ def search_of(
     marked = 0 if asked.grouped or n < MARKED_FROM or not marks else (1 + n // STEP) * wide
     counts[LOOKED] = counts[CUT] = counts[SHIFTED] = -1
     counts[DRAWN] = WORDS
-    by_node = ("best_order", "best_device", "best_cut", "label", "head", "tip", "following")
+    drafts = ("best_order", "best_device", "best_cut", "critical")
+    by_node = (*drafts, "label", "head", "tip", "following")
     by_device = ("turn", "ahead", "load", "whole", "done")
     fields: Any = {
         "order": _ints(draft.order),
@@ -271,7 +277,7 @@ def search_of(
         "cut": _ints(draft.cut),
         **{name: np.zeros(n, dtype=np.int64) for name in by_node},
         **{name: np.zeros(count, dtype=np.int64) for name in ("last", "targets")},
-        **{name: np.zeros(n) for name in ("ends", "kept")},
+        **{name: np.zeros(n) for name in ("ends", "kept", "rest")},
         "lanes": np.zeros(int(asked.lane_at[-1])),
         **{name: np.zeros(count) for name in by_device},
         **{name: np.zeros(marked) for name in ("marks", "changed_marks")},
@@ -458,12 +464,61 @@ def shift(asked: Asked, search: Search, v: int) -> bool:
     return True
 
 
+def overtake(asked: Asked, search: Search, v: int) -> bool:
+    """Move a node in the order before one to four of those that its device runs before it."""
+    place, low = search.place, 0
+    for k in range(asked.pred_at[v], asked.pred_at[v + 1]):
+        low = max(low, place[asked.pred[k]] + 1)
+    source = target = i = place[v]
+    left = 1 + draw_below(search, 4)
+    while i > low and left > 0:
+        i -= 1
+        if search.device[search.order[i]] == search.device[v]:
+            target = i
+            left -= 1
+    if target == source:
+        return False
+    put(search, source, target)
+    search.counts[SHIFTED] = target
+    search.counts[SOURCE] = source
+    return True
+
+
+def nearby(asked: Asked, search: Search, v: int) -> int:
+    """Choose the device of a random neighbour of a node, or any other one where that is its own."""
+    first, size = asked.pred_at[v], asked.pred_at[v + 1] - asked.pred_at[v]
+    near = size + asked.succ_at[v + 1] - asked.succ_at[v]
+    if near > 0:
+        k = draw_below(search, near)
+        u = asked.pred[first + k] if k < size else asked.succ[asked.succ_at[v] + k - size]
+        p = search.device[u]
+        if p != search.device[v] and asked.takes[v * asked.devices + p]:
+            return int(p)
+    return other(asked, search, v)
+
+
+def hurry(asked: Asked, search: Search, v: int, kind: float) -> bool:
+    """Let a node overtake others on its device, or move it or a path to a device, or both."""
+    if kind < 0.3 or asked.able_at[v + 1] - asked.able_at[v] == 1:
+        return overtake(asked, search, v)
+    target = nearby(asked, search, v) if kind < 0.6 else other(asked, search, v)
+    search.node[0] = v
+    size = follow(asked, search, v) if 0.6 <= kind < 0.7 else 1
+    changed = assign(asked, search, size, target)
+    if kind >= 0.7:
+        shifted = overtake(asked, search, v)
+        return changed or shifted
+    return changed
+
+
 def propose(asked: Asked, search: Search) -> bool:
     """Change the draft; return whether anything changed."""
     counts, n = search.counts, asked.nodes
     counts[CHANGED] = 0
     counts[CUT] = counts[SHIFTED] = -1
     kind = draw_share(search)
+    if counts[CRITICAL] > 0 and draw_share(search) < HURRIED:
+        return hurry(asked, search, search.critical[draw_below(search, counts[CRITICAL])], kind)
     if asked.grouped and kind < 0.15:
         v = draw_below(search, n)
         search.cut[v] = 1 - search.cut[v]

@@ -11,10 +11,12 @@ from __future__ import annotations
 from hetsim.placement.search.drafts import (
     BEGUN,
     CHANGED,
+    CRITICAL,
     ENDED,
     LIMIT,
     SHIFTED,
     SOURCE,
+    STALE,
     STEP,
     TRIED,
     Array,
@@ -27,6 +29,9 @@ from hetsim.placement.search.drafts import (
 )
 from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
+
+ROUNDED = 1e-9
+"""What sums in another order may differ by, as a part of them."""
 
 ANEW = 64
 """Moves after which what devices have in all is added up anew, where one is taken."""
@@ -148,6 +153,7 @@ def settle(asked: Asked, search: Search) -> None:
     counts, count, load = search.counts, asked.devices, search.load
     if len(search.marks) == 0:
         return
+    counts[STALE] = 1
     for i in range(counts[BEGUN], asked.nodes):
         search.kept[search.order[i]] = search.ends[search.order[i]]
     wide = len(search.lanes) + 2 * count + 1
@@ -167,12 +173,102 @@ def resume(search: Search, until: int) -> None:
             search.ends[search.order[i]] = search.kept[search.order[i]]
 
 
+def ready(asked: Asked, search: Search, v: int) -> float:
+    """Time at which all that a node reads is on its device."""
+    count, device, p = asked.devices, search.device, search.device[v]
+    start = asked.input_s[v * count + p]
+    for k in range(asked.read_at[v], asked.read_at[v + 1]):
+        u = asked.read_from[k]
+        there = search.ends[u]
+        if device[u] != p:
+            there += asked.travel_s[asked.read_row[k] + device[u] * count + p]
+        if there > start:
+            start = there
+    return float(start)
+
+
+def remains(asked: Asked, search: Search, v: int) -> float:
+    """Seconds from a node's end until all that follows its outputs has ended."""
+    count, device, p = asked.devices, search.device, search.device[v]
+    most = 0.0
+    for k in range(asked.made_at[v], asked.made_at[v + 1]):
+        value = asked.made[k]
+        way = asked.row[value] + p * count
+        if asked.leaves[value] and asked.host != p:
+            most = max(most, asked.travel_s[way + asked.host])
+        for r in range(asked.reader_at[value], asked.reader_at[value + 1]):
+            w = asked.reader[r]
+            q = device[w]
+            there = asked.seconds[w * count + q] + search.rest[w]
+            if q != p:
+                there += asked.travel_s[way + q]
+            if there > most:
+                most = there
+    return float(most)
+
+
+def look_ahead(asked: Asked, search: Search) -> None:
+    """Find what remains behind each node of the draft last taken, and what is critical."""
+    count, rest, behind, latest = asked.devices, search.rest, search.ahead, 0.0
+    for p in range(count):
+        behind[p] = 0.0
+    for i in range(asked.nodes - 1, -1, -1):
+        v = search.order[i]
+        p = search.device[v]
+        rest[v] = max(behind[p], remains(asked, search, v))
+        if asked.lane_at[p + 1] - asked.lane_at[p] == 1:
+            behind[p] = asked.seconds[v * count + p] + rest[v]
+        latest = max(latest, search.ends[v] + rest[v])
+    size = 0
+    for v in range(asked.nodes):
+        if search.ends[v] + rest[v] >= latest * (1.0 - ROUNDED):
+            search.critical[size] = v
+            size += 1
+    search.counts[CRITICAL] = size
+    search.counts[STALE] = 0
+
+
+def least_of_move(asked: Asked, search: Search) -> float:
+    """Seconds that the draft takes at least, by the one node that was moved; 0 where several were.
+
+    Before the first place that the move changes in the order all begins and ends as it did, and
+    behind nodes after the last one there remains what did. What the node reads is before, and what
+    reads it is behind; its device runs all between the two one after another.
+    """
+    counts, count, device, order = search.counts, asked.devices, search.device, search.order
+    if counts[CHANGED] > 1 or counts[STALE] == 1 or len(search.marks) == 0:
+        return 0.0
+    v = search.node[0]
+    first = last = search.place[v]
+    if counts[SHIFTED] >= 0:
+        v = order[counts[SHIFTED]]
+        first = min(counts[SHIFTED], counts[SOURCE])
+        last = max(counts[SHIFTED], counts[SOURCE])
+    p = device[v]
+    start, most = ready(asked, search, v), remains(asked, search, v)
+    if asked.lane_at[p + 1] - asked.lane_at[p] == 1:
+        i = first - 1
+        while i >= 0 and device[order[i]] != p:
+            i -= 1
+        if i >= 0:
+            start = max(start, search.ends[order[i]])
+        behind = 0.0
+        for i in range(search.place[v] + 1, asked.nodes):
+            u = order[i]
+            if device[u] == p:
+                behind += asked.seconds[u * count + p]
+                if i > last:
+                    behind += search.rest[u]
+                    break
+        most = max(most, behind)
+    return float((start + asked.seconds[v * count + p] + most) * (1.0 - ROUNDED))
+
+
 def cost_of_nodes(asked: Asked, search: Search) -> float:
     """Estimate with every node as a subgraph, and free links and dispatch."""
     count, ends, device, lanes = asked.devices, search.ends, search.device, search.lanes
     lane_at, turn, whole, done = asked.lane_at, search.turn, search.whole, search.done
-    read_at, read_from, read_row = asked.read_at, asked.read_from, asked.read_row
-    seconds, travel_s, tail, order = asked.seconds, asked.travel_s, asked.tail, search.order
+    seconds, tail, order = asked.seconds, asked.tail, search.order
     limit, marked = search.figures[LIMIT], len(search.marks) > 0
     latest = begin(asked, search)
     search.counts[ENDED] = 0
@@ -181,15 +277,7 @@ def cost_of_nodes(asked: Asked, search: Search) -> float:
             mark(asked, search, i, latest)
         v = order[i]
         p = device[v]
-        start = asked.input_s[v * count + p]
-        for k in range(read_at[v], read_at[v + 1]):
-            u = read_from[k]
-            there = ends[u]
-            q = device[u]
-            if q != p:
-                there += travel_s[read_row[k] + q * count + p]
-            if there > start:
-                start = there
+        start = ready(asked, search, v)
         own, at = seconds[v * count + p], lane_at[p]
         alone = lane_at[p + 1] - at == 1
         if alone:

@@ -54,11 +54,13 @@ ORDERS = 10
 KEPT_BACK: Mapping[Objective, float] = {"latency": 3.0, "throughput": 6.0}
 """Of a time limit, so many times what a quick plan takes is kept back for checking the last one,
 which for throughput may have a subgraph for each node."""
-PRICED_FROM, MOST_PRICED = 200, 10_000
-"""Tasks from which on, and up to which, a priced start is looked for."""
+PRICED_FROM, MOST_PRICED, MOST_LIMITED = 200, 10_000, 20_000
+"""Tasks from which on a priced start is looked for, and up to which without and with a deadline."""
 PRICED_PART = 2 / 3, 0.8
 """Of the time that is left, for a priced start: of up to LARGE tasks, and of more, of which moves
 gain little in seconds."""
+BEGUN_S = 5e-5
+"""Seconds a task that it takes to begin with moves, and to judge what they found."""
 MOST_JUDGED = 1_000
 """Drafts that the clock judges at most, beside the start, where a budget is given."""
 
@@ -68,14 +70,15 @@ class LocalSearch(Constrained):
     """Simulated annealing from the best list schedule or device, for latency or throughput.
 
     For throughput: ``stage_moves``, from the best start and from slices, on nodes. For latency:
-    simulated annealing over drafts: a topological order, a device a node, and where
-    subgraphs are cut. A move is weighed by ``estimates.cost``, which equals the clock
-    where links are free of contention; what improves on everything before is judged by the
-    clock itself. It starts from the best constructive plan and every device alone, of many tasks
-    also from ``priced_start``, and never returns worse. On a model it also starts where branches
-    may end before they join. Anytime: the budget sets how slowly it cools and how many rounds
-    there are (``annealing.rounds``). Much work is done by machine code, with the same answer. On
-    a model the moves are of tasks; at last the borders are refined node by node.
+    simulated annealing over drafts: a topological order, a device a node, and where subgraphs are
+    cut; of many nodes without links mostly critical ones move. A move is weighed by
+    ``estimates.cost``, which equals the clock where links are free of contention; what improves on
+    everything before is judged by the clock itself. It starts from the best constructive plan and
+    every device alone, of many tasks also from ``priced_start``, and never returns worse. On a
+    model it also starts where branches may end before they join. Anytime: the budget sets how
+    slowly it cools and how many rounds there are (``annealing.rounds``). Much work is done by
+    machine code, with the same answer. On a model the moves are of tasks; at last the borders are
+    refined node by node.
 
     Attributes
     ----------
@@ -251,7 +254,8 @@ class LocalSearch(Constrained):
         if memory_binds(coarse.fine):
             return found
         for at in (uncoarsened(coarse.fine), coarse) if loses(coarse) else (coarse,):
-            if PRICED_FROM <= at.problem.n <= MOST_PRICED:
+            most = MOST_LIMITED if deadline.is_set() else MOST_PRICED
+            if PRICED_FROM <= at.problem.n <= most:
                 share = PRICED_PART[at.problem.n > LARGE]
                 with deadline.until(deadline.now_s() + deadline.left_s() * share):
                     start = priced_start(at)
@@ -274,7 +278,7 @@ class LocalSearch(Constrained):
         known = _DONE.setdefault(problem, {})
         asked = start.groups, self.seed
         if given:
-            if deadline.left_s() <= 0.0:
+            if deadline.left_s() <= BEGUN_S * problem.n:
                 return start.groups, start.cost, 0
             began_s = deadline.now_s()
             left_s = deadline.left_s() if deadline.is_set() else 0.0

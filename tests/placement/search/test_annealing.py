@@ -15,8 +15,10 @@ import hetsim
 from builders import problems
 from hetsim.placement.objective import latency_of_groups
 from hetsim.placement.search import annealing
-from hetsim.placement.search.annealing import Budget, Heat, Walk, rounds
+from hetsim.placement.search.annealing import Budget, Heat, Walk, note, rounds
 from hetsim.placement.search.drafts import (
+    CRITICAL,
+    ENDED,
     MARKED_FROM,
     Draft,
     asked_of,
@@ -26,7 +28,14 @@ from hetsim.placement.search.drafts import (
     search_of,
     undo,
 )
-from hetsim.placement.search.estimates import Estimator
+from hetsim.placement.search.estimates import (
+    Estimator,
+    cost,
+    least_of_move,
+    look_ahead,
+    resume,
+    settle,
+)
 from hetsim.problem.groups import Group, as_groups, order_groups
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -194,3 +203,32 @@ def test_moves_keep_drafts_valid_and_can_be_taken_back(
             undo(asked, search)
         if not changed or step % 2:
             assert before == (search.order, search.device, search.cut)
+
+
+@pytest.mark.parametrize("kind", [{}, {"streams": [1, 2, 3]}, {"host": 0}])
+def test_no_draft_is_shorter_than_what_its_move_says(kind: dict[str, Any]) -> None:
+    """Many are exactly as long: the path through the node that moved is their longest."""
+    problem = _layers(MARKED_FROM, 4, **kind)
+    draft = Draft(list(range(problem.n)), [v % 3 for v in range(problem.n)], [False] * problem.n)
+    asked = asked_of(problem, grouped=False, binds=False)
+    search, rng = search_of(asked, 0, draft, None), random.Random(5)
+    note(asked, search)
+    known = equal = 0
+    for step in range(1_500):
+        look_ahead(asked, search)
+        assert search.counts[CRITICAL] > 0
+        refill(search, rng)
+        if not propose(asked, search):
+            continue
+        least, found = least_of_move(asked, search), cost(asked, search)
+        assert least <= found
+        known += least > 0.0
+        equal += least > found * (1.0 - 1e-6)
+        if step % 4 == 0:
+            settle(asked, search)
+        else:
+            assert search.counts[ENDED]
+            resume(search, asked.nodes)
+            undo(asked, search)
+    assert known > 500
+    assert equal > 100
