@@ -196,7 +196,7 @@ def _dispatcher(
     digest: str,
 ) -> Any:
     """Return numba's dispatcher of `function`; nothing is compiled yet."""
-    import numba
+    numba = _numba()
 
     # Without _nrt nobody counts who holds an array, which costs more than what is inlined.
     options: dict[str, Any] = {"error_model": "numpy", "_nrt": not inline}
@@ -207,7 +207,35 @@ def _dispatcher(
     linked: dict[str, Any] = {}
     for part in parts:
         linked[part.__name__] = numba.njit(**part_options)(_with(part, linked, digest))
+        _compile_once(linked[part.__name__])
     return numba.njit(**options)(_with(function, linked, digest))
+
+
+def _numba() -> Any:
+    """Import numba, but not the ``scipy.linalg`` that it looks for until that is called."""
+    import numba
+
+    with suppress(ImportError, AttributeError):
+        from numba.np import linalg
+
+        found, linalg.ensure_blas = linalg.ensure_blas, lambda: None
+        try:
+            import numba.np.arraymath
+        finally:
+            linalg.ensure_blas = found
+    return numba
+
+
+def _compile_once(part: Any) -> None:
+    """Let calls with a constant run what is compiled for any number, not another copy of it."""
+    from numba import types
+
+    found = part.get_call_template
+
+    def template(args: Any, kws: dict[str, Any]) -> Any:
+        return found(tuple(map(types.unliteral, args)), kws)
+
+    part.get_call_template = template
 
 
 def _with(function: Callable[..., Any], parts: dict[str, Any], digest: str) -> FunctionType:
