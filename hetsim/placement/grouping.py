@@ -19,7 +19,7 @@ from hetsim.graph.dag import Dag, Ints, Rows
 from hetsim.partitioning.flow import as_resolution, partition
 from hetsim.partitioning.methods import compact
 from hetsim.placement.objective import Objective, latency_of_groups, measure, memory_binds
-from hetsim.problem.groups import Group, as_groups, order_groups, owners, owners_in_order
+from hetsim.problem.groups import Group, as_groups, condense, order_groups, owners, owners_in_order
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -294,18 +294,22 @@ def merge_where_it_pays(
     refused: set[tuple[int, int]] = set()
     kept = owned
     pairs, first = _pairs(problem, kept), kept.first_nodes()
+    succs = condense(problem.dag, kept.owner, len(kept))
     while trials > 0:
         deadline.check()
         batch = _disjoint(first, pairs, refused, size)
         if not batch:
             break
-        merged = _merged(problem, kept, batch)
+        merged = None
+        if not any(_joined_by_others(succs, *pair) for pair in batch):
+            merged = _merged(problem, kept, batch)
         if merged is not None:
             trials -= 1
             found = _latency(problem, merged)
             if found is not None and found <= latency_s:
                 kept, latency_s = merged, found
                 pairs, first = _pairs(problem, kept), kept.first_nodes()
+                succs = condense(problem.dag, kept.owner, len(kept))
                 size *= 2 if many else 1
                 continue
         if size == 1:
@@ -352,6 +356,23 @@ def _disjoint(
             if len(found) == size:
                 break
     return found
+
+
+def _joined_by_others(succs: Sequence[Sequence[int]], before: int, after: int) -> bool:
+    """Whether groups between two in executable order lead from one to the other: a cycle if merged.
+
+    O(edges between them).
+    """
+    waiting, seen = [before], {before}
+    while waiting:
+        group = waiting.pop()
+        for reader in succs[group]:
+            if reader == after and group != before:
+                return True
+            if reader < after and reader not in seen:
+                seen.add(reader)
+                waiting.append(reader)
+    return False
 
 
 def _merged(problem: Problem, owned: Owned, pairs: Sequence[tuple[int, int]]) -> Owned | None:

@@ -29,13 +29,17 @@ def owners(n: int, groups: Sequence[Group]) -> list[int]:
     return owner
 
 
-def condense(dag: Dag, owner: Sequence[int], count: int) -> list[list[int]]:
-    """Return the successors of each of `count` groups, ascending. O(V + E)."""
-    succs: list[set[int]] = [set() for _ in range(count)]
-    for u, v in dag.edges():
-        if owner[u] != owner[v]:
-            succs[owner[u]].add(owner[v])
-    return [sorted(targets) for targets in succs]
+def condense(dag: Dag, owner: Sequence[int] | Ints, count: int) -> tuple[tuple[int, ...], ...]:
+    """Return the successors of each of `count` groups, ascending. O(V + E log E)."""
+    pairs = _crossing(dag, np.asarray(owner, dtype=np.int64), count)
+    return Rows.sorted_by(count, *pairs).tuples()
+
+
+def _crossing(dag: Dag, owner: Ints, count: int) -> tuple[Ints, Ints]:
+    """Edges between different groups, each once."""
+    source, target = owner[dag.succ_rows.owner], owner[dag.succ_rows.node]
+    apart = source != target
+    return different_pairs(count, source[apart], target[apart])
 
 
 def order_groups(
@@ -79,10 +83,8 @@ def owners_in_order(
         leaders = leaders[np.argsort(best[leaders])]
     place[leaders] = np.arange(leaders.size)
     owner, count = place[first], leaders.size
-    source, target = owner[dag.succ_rows.owner], owner[dag.succ_rows.node]
-    if (source > target).any():
-        apart = source != target
-        order = least_order(count, *different_pairs(count, source[apart], target[apart]))
+    if (owner[dag.succ_rows.owner] > owner[dag.succ_rows.node]).any():
+        order = least_order(count, *_crossing(dag, owner, count))
         if order is None:
             return None
         later = np.empty(count, dtype=np.int64)
