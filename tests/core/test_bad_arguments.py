@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from hetsim.placement.objective import max_load
 from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
 from onnx_builders import make_model, op, value
+from sweeps import sweep
 
 NAN, INF = math.nan, math.inf
 
@@ -248,6 +250,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 """A call that is right, argument by argument."""
 
 
+PARTS = 3
+"""Of the values, one for an argument each time, another for the next."""
+
+
 def raises_errors_of_ours(
     function: Callable[..., Any],
     right: Mapping[str, Any],
@@ -264,59 +270,16 @@ def raises_errors_of_ours(
             pytest.fail(f"{argument}={type(wrong).__name__}: {type(error).__name__}: {error}")
 
 
-@pytest.mark.parametrize("name", CALLS)
+@sweep("name, part", quick=[(name, 0) for name in CALLS], full=product(CALLS, range(PARTS)))
 def test_any_argument_gives_an_answer_or_an_error_of_ours(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A plan is saved where a text says.
     monkeypatch.chdir(tmp_path)
     function, right = CALLS[name]
-    for argument in right:
-        raises_errors_of_ours(function, right, argument, (*BAD, *MORE.get(argument, ())))
-
-
-def of_partition(**given: Any) -> Callable[[], object]:
-    return lambda: hetsim.partition(SMALL, **given)
-
-
-def from_arrays(**given: Any) -> Callable[[], object]:
-    return lambda: Problem.from_arrays([[1.0, 2.0]] * 3, **given)
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (of_partition(assignment=[0, 0]), "assignment has 2 entries, not 3"),
-        (of_partition(assignment=[0, 0, -1]), r"assignment\[2\] is -1, not a whole number from 0"),
-        (of_partition(assignment=[0, 0, 2]), r"assignment\[2\] is 2"),
-        (of_partition(assignment=["cpu"] * 3), r"assignment\[0\] is 'cpu'"),
-        (
-            of_partition(housekeeping=Housekeeping("follow", nodes=frozenset({99}))),
-            r"nodes of housekeeping\[0\] is 99, not a whole number from 0 to 2",
-        ),
-        (
-            of_partition(housekeeping=Housekeeping("follow", nodes=frozenset({-1}))),
-            "is -1, not a whole number",
-        ),
-        (of_partition(rank=[1.0]), "rank has 1 entries for 3 nodes"),
-        (of_partition(regions=annotate(OTHER)), "the regions belong to another problem"),
-        (of_partition(resolution=deconflict(annotate(OTHER))), "has 4 entries"),
-        (of_partition(affinity={}), "affinity is {}, not an Affinity"),
-        (of_partition(method=None), "method is None, not a text"),
-        (of_partition(priority=""), "'' is not a list of different devices"),
-        (of_partition(priority=()), "'' is not a list of different devices"),
-        (from_arrays(edges=[(0, 1)]), r"edges\[0\] is \(0, 1\), not \(from, to, bytes\)"),
-        (from_arrays(capacity_bytes=[INF, 1]), "the capacity of d0 is inf"),
-        (from_arrays(capacity_bytes=[-1, 1]), "the capacity of d0 is -1"),
-        (from_arrays(capacity_bytes=[1, 1.5]), "the capacity of d1 is 1.5, not a whole number"),
-        (from_arrays(capacity_bytes=[1]), "capacity_bytes has 1 entries, not 2"),
-        (lambda: hetsim.simulate(None), "plan is None, not a Plan"),  # type: ignore[arg-type]
-        (lambda: hetsim.plan(SMALL, "local-search", seed="x"), "option seed is 'x'"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_is_said(call: Callable[[], object], says: str) -> None:
-    with pytest.raises(HetsimError, match=says):
-        call()
+    for at, argument in enumerate(right):
+        bad = BAD[(part + at) % PARTS :: PARTS]
+        raises_errors_of_ours(function, right, argument, (*bad, *MORE.get(argument, ())))
 
 
 def test_right_arguments_of_other_types_are_taken() -> None:

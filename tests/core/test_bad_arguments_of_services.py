@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from core.test_bad_arguments import (
     INF,
     LAPTOP,
     NAN,
+    PARTS,
     PROBLEM,
     PROTO,
     REAL,
@@ -204,14 +206,18 @@ LONG = ("capacity", "recommend")
 """Those of which every right call is a search."""
 
 
-@sweep("name", quick=[name for name in NAMES if name not in LONG], full=NAMES)
+@sweep(
+    "name, part",
+    quick=[(name, 0) for name in NAMES if name not in LONG],
+    full=product(NAMES, range(PARTS)),
+)
 def test_any_argument_gives_an_answer_or_an_error_of_ours(
-    name: str, calls: dict[str, Call], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, part: int, calls: dict[str, Call], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     function, right = calls[name]
-    for argument in right:
-        raises_errors_of_ours(function, right, argument, BAD)
+    for at, argument in enumerate(right):
+        raises_errors_of_ours(function, right, argument, BAD[(part + at) % PARTS :: PARTS])
 
 
 @pytest.mark.parametrize(

@@ -10,18 +10,16 @@ import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
-from weakref import ref
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hetsim.core import deadline, records
+from hetsim.core import deadline
 from hetsim.core.files import cache_dir, private_folder
 from hetsim.core.machine_code import machine_code
-from hetsim.core.records import Record, typeof_record
 
 SOURCE = "def triple(x):\n    return 3.0 * x / x * 1.0\n"
 
@@ -251,12 +249,6 @@ class Amounts(NamedTuple):
     share: float
 
 
-class Real(NamedTuple):
-    """A record of one array."""
-
-    real: NDArray[Any]
-
-
 def move(amounts: Amounts, at: int) -> None:
     """Change all arrays in one place."""
     amounts.whole[at] += amounts.count
@@ -305,37 +297,6 @@ def test_where_numba_has_moved_what_is_built_on_records_go_by_value(
         assert one.tobytes() == other.tobytes()
 
 
-def test_what_is_built_on_is_where_numba_has_it() -> None:
-    """A method of another name would change nothing but how long it takes: nobody would see it."""
-    for kind in (records._Unoptimised, records.Part):
-        own = [name for name, value in vars(kind).items() if callable(value)]
-        assert own
-        assert all(hasattr(kind.__base__, name) for name in own)
-
-
-def test_tables_of_records_are_kept_and_arrays_are_not(cache: Path) -> None:
-    made = machine_code(moved, move, inline=True)
-    first, second = amounts(3), amounts(3)
-    for given in (first, first, second, first, first._replace(count=5), first):
-        plain = Amounts(*(np.copy(part) for part in given[:4]), *given[4:])
-        assert made(given, 4) == moved(plain, 4)
-        assert (given.whole == plain.whole).all()
-    array = ref(first.whole)
-    del first, given, plain
-    assert array() is None
-
-
-@pytest.mark.parametrize("kind", ["<f4", "?", "M8[s]", "M8[ms]"])
-def test_where_an_array_is_and_of_what_is_what_numpy_says(kind: str) -> None:
-    whole = np.zeros(9, kind)
-    for array in (whole, whole[3:7], whole[:0]):
-        record = Record(Real(array))
-        assert record.table.tolist()[:2] == [array.ctypes.data, len(array)]
-        kind = typeof_record(record)
-        assert kind is typeof_record(Record(Real(array.copy())))
-        assert kind.fields[0][1].dtype == numba.from_dtype(array.dtype)
-
-
 KEPT_BY_OTHERS = """
 import sys
 from hetsim.core.machine_code import machine_code
@@ -348,6 +309,7 @@ for word in sys.argv[2:]:
 """
 
 
+@pytest.mark.sweep
 def test_what_two_processes_kept_of_one_function_with_unlike_parts_is_told_apart(
     tmp_path: Path,
 ) -> None:

@@ -22,12 +22,6 @@ from hetsim.problem.problem import Problem
 Heard = list[tuple[float, str]]
 
 
-def test_nobody_listens() -> None:
-    say(0.5, "it")
-    with part(0.2, 0.4, "it"):
-        assert list(each([1, 2])) == [1, 2]
-
-
 def test_parts_are_nested() -> None:
     told: Heard = []
     with heard_by(lambda one: told.append((one.share, one.what))):
@@ -44,15 +38,6 @@ def test_parts_are_nested() -> None:
         (0.8125, "outer, b, within b"),
         (1.0, ""),
     ]
-
-
-def test_an_error_leaves_its_part() -> None:
-    told: Heard = []
-    with heard_by(lambda one: told.append((one.share, one.what))):
-        with pytest.raises(ZeroDivisionError), part(0.2, 0.4, "it"):
-            raise ZeroDivisionError
-        say(0.5)
-    assert told[-1] == (0.5, "")
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=6), st.floats(0, 0.5), st.floats(0.5, 1))
@@ -133,22 +118,6 @@ def test_a_proof_says_how_long_it_takes_at_most(monkeypatch: pytest.MonkeyPatch)
     # The share of the whole grows with time, up to where the next strategy begins.
     assert proving.left_s == 40.0
     assert proving.until == next(one.share for one in told if one.what == "heft") < 1.0
-
-
-def test_a_comparison_says_how_far_it_is_and_answers_the_same() -> None:
-    problem = Problem.from_arrays(
-        [[1.0, 4.0], [4.0, 1.0], [1.0, 4.0]], edges=[(0, 1, 1), (1, 2, 1)], devices=("a", "b")
-    )
-    told: Heard = []
-    with heard_by(lambda one: told.append((one.share, one.what))):
-        heard = compare(problem, ["single", "heft", "local-search"], moves=64)
-    shares = [share for share, _ in told]
-    assert shares == sorted(shares)
-    assert 0 <= shares[0] < shares[-1] <= 1
-    names = {what.partition(",")[0] for _, what in told}
-    assert {"heft", "local-search"} <= names
-    quiet = compare(problem, ["single", "heft", "local-search"], moves=64)
-    assert [row.cost_s for row in heard.rows] == [row.cost_s for row in quiet.rows]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from hetsim.graph.reading import onnx_file, session
 from hetsim.sweeping import answering
 from onnx_builders import make_model, op, save, value
 from small_files import LIMIT_BYTES, small_files
+from sweeps import sweep
 
 RUN = "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Non-zero status code returned while running "
 
@@ -198,8 +200,11 @@ def test_a_point_of_a_sweep_that_found_no_room_is_asked_again(
     assert "out of memory" not in call(*words).stdout
 
 
-@pytest.mark.parametrize("words", [("zoo", "list"), ("--completion", "bash"), ("--help",)])
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@sweep(
+    "words, unbuffered",
+    quick=[(("zoo", "list"), ""), (("--help",), "1")],
+    full=product((("zoo", "list"), ("--completion", "bash"), ("--help",)), ("", "1")),
+)
 def test_what_cannot_be_printed_whole_is_an_error(
     words: tuple[str, ...], unbuffered: str, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from hetsim.core.files import lasting_folder, scratch_folder
 from onnx_builders import make_model, op, save, value
+from sweeps import sweep
 
 DIES = "import os, signal, sys\ndef dies(*_, **__): os.kill(os.getpid(), signal.SIGKILL)\n"
 MODEL = "import hetsim\nfrom hetsim.graph.reading import onnx_runtime as room\n"
@@ -41,7 +42,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     assert not list(folder.glob("hetsim-*"))
 
 
-@pytest.mark.parametrize("what", KILLED)
+@sweep("what", quick=["optimised", "zoo"], full=KILLED)
 def test_what_a_killed_process_left_goes_with_the_next(
     what: str, tmp_path: Path, temporary: Path
 ) -> None:

@@ -24,29 +24,9 @@ from hetsim.partitioning.borders import (
 )
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.groups import Group, owners
-from hetsim.problem.parts import GRAPH_INPUT, Constant
+from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
 from sweeps import examples
-
-
-@given(problems(max_nodes=12))
-def test_borders_are_what_crosses(problem: Problem) -> None:
-    groups = hetsim.partition(problem).groups
-    owner = owners(problem.n, groups)
-    crossed = set()
-    for index, border in enumerate(borders(problem, groups)):
-        for at in border.inputs:
-            value = problem.values[at]
-            assert value.producer == GRAPH_INPUT or owner[value.producer] != index
-            assert any(owner[node] == index for node in value.consumers)
-            if value.producer != GRAPH_INPUT:
-                crossed.add(at)
-        for at in border.outputs:
-            value = problem.values[at]
-            assert owner[value.producer] == index
-            assert value.is_output or any(owner[node] != index for node in value.consumers)
-        assert len(set(border.inputs)) == len(border.inputs)
-    assert tuple(sorted(crossed)) == boundary_values(problem, groups)
 
 
 @st.composite

@@ -52,11 +52,6 @@ def test_priority_that_makes_no_sense(text: Any) -> None:
         device_order(chain([[1.0, 1.0, 1.0]]), text)
 
 
-def test_a_device_called_by_memory_is_a_device() -> None:
-    problem = chain([[1.0, 1.0]], devices=("by-memory", "cpu"))
-    assert device_order(problem, "by-memory") == (0,)
-
-
 def test_a_pin_goes_before_priority_and_a_composite_is_kept_for_it() -> None:
     problem = chain([[INF, 1.0, 1.0]] * 2 + [[1.0, 1.0, 1.0]], [(0, (0, 1), 0.5)])
     regions = annotate(problem)
@@ -68,11 +63,6 @@ def test_a_pin_goes_before_priority_and_a_composite_is_kept_for_it() -> None:
     assert solved.assignment == (1, 2, 0)
     assert [entry.region for entry in solved.dropped] == [Region("npu", (0, 1), "composite0")]
     assert solved.dropped[0].reason == "'n1' went to cpu"
-
-
-def test_a_pin_to_a_device_that_is_not_asked_otherwise() -> None:
-    problem = chain([[1.0, 1.0, 1.0]] * 3)
-    assert resolve(annotate(problem), (2,), pins={1: 0}).assignment == (2, 0, 2)
 
 
 def test_pins_that_cannot_be_kept() -> None:

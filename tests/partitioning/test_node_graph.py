@@ -96,25 +96,3 @@ def test_an_assign_stays_where_its_variable_is_read() -> None:
     assert found("state") == {**device, "set": "cpu", "r": "npu", "s": "npu"}
     assert found("other state")["set"] == "npu"
     assert found(None)["set"] == "npu"
-
-
-def test_a_constant_is_copied_into_every_reader() -> None:
-    shared = graph("p:parameter c:constant a:op b:op r:result", "p>a.0 c>a.1 a>b.0 c>b.1 b>r.0")
-    found = collect(shared, {"p": "cpu", "c": "cpu", "a": "cpu", "b": "npu"})
-    assert [(part.nodes, part.constants, part.inputs) for part in found.subgraphs] == [
-        (("p", "a"), ("c",), ("p",)),
-        (("b", "r"), ("c",), ("a",)),
-    ]
-    assert found.links == (((1, 0), (0, 0)),)
-
-
-def test_one_output_read_in_two_subgraphs_is_given_out_once() -> None:
-    fan = graph(
-        "p:parameter a:op b:op c:op d:op r:result s:result",
-        "p>a.0 a>b.0 a>b.1 a>c.0 b>d.0 d>r.0 c>s.0",
-    )
-    found = collect(fan, {"p": "x", "a": "x", "b": "y", "c": "z", "d": "y"})
-    assert [part.outputs for part in found.subgraphs] == [("a",), ("s",), ("r",)]
-    assert [part.inputs for part in found.subgraphs] == [("p",), ("a",), ("a",)]
-    assert found.links == (((1, 0), (0, 0)), ((2, 0), (0, 0)))
-    assert (found.parameters, found.results) == (((0, 0),), ((2, 0), (1, 0)))

@@ -315,7 +315,7 @@ def test_small_models(build: Callable[[], onnx.ModelProto], method: str, tmp_pat
         inputs = random_inputs(model, seed=3)
     whole = run_whole(model, inputs)
     problem = problem_of(model)
-    for seed in range(4):
+    for seed in range(2):
         groups = random_partition(problem, method, seed).groups
         check_all(problem, groups, inputs, whole, tmp_path / str(seed))
 
@@ -338,20 +338,6 @@ def test_zoo_models(name: str, platform: str, method: str, tmp_path: Path) -> No
     problem = Problem.of(model, hetsim.load_platform(BOX if platform == "box" else platform))
     groups = partition(problem, method).groups
     check_all(problem, groups, inputs, whole, tmp_path)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@sweep("name", quick=["squeezenet"], full=ZOO)
-def test_zoo_models_in_many_groups(name: str, method: str, tmp_path: Path) -> None:
-    model, inputs, whole = zoo_model(name)
-    problem = Problem.of(model, hetsim.load_platform("laptop"))
-    groups = random_partition(problem, method, seed=1).groups
-    assert len(groups) > 10
-    proto = to_functions(problem, groups)
-    path = save(proto, tmp_path / "m.onnx", model.weights_dir)
-    onnx.checker.check_model(path, full_check=True)
-    assert groups_in(problem, proto) == groups
-    assert_bitwise_equal(run_saved(path, inputs), whole)
 
 
 @pytest.mark.parametrize("name", ZOO)

@@ -12,7 +12,7 @@ import pytest
 from hetsim.errors import InvalidInput, ModelError, OutOfRoom
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
-from hetsim.partitioning.onnx_export import INLINE_LIMIT_BYTES, copy_without, save
+from hetsim.partitioning.onnx_export import copy_without, save
 from onnx_builders import assert_bitwise_equal, load, make_model, op, open_exactly, value
 from small_files import small_files
 
@@ -56,22 +56,10 @@ def test_weights_come_along(tmp_path: Path) -> None:
     onnx.checker.check_model(tmp_path / "in" / "m.onnx", full_check=True)
 
 
-def test_beside_the_original(tmp_path: Path) -> None:
-    model = external(tmp_path)
-    path = save(model.proto, tmp_path / "other.onnx", model.weights_dir)
-    assert files(tmp_path) == ["m.onnx", "other.onnx", "sub/w.bin"]
-    assert_bitwise_equal(outputs(path), outputs(tmp_path / "m.onnx"))
-
-
 def test_inline_weights_stay_below_the_limit(tmp_path: Path) -> None:
     model = load(plain(), tmp_path)
     save(model.proto, tmp_path / "out" / "m.onnx", None)
     assert files(tmp_path / "out") == ["m.onnx"]
-
-
-def test_what_stays_inline_leaves_room_below_the_end_of_protobuf() -> None:
-    """Which takes no message of 2 GiB; graphs of a hundred thousand nodes are some 20 MB."""
-    assert 2**30 < INLINE_LIMIT_BYTES <= 2**31 - 2**25
 
 
 def test_inline_weights_move_out_above_the_limit(tmp_path: Path) -> None:

@@ -28,54 +28,6 @@ RECORDS: dict[str, dict[str, Any]] = {
     case["id"]: case for case in json.loads((CASES / "partition_cases.json").read_text())["cases"]
 }
 
-FLOW = "more than merging: tests/partitioning/test_flow_cases.py"
-PATTERN = "pattern matching: tests/graph/patterns/test_pattern_cases.py"
-SIZE = "size rules drop groups after merging: tests/partitioning/test_sizes.py"
-NOT_HERE = {
-    "rfc-priority-acl-over-dnnl": FLOW,
-    "rfc-priority-dnnl-over-acl": FLOW,
-    "rfc-partial-overlap": FLOW,
-    "rfc-custom-deconflict": FLOW,
-    "composite-simple": PATTERN,
-    "composite-reuse": PATTERN,
-    "composite-priority-BCA": PATTERN,
-    "composite-priority-CAB": PATTERN,
-    "composite-parallel": PATTERN,
-    "composite-projection": PATTERN,
-    "composite-check-false": PATTERN,
-    "composite-check-true": PATTERN,
-    "relax-pattern-cyclic": PATTERN,
-    "relax-pattern-maximal": PATTERN,
-    "relax-projection-chain": FLOW,
-    "relax-projection-escapes": FLOW,
-    "torch-fx-15b": FLOW,
-    "torch-fx-18": FLOW,
-    "executorch-constants-follow": FLOW,
-    "shared-constant-no-bridge": FLOW,
-    "trt-single-op-dropped": SIZE,
-    "min-size-readopt": SIZE,
-    "tflite-largest-n": SIZE,
-    "mem-single-fits": FLOW,
-    "mem-not-enough": FLOW,
-    "mem-node-too-large": FLOW,
-    "mem-accounting": FLOW,
-}
-OUTPUTS = "the order of a group's outputs: tests/partitioning/test_flow_cases.py"
-NOT_WHOLLY_HERE = {
-    "tvm-diamond": OUTPUTS,
-    "tvm-rfc5830-example": OUTPUTS,
-    "tvm-multi-output-bn": OUTPUTS,
-    "tvm-mixed-outputs": OUTPUTS,
-    "relax-regions-example": OUTPUTS,
-    "torch-fx-14": "the projections are plain supported nodes here, and housekeeping in FLOW",
-    "trt-exclude-relu": "the ops to exclude are left out of `supported` here, by name in FLOW",
-}
-PLAIN_KEYS = {
-    *("id", "source", "kind", "about", "note", "nodes", "edges", "supported", "priority"),
-    *("connected", "expect", "host", "unique", "checked", "min_connected", "min_any"),
-    *("ref_pull", "ref_patent", "expect_is_minimum", "patent_greedy_count"),
-    *("must_not_share", "must_not_all_hold", "ordered", "repeat", "execution_order"),
-}
 COUNTED = [case_id for case_id, record in RECORDS.items() if "min_connected" in record]
 EXPECTED_ONLY = ["torch-fx-14", "torch-fx-order", "trt-exclude-relu"]
 MERGING = COUNTED + EXPECTED_ONLY
@@ -138,14 +90,6 @@ class Case:
 
     def expected(self) -> set[tuple[str, frozenset[str]]]:
         return {(group["device"], frozenset(group["nodes"])) for group in self.record["expect"]}
-
-
-def test_every_case_is_accounted_for() -> None:
-    here = {*MERGING, *VALIDATING, DEEP}
-    assert here | NOT_HERE.keys() == RECORDS.keys()
-    assert not here & NOT_HERE.keys()
-    more = {case_id for case_id in MERGING if RECORDS[case_id].keys() - PLAIN_KEYS}
-    assert more == NOT_WHOLLY_HERE.keys()
 
 
 @pytest.mark.parametrize("case_id", MERGING)

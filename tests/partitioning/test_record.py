@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from hetsim.errors import InvalidInput, UsageError
 from hetsim.partitioning.affinity import Exclusion
 from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.record import to_dot, to_mermaid
-from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
 
@@ -26,30 +24,11 @@ def made() -> Partition:
     return hetsim.partition(Problem.of(model, platform), affinity=pools)
 
 
-def test_what_crosses_is_each_tensor_once(made: Partition) -> None:
-    made.validate()
-    received = {v for border in made.borders for v in border.inputs}
-    values = made.problem.values
-    crossed = {values[v].name for v in received if values[v].producer != GRAPH_INPUT}
-    assert {value.name for value in made.boundary} == crossed
-    assert len(made.boundary) == len(crossed) > 0
-    assert made.boundary_bytes == sum(value.nbytes for value in made.boundary)
-
-
 def test_two_nodes_by_name_or_id(made: Partition) -> None:
     names = made.problem.node_names
     assert made.explain(0, 1) == made.explain(names[0], names[1])
     with pytest.raises(UsageError, match="no node 9999"):
         made.explain(0, 9999)
-
-
-def test_json_and_pictures_name_every_group(made: Partition) -> None:
-    record = json.loads(made.to_json())
-    assert [group["device"] for group in record["groups"]] == [g.device for g in made.groups]
-    held = [name for group in record["groups"] for name in group["constants"]]
-    assert len(set(held)) == len(made.problem.constants)
-    mermaid, dot = made.to_mermaid(), made.to_dot()
-    assert mermaid.count("subgraph") == dot.count("subgraph") == len(made.groups)
 
 
 def test_onnx_in_every_form(made: Partition, tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ from hetsim.partitioning.housekeeping import Housekeeping
 from hetsim.partitioning.sizes import SizeRules
 from hetsim.problem.problem import Problem
 from hetsim.problem.validator import problems_of
+from sweeps import sweep
 
-PROBLEMS = 1_000
+PROBLEMS = 400
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,9 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def test_it_ends_and_every_rule_holds(rounds: list[int]) -> None:
-    rng = random.Random(12)
+@sweep("seed", quick=[12], full=range(10, 20))
+def test_it_ends_and_every_rule_holds(seed: int, rounds: list[int]) -> None:
+    rng = random.Random(seed)
     met: Counter[str] = Counter()
     for _ in range(PROBLEMS):
         asked = random_question(rng)
@@ -156,7 +158,7 @@ def test_it_ends_and_every_rule_holds(rounds: list[int]) -> None:
                     v in asked.pins or not supported[v][last] or (v, asked.order[-1]) in forbidden
                     for v in group.nodes
                 )
-    assert min(met[key] for key in ("follow", "default", "several rounds", "exclusions")) > 50
+    assert min(met[key] for key in ("follow", "default", "several rounds", "exclusions")) > 20
 
 
 def test_what_its_device_must_give_up_does_not_come_back(rounds: list[int]) -> None:

@@ -241,21 +241,6 @@ def test_a_shared_weight_takes_its_room_once_and_may_fill_it() -> None:
                 check_weights(problem, [0, 0, 0])
 
 
-def test_weights_must_fit() -> None:
-    problem = Problem.from_arrays(
-        [[1.0, 9.0], [INF, 1.0], [1.0, 5.0]],
-        edges=[(0, 1, 0), (1, 2, 0)],
-        devices=("npu", "cpu"),
-        weight_bytes=[60, 0, 60],
-        capacity_bytes=[100, 1000],
-        host=1,
-    )
-    made = hetsim.partition(problem, sizes=SizeRules(fit_weights=True))
-    assert [group.nodes for group in made.groups if group.device == "npu"] == [(0,)]
-    assert "its weights no longer fit the 100 B of memory" in made.left[2]
-    assert len(hetsim.partition(problem).groups) == 3
-
-
 def test_numbers_that_make_no_sense() -> None:
     problem = Problem.from_arrays([[1.0, 1.0]])
     for rules, complaint in (

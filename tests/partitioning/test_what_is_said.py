@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 import hetsim
-from hetsim.errors import HetsimError, InvalidInput, UnsupportedNode
-from hetsim.partitioning.affinity import Affinity, Exclusion
-from hetsim.partitioning.deconflict import Resolution, deconflict, device_order
+from hetsim.errors import InvalidInput, UnsupportedNode
+from hetsim.partitioning.affinity import Exclusion
+from hetsim.partitioning.deconflict import deconflict, device_order
 from hetsim.partitioning.flow import as_resolution, partition
 from hetsim.partitioning.housekeeping import Housekeeping
-from hetsim.partitioning.record import COLOURS, to_dot, to_mermaid
 from hetsim.partitioning.regions import Region, annotate
-from hetsim.problem.groups import Group
 from hetsim.problem.parts import Held
 from hetsim.problem.problem import Problem
 
@@ -67,59 +63,6 @@ def test_what_was_dropped_is_said_once_and_of_each_of_its_nodes() -> None:
     }
     (dropped,) = deconflict(annotate(problem)).dropped
     assert dropped.region == Region("gpu", (1, 2), "composite1")
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"assignment": [0] * 4, "priority": "npu", "pins": {"n0": "npu"}},
-         "priority and pins cannot change a given assignment; omit 'assignment' and "
-         "'resolution', or the others"),
-        ({"assignment": [0] * 4, "resolution": Resolution((0,), (0,) * 4)},
-         "resolution cannot change a given assignment; omit 'assignment' and "
-         "'resolution', or the others"),
-        ({"rank": [0.0] * 3}, "rank has 3 entries for 4 nodes"),
-        ({"rank": [0.0] * 5}, "rank has 5 entries for 4 nodes"),
-        ({"regions": annotate(chain([[1.0, 1.0, 1.0]], name="other"))},
-         "the regions belong to another problem, 'other'; annotate this problem"),
-        ({"assignment": [0, 1, 1, 0]},
-         "node 'n2' (Task): it is assigned to a device that does not support it: gpu: inf in "
-         "seconds"),
-        ({"priority": "npu,gpu"},
-         "node 'n2' (Task): no device of npu, gpu supports it: npu: inf in seconds; gpu: inf in "
-         "seconds; add a device that supports it, such as the host, to the priority list"),
-        ({"method": "byoc", "priority": "cpu,npu"},
-         "node 'n1' (Task): method 'byoc' needs a default device that supports every node; 'npu' "
-         "does not: npu: inf in seconds (and 1 more); end the priority with a device that "
-         "supports all nodes, such as the host"),
-        ({"method": "byoc", "priority": "cpu,gpu"},
-         "node 'n2' (Task): method 'byoc' needs a default device that supports every node; 'gpu' "
-         "does not: gpu: inf in seconds; end the priority with a device that supports all "
-         "nodes, such as the host"),
-        ({"pins": {"n1": "npu"}},
-         "node 'n1' (Task): it is pinned to 'npu', which does not support it: npu: inf in seconds; "
-         "pin it to gpu or cpu"),
-        ({"choose": lambda node, offers: "cpuu"},
-         "the de-conflict callable returns 'cpuu', which does not support 'n0'; "
-         "did you mean 'cpu'?"),
-        ({"choose": lambda node, offers: 3},
-         "what the de-conflict callable answers is 3, not a device"),
-        ({"priority": "npu,,cpu"},
-         "'npu, , cpu' is not a list of different devices; write e.g. npu,gpu,cpu or npu >> gpu >> "
-         "cpu"),
-        ({"priority": "by-memory"}, "arrays has no memory capacities, which by-memory needs"),
-        ({"pins": {"n9": "npu"}}, "affinity: no node 'n9' in arrays; choose from: n0, n1, n2, n3"),
-        ({"pins": {"n0": "tpu"}}, "affinity: no device 'tpu' in arrays; did you mean 'npu'?"),
-        ({"affinity": Affinity({"n0": "npu"}), "pins": {"n1": "cpu"}},
-         "both 'affinity' and 'pins' set pins; leave one out"),
-        ({"affinity": Affinity(default="xyz")},
-         "affinity: no device 'xyz' in arrays; choose from: cpu, gpu, npu"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_is_said_in_full(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(HetsimError) as caught:
-        partition(PLAIN, **given)
-    assert str(caught.value) == said
 
 
 def test_an_error_of_support_holds_what_a_program_may_ask() -> None:
@@ -171,20 +114,6 @@ def test_a_given_assignment_keeps_whole_kernels_whole(device: str) -> None:
     for wrong in ([at] * 3, [at] * 5, [at, at, at, 3], [at, at, at, -1]):
         with pytest.raises(InvalidInput, match="assignment"):
             as_resolution(problem, wrong)
-
-
-def test_colours_are_of_devices_and_go_round() -> None:
-    count = len(COLOURS) + 2
-    names = tuple(f"d{p}" for p in range(count))
-    problem = Problem.from_arrays(np.ones((count, count)), devices=names)
-    groups = tuple(Group(name, (v,)) for v, name in enumerate(names))
-    expected = [COLOURS[p % len(COLOURS)] for p in range(count)]
-    assert len(set(COLOURS)) == len(COLOURS)
-    for text in (to_mermaid(problem, groups), to_dot(problem, groups)):
-        assert re.findall(r"#[0-9a-f]{6}", text) == expected
-        for v in range(count):
-            assert f"Task: n{v}" in text
-            assert f"g{v} on d{v}" in text
 
 
 def test_the_record_of_a_partition_says_all_of_each_group() -> None:

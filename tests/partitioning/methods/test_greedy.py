@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,8 +9,7 @@ from builders import dags
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.methods import greedy
 from hetsim.partitioning.scans import Split
-from hetsim.problem.groups import as_groups, order_groups
-from hetsim.problem.validator import problems_of
+from hetsim.problem.groups import order_groups
 from oracles.hetero_greedy import PageGreedy
 from sweeps import examples
 
@@ -63,19 +61,6 @@ def colourings(draw: st.DrawFn, max_nodes: int) -> tuple[Dag, list[int]]:
     return dag, draw(st.lists(st.integers(0, kinds - 1), min_size=dag.n, max_size=dag.n))
 
 
-@examples(quick=80, full=300)
-@given(colourings(30))
-def test_valid_and_deterministic(coloured: tuple[Dag, list[int]]) -> None:
-    dag, device_of = coloured
-    labels = greedy.merge(dag, device_of)
-    parts = order_groups(dag, labels)
-    assert parts is not None
-    supported = [[device_of[v] == p for p in range(len(KINDS))] for v in range(dag.n)]
-    groups = as_groups(parts, device_of, KINDS)
-    assert problems_of(dag, groups, KINDS, supported, connected=True) == []
-    assert greedy.merge(dag, device_of) == labels
-
-
 def published(solved: tuple[list[int], tuple[Split, ...]]) -> list[int]:
     """The labels before repair."""
     labels = list(solved[0])
@@ -102,14 +87,6 @@ def residual(blocks: int, body: int) -> Dag:
     return Dag.from_edges(blocks * body + 1, edges)
 
 
-@pytest.mark.parametrize("at", [1, 2, 3])
-def test_same_subgraphs_on_residual_graphs(at: int) -> None:
-    dag = residual(blocks=9, body=4)
-    device_of = [int(v % 4 == at) for v in range(dag.n)]
-    page = PageGreedy(dag, device_of)
-    assert published(greedy.solve(dag, device_of)) == page.labels()
-
-
 def test_thousands_of_nodes() -> None:
     dag = residual(blocks=400, body=5)
     device_of = [int(v % 5 == 2) for v in range(dag.n)]
@@ -119,8 +96,3 @@ def test_thousands_of_nodes() -> None:
     assert parts is not None
     # Every block's second node is alone on its device; what is left falls into chains.
     assert sum(device_of[part[0]] == 1 for part in parts) == 400
-
-
-def test_empty_graph() -> None:
-    empty = Dag.from_edges(0, [])
-    assert greedy.solve(empty, []) == ([], ())

@@ -22,7 +22,7 @@ from hetsim.problem.validator import problems_of
 from sweeps import sweep
 
 PROBLEMS = 20_000
-BATCHES = 40
+BATCHES = 100
 
 
 def random_problems(batch: int) -> Iterator[Problem]:
@@ -87,5 +87,5 @@ def test_valid_every_time(batch: int) -> None:
                 len({owner[v] for v in constant.consumers}) for constant in problem.constants
             )
     # Both kinds of case are met often.
-    assert kept > 500
-    assert dropped > 500
+    assert kept > 200
+    assert dropped > 200

@@ -10,31 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hetsim
-from builders import dags, problems
-from hetsim.errors import UnsupportedNode, UsageError
+from builders import dags
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.methods import compact, stage
-from hetsim.partitioning.methods.compact import SEARCHED_UP_TO, improve
 from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.problem import Problem
 from hetsim.problem.validator import problems_of
 from oracles.fewest_groups import fewest_connected
-from sweeps import examples, sweep
+from sweeps import sweep
 
 NAMES = ("a", "b", "c")
-
-
-@examples(quick=80, full=300)
-@given(dags(30), st.data())
-@pytest.mark.parametrize("method", [compact, stage])
-def test_methods_are_valid(method: object, dag: Dag, data: st.DataObject) -> None:
-    device_of = data.draw(st.lists(st.integers(0, 2), min_size=dag.n, max_size=dag.n))
-    labels = method.merge(dag, device_of)  # type: ignore[attr-defined]
-    parts = order_groups(dag, labels)
-    assert parts is not None
-    groups = as_groups(parts, device_of, NAMES)
-    supported = [[device_of[v] == p for p in range(3)] for v in range(dag.n)]
-    assert problems_of(dag, groups, NAMES, supported, connected=method is compact) == []
 
 
 def set_partitions(items: list[int]) -> Iterator[list[int]]:
@@ -75,39 +60,6 @@ def test_compact_is_minimal_on_small_graphs(graphs: int) -> None:
         both += hosted[1] == found[1]
     # Both cannot always be had: a group elsewhere may cost one of the host's.
     assert graphs * 0.99 < both < graphs
-
-
-@settings(max_examples=300, deadline=None)
-@given(dags(SEARCHED_UP_TO), st.data())
-def test_a_search_needs_no_good_start(dag: Dag, data: st.DataObject) -> None:
-    """From single nodes, every part of a graph comes to what contraction finds, or better."""
-    device_of = data.draw(st.lists(st.integers(0, 2), min_size=dag.n, max_size=dag.n))
-    host = data.draw(st.sampled_from([None, 0]))
-    found = improve(dag, device_of, range(dag.n), host)
-    assert order_groups(dag, found) is not None
-    known = size(compact.merge(dag, device_of, host), device_of, host)
-    assert size(found, device_of, host) == known
-
-
-@pytest.mark.parametrize(
-    ("edges", "device_of", "fewest"),
-    [
-        (
-            "01 03 23 04 24 25 06 36 46 07 17 27 37 47 57 08 38 58 68 19 29 39 59",
-            [0, 1, 1, 0, 1, 0, 0, 1, 1, 0],
-            6,
-        ),
-        ("02 03 13 34 05 15 36 28 38 58 09 29 39", [1, 1, 1, 0, 1, 1, 0, 1, 1, 1], 5),
-    ],
-)
-def test_what_contraction_misses_is_found(
-    edges: str, device_of: list[int], fewest: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dag = Dag.from_edges(10, [(int(edge[0]), int(edge[1])) for edge in edges.split()])
-    assert fewest_connected(dag, device_of, (0, fewest)) == (0, fewest)
-    assert len(set(compact.merge(dag, device_of))) == fewest
-    monkeypatch.setattr(compact, "improve", lambda dag, device_of, labels: labels)
-    assert len(set(compact.merge(dag, device_of))) == fewest + 1
 
 
 def test_stage_is_minimal_on_two_devices() -> None:
@@ -197,17 +149,6 @@ def test_compact_falls_back_when_the_budget_runs_out(monkeypatch: pytest.MonkeyP
     assert problems_of(dag, as_groups(parts, device_of, NAMES), NAMES, connected=True) == []
 
 
-@settings(deadline=None)
-@given(problems())
-def test_partition_verb_orders_and_validates(problem: Problem) -> None:
-    for info in hetsim.methods():
-        made = hetsim.partition(problem, info.name)
-        assert made.method == info.name
-        assert sorted(v for group in made.groups for v in group.nodes) == list(range(problem.n))
-        again = hetsim.partition(problem, info.name)
-        assert again == made
-
-
 def test_a_repaired_partition_says_so() -> None:
     for seed in range(200):
         rng = random.Random(seed)
@@ -223,20 +164,3 @@ def test_a_repaired_partition_says_so() -> None:
     made = hetsim.partition(problem, "greedy")
     assert "split" in made.notes[0]
     assert hetsim.partition(problem, "compact").notes == ()
-
-
-def test_priority_decides_and_unknown_names_are_refused() -> None:
-    problem = Problem.from_arrays(
-        [[1, 1], [1, float("inf")]], edges=[(0, 1, 4)], devices=("cpu", "npu"), host=0
-    )
-    assert hetsim.partition(problem).groups == (
-        hetsim.Group("npu", (0,)),
-        hetsim.Group("cpu", (1,)),
-    )
-    assert len(hetsim.partition(problem, priority=["cpu"]).groups) == 1
-    with pytest.raises(UnsupportedNode, match=r"node 'n1'.*npu: inf in seconds"):
-        hetsim.partition(problem, priority=["npu"])
-    with pytest.raises(UsageError, match="did you mean 'compact'"):
-        hetsim.partition(problem, "compakt")
-    with pytest.raises(UsageError, match="did you mean 'npu'"):
-        hetsim.partition(problem, priority=["npuu"])

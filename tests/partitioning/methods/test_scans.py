@@ -4,29 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+from hetsim.core.machine_code import Compiled
 from hetsim.partitioning import scans
 from hetsim.partitioning.methods import byoc, compact, convex
 from hetsim.partitioning.scans import repair
 from merge_graphs import SHAPES, drawn_labels, of_shape, random_graphs
 from sweeps import sweep
 
-pytestmark = pytest.mark.group("machine_code")
+
+class OnArrays:
+    """What would be compiled, called on the same arrays as it stands."""
+
+    def __init__(self, code: Compiled) -> None:
+        self.plain = code.plain
+
+    def __call__(self, *arguments: object) -> object:
+        with np.errstate(all="ignore"):
+            return self.plain(*arguments)
 
 
-def either_way(call: Callable[[], object]) -> tuple[object, object]:
-    """What a call gives with machine code and without it."""
+def either_way(call: Callable[[], object], *, compiled: bool) -> tuple[object, object]:
+    """What a call gives on arrays, by machine code or as it stands, and on lists."""
     found = []
     for which in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(scans.left_to_python, "pays", lambda *_, **_more: which)  # noqa: B023
+            for name in () if compiled else ("_SCAN", "_WALK"):
+                patch.setattr(scans, name, OnArrays(getattr(scans, name)))
             found.append(call())
     return found[0], found[1]
 
 
-@sweep("seed", quick=[0], full=range(50))
-def test_methods_give_the_same(seed: int) -> None:
+SEEDS = [(0, False), *((seed, True) for seed in range(50))]
+
+
+@sweep("seed, compiled", quick=SEEDS[:1], full=SEEDS)
+def test_methods_give_the_same(seed: int, compiled: bool) -> None:
     """Whether the budget lasts or runs out: as if graphs were large, with budgets of all sizes."""
     cut_short = lasted = 0
     for rng, dag, kind in random_graphs(seed):
@@ -41,10 +57,10 @@ def test_methods_give_the_same(seed: int) -> None:
             for module in (byoc, compact, convex):
                 patch.setattr(module, "VISITS_PER_EDGE", visits)
             for host in (None, 0):
-                quick, plain = either_way(lambda: compact.merge(dag, kind, host))  # noqa: B023
+                quick, plain = either_way(lambda: compact.merge(dag, kind, host), compiled=compiled)  # noqa: B023
                 assert quick == plain
             for merge in (byoc.merge_with_notes, convex.merge_with_notes):
-                quick, plain = either_way(lambda: merge(dag, kind))  # noqa: B023
+                quick, plain = either_way(lambda: merge(dag, kind), compiled=compiled)  # noqa: B023
                 assert quick == plain
                 cut_short += plain[1] != ()  # type: ignore[index]
                 lasted += plain[1] == ()  # type: ignore[index]
@@ -52,20 +68,21 @@ def test_methods_give_the_same(seed: int) -> None:
     assert lasted > 100
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", SHAPES)
 def test_methods_give_the_same_on_graphs_of_every_shape(shape: str) -> None:
     for dag, kind in of_shape(shape):
         for solve in (byoc.merge, compact.merge, convex.merge):
-            quick, plain = either_way(lambda: solve(dag, kind))  # noqa: B023
+            quick, plain = either_way(lambda: solve(dag, kind), compiled=True)  # noqa: B023
             assert quick == plain
 
 
-@sweep("seed", quick=[0], full=range(50))
-def test_groups_are_repaired_the_same(seed: int) -> None:
+@sweep("seed, compiled", quick=SEEDS[:1], full=SEEDS)
+def test_groups_are_repaired_the_same(seed: int, compiled: bool) -> None:
     broken = 0
     for rng, dag, _ in random_graphs(seed):
         labels = drawn_labels(rng, dag)
-        quick, plain = either_way(lambda: repair(dag, labels))  # noqa: B023
+        quick, plain = either_way(lambda: repair(dag, labels), compiled=compiled)  # noqa: B023
         assert quick == plain
         broken += plain[1] != ()  # type: ignore[index]
     assert broken > 10
