@@ -94,28 +94,6 @@ def test_no_set_of_nodes_could_change_for_less(seed: int) -> None:
     assert serial_latency(problem, made) <= least <= serial_latency(problem, assignment)
 
 
-@examples(quick=30, full=300)
-@given(seeds)
-def test_the_total_is_what_each_node_and_each_way_takes(seed: int) -> None:
-    problem = drawn(seed)
-    rng = np.random.default_rng(seed)
-    assignment = [int(p) for p in rng.integers(0, len(problem.devices), problem.n)]
-    total = sum(float(problem.seconds[v, p]) for v, p in enumerate(assignment))
-    for value in problem.values:
-        source = problem.host if value.producer < 0 else assignment[value.producer]
-        if source is None:
-            continue
-        targets = {assignment[v] for v in value.consumers}
-        if value.is_output and problem.host is not None and value.producer >= 0:
-            targets.add(problem.host)
-        for target in targets - {source}:
-            total += problem.routes[source][target].seconds(value.nbytes)
-            if problem.staging is not None:
-                total += value.nbytes * problem.staging.store_s_per_byte[source]
-                total += value.nbytes * problem.staging.fetch_s_per_byte[target]
-    assert serial_latency(problem, assignment) == total
-
-
 @examples(quick=10, full=250)
 @given(seeds)
 def test_no_change_to_one_device_is_left_that_gains(seed: int) -> None:
@@ -133,7 +111,7 @@ FULL = 2**30
 
 
 @pytest.mark.group("machine_code")
-@sweep("seed", quick=range(40), full=range(1000))
+@sweep("seed", quick=range(15), full=range(1000))
 def test_the_side_of_the_source_is_that_of_a_least_cut(seed: int) -> None:
     rng = np.random.default_rng(seed)
     size, arcs = int(rng.integers(2, 12)), int(rng.integers(1, 40))

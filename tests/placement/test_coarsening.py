@@ -23,7 +23,6 @@ from hetsim.placement.coarsening import (
     uncoarsened,
 )
 from hetsim.problem.groups import Group, as_groups, order_groups
-from hetsim.problem.parts import FusedKernel
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from placement_instances import model_like
@@ -144,14 +143,6 @@ def test_what_moves_between_two_tasks_is_the_sum_of_what_both_read() -> None:
         assert coarsen(problem).problem.n == tasks
 
 
-def test_forks_are_left_alone_until_there_are_too_many() -> None:
-    edges = [(0, 1, 1), (0, 2, 1), (1, 3, 1), (2, 3, 1)]
-    problem = Problem.from_arrays(np.ones((4, 2)), edges, dispatch_s=0.1)
-    assert coarsen(problem).problem.n == 4
-    for most in (3, 2, 1):
-        assert coarsen(problem, most).problem.n == most
-
-
 def test_composites_become_one_task() -> None:
     seconds = np.array([[1.0, np.inf], [1.0, np.inf], [1.0, 1.0]])
     problem = Problem.from_arrays(
@@ -163,17 +154,6 @@ def test_composites_become_one_task() -> None:
     plan = hetsim.plan(problem, "heft")
     assert plan.devices_used == ("d1",)
     hetsim.check_timeline(problem, plan, hetsim.simulate(plan))
-
-
-def test_kernels_that_cannot_be_joined_still_fuse_when_they_meet() -> None:
-    # 0 > 1 > 2 and 0 > 2: joining 0 and 2 would close a cycle.
-    problem = replace(
-        Problem.from_arrays(np.full((3, 1), 2.0), [(0, 1, 1), (0, 2, 1), (1, 2, 1)]),
-        fused=(FusedKernel(0, (0, 2), 1.0),),
-    )
-    coarse = coarsen(problem)
-    assert coarse.problem.n == 3
-    assert coarse.problem.fused == (FusedKernel(0, (0, 2), 1.0),)
 
 
 def test_what_costs_nothing_to_start_is_not_coarsened() -> None:
@@ -270,34 +250,6 @@ def test_what_no_device_takes_together_is_never_joined() -> None:
     assert parts(apart, 1) == {(0,), (1, 2, 3)}
     row = Problem.from_arrays([[1.0, INF], [INF, 1.0]], [(0, 1, 8)], dispatch_s=0.5)
     assert parts(row, 1) == {(0,), (1,)}
-
-
-@examples(quick=15, full=300)
-@given(problems(max_nodes=10), st.integers(1, 10))
-def test_labels_are_the_least_node_of_tasks_that_close_no_cycle(
-    problem: Problem, most: int
-) -> None:
-    labels = contract_chains(problem, list(range(problem.n)), most)
-    tasks = {label: [v for v in range(problem.n) if labels[v] == label] for label in labels}
-    assert all(min(nodes) == label for label, nodes in tasks.items())
-    for nodes in tasks.values():
-        # A device takes all of it, and no way leads out of it and back.
-        assert problem.supported[nodes].all(axis=0).any()
-        for v in range(problem.n):
-            if v not in nodes:
-                after = any(reaches(problem, u, v) for u in nodes)
-                assert not (after and any(reaches(problem, v, u) for u in nodes))
-    free = contract_chains(problem, list(range(problem.n)), problem.n)
-    assert len(set(labels)) <= len(set(free))
-    assert len(set(labels)) <= most or len(set(labels)) <= len(set(free))
-
-
-def reaches(problem: Problem, u: int, v: int) -> bool:
-    pending = {u}
-    for w in range(u, v):
-        if w in pending:
-            pending.update(problem.dag.succs[w])
-    return v in pending and u != v
 
 
 def hubs(rng: np.random.Generator, n: int) -> Problem:

@@ -26,7 +26,6 @@ from hetsim.placement.feasibility import (
 )
 from hetsim.placement.footprint import Filling, Footprint, excess, weights_that_fit
 from hetsim.placement.grouping import groupings
-from hetsim.placement.listing.list_schedule import Listing, takes
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -190,33 +189,6 @@ def test_weights_against_every_assignment() -> None:
             assert not any(Filling(footprint, found).over())
 
 
-def test_relief_moves_what_costs_least() -> None:
-    problem = Problem.from_arrays(
-        [[1.0, 9.0], [1.0, 2.0], [1.0, 5.0]], weight_bytes=[4] * 3, capacity_bytes=[8, 8]
-    )
-    footprint = Footprint.of(problem)
-    assert relieved(footprint, [0, 0, 0]) == [0, 1, 0]
-    # The last nodes in place of the least dear: the first two stay.
-    assert spilled(footprint, [0, 0, 0]) == [0, 0, 1]
-    tight = replace(problem, capacity_bytes=(3, 3))
-    assert spilled(Footprint.of(tight), [0, 0, 0]) is None
-    assert relieved(Footprint.of(tight), [0, 0, 0]) is None
-
-
-def test_room_is_kept_for_what_has_one_device() -> None:
-    problem = Problem.from_arrays(
-        [[5.0, 1.0], [np.inf, 1.0]], weight_bytes=[6, 6], capacity_bytes=[6, 6]
-    )
-    listing = Listing(problem)
-    assert listing.best(0) == 0
-    # With a home for both nowhere else is there room, and the home itself stays open.
-    homes = Listing(replace(problem, seconds=np.ones((2, 2))), homes=[1, 0])
-    assert [takes(homes.lists, 0, p) for p in (0, 1)] == [False, True]
-    homes.end_on(0, 1)
-    homes.place(0, 1)
-    assert homes.best(1) == 0
-
-
 def test_a_plan_is_changed_no_more_than_it_must_be() -> None:
     problem = Problem.from_arrays(
         [[4.0, 1.0]] * 4,
@@ -263,17 +235,6 @@ def test_no_strategy_can_return_what_does_not_fit(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(planning, "resolve", lambda *_: Careless())
     with pytest.raises(OutOfMemory, match="device 'd0': needs 12 B"):
         hetsim.plan(problem, "careless")
-
-
-def test_the_closest_is_told_where_nothing_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = Problem.from_arrays(
-        np.ones((3, 2)),
-        tensors=[(0, 5, (1, 2)), (1, 5, (2,)), (2, 5, ())],
-        weight_bytes=[2, 2, 2],
-        capacity_bytes=[14, 5],
-    )
-    with pytest.raises(OutOfMemory, match=r"proven"):
-        plan_that_fits(problem)
 
 
 seeds = st.integers(0, 10**6)

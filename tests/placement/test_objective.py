@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
 
 import hetsim
-from builders import problems
 from hetsim.errors import InvalidInput, OutOfMemory, UsageError
 from hetsim.placement.feasibility import fitted
 from hetsim.placement.objective import (
@@ -18,7 +15,6 @@ from hetsim.placement.objective import (
     latency_of,
     loads,
     max_load,
-    measure,
     memory_binds,
     seconds_a_request,
 )
@@ -26,7 +22,6 @@ from hetsim.problem.groups import Group
 from hetsim.problem.parts import Staging
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from sweeps import examples
 from three_nodes import three
 
 
@@ -91,17 +86,3 @@ def test_staging_is_checked_and_part_of_the_fingerprint() -> None:
         Problem.from_arrays([[1.0, 2.0]], staging=Staging((0.0, -1.0), (0.0, 0.0)))
     with pytest.raises(UsageError, match="1 entries for 3 nodes"):
         max_load(staged(), (0,))
-
-
-@examples(quick=25, full=80)
-@given(problems(max_nodes=6, max_devices=2))
-def test_no_plan_has_a_lower_bottleneck_than_its_assignment_or_the_bound(problem: Problem) -> None:
-    bound = hetsim.lower_bound(problem, "throughput")
-    choices = [
-        [p for p in range(len(problem.devices)) if problem.supported[v, p]]
-        for v in range(problem.n)
-    ]
-    for assignment in itertools.product(*choices):
-        groups = hetsim.partition(problem, assignment=assignment).groups
-        reached = measure(Plan(problem, "any", groups), "throughput")
-        assert bound <= max_load(problem, assignment) <= reached + 1e-9

@@ -14,10 +14,7 @@ import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, InvalidInput, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.partitioning.affinity import Affinity, Exclusion
-from hetsim.placement.constraints import (
-    Constrained,
-)
-from hetsim.placement.objective import max_load
+from hetsim.placement.constraints import Constrained
 from hetsim.placement.planning import for_objective, replan, under, without
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
@@ -111,29 +108,6 @@ def test_devices_are_closed_by_what_their_loss_costs() -> None:
     assert made.devices_used == ("a", "b")
     assert made.reason.endswith(", with c closed one after another")
     assert hetsim.plan(problem, "heft", max_devices=3).devices_used == ("a", "b", "c")
-
-
-def test_what_is_no_problem_is_told_at_the_door() -> None:
-    problem = three()
-    verbs: list[Any] = [hetsim.plan, hetsim.lower_bound, lambda asked: max_load(asked, (0, 1, 2))]
-    for verb in verbs:
-        for broken in ("model.onnx", None, 3):
-            with pytest.raises(InvalidInput, match=r"problem is .*, not a Problem"):
-                verb(broken)
-    with pytest.raises(InvalidInput, match="strategy is 3, not a text"):
-        hetsim.plan(problem, 3)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="objective is 3, not a text"):
-        hetsim.plan(problem, "auto", objective=3)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="objective is 3, not a text"):
-        hetsim.lower_bound(problem, 3)  # type: ignore[arg-type]
-    for verb in (hetsim.plan, hetsim.lower_bound):
-        with pytest.raises(InvalidInput, match=r"affinity is .*, not an? Affinity"):
-            verb(problem, affinity={"n0": "a"})
-    with pytest.raises(InvalidInput, match="assignment is '012'"):
-        max_load(problem, "012")  # type: ignore[arg-type]
-    for assignment in ((0, 1), (0, 1, 2, 0), (0, 1, 3), (0, 1, -1)):
-        with pytest.raises(UsageError, match="use one device index per node"):
-            max_load(problem, assignment)
 
 
 @examples(quick=25, full=60)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import hetsim
-from builders import problems
-from hetsim.core.options import checked, checked_fields, field_types, read, read_fields
 from hetsim.core.plugins import PROMISES
-from hetsim.errors import InvalidInput, OutOfMemory, PluginError, UsageError
+from hetsim.errors import OutOfMemory, PluginError, UsageError
 from hetsim.partitioning.affinity import Exclusion
 from hetsim.placement import registry
 from hetsim.placement.constraints import Constrained
@@ -33,10 +28,8 @@ from hetsim.placement.registry import (
     strategy_class,
     strategy_names,
 )
-from hetsim.placement.strategies.baselines import Hetero, Single
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from sweeps import examples
 
 
 def test_every_name_has_a_class_and_a_record() -> None:
@@ -54,13 +47,6 @@ def test_every_name_has_a_class_and_a_record() -> None:
         assert entry.summary
         assert promises_of(entry.name) == promises_of(f"{entry.name}:x") == entry.promises
         assert set(entry.promises) <= set(PROMISES)
-
-
-def test_a_name_may_have_an_argument_and_options() -> None:
-    assert resolve("hetero:npu, cpu") == Hetero(priority=("npu", "cpu"))
-    assert resolve("hetero", {"method": "stage"}) == Hetero(method="stage")
-    assert resolve("single:npu") == Single("npu")
-    assert resolve("single") == Single("")
 
 
 def test_what_there_is_not_is_refused_with_the_nearest() -> None:
@@ -182,38 +168,6 @@ def test_a_plan_is_made_again_as_it_was() -> None:
     assert again(read, problem, pins={"n1": "c"}).assignment[1] == 2
 
 
-@examples(quick=6, full=20)
-@given(problems(max_nodes=8), st.integers(1, 2))
-def test_comparison_holds_every_row_to_the_limits(problem: Problem, most: int) -> None:
-    # Device 0 runs every node.
-    pins = {problem.node_names[-1]: problem.devices[0]}
-    table = hetsim.compare(problem, ["single", "hetero", "heft"], pins=pins, max_devices=most)
-    assert any(row.feasible for row in table.rows)
-    for row in table.rows:
-        if row.plan is None:
-            assert row.reason is not None
-            assert row.reason.endswith("(under the pins, exclusions and memory given)")
-            continue
-        assert row.plan.problem is problem
-        assert row.plan.assignment[-1] == 0
-        assert len(row.plan.devices_used) <= most
-        assert row.latency_s is not None
-        assert row.latency_s >= table.bound_s * (1.0 - 1e-9)
-    assert table.bound_s == hetsim.lower_bound(problem, pins=pins, max_devices=most)
-
-
-def test_comparison_refuses_what_no_strategy_takes() -> None:
-    with pytest.raises(UsageError, match="no strategy here has an option 'seed'"):
-        hetsim.compare(fan(), ["heft"], seed=1)
-    with pytest.raises(InvalidInput, match="nothing"):
-        hetsim.compare(fan(), ["heft"], pins={"nothing": "a"})
-    few = hetsim.compare(fan(), ["heft", "local-search"], moves=50).rows
-    assert {row.strategy: row.plan.options for row in few if row.plan} == {
-        "heft": {},
-        "local-search": {"moves": "50"},
-    }
-
-
 def test_less_memory_rules_out_what_no_strategy_checked() -> None:
     problem = Problem.from_arrays([[4.0, 1.0]] * 3, weight_bytes=[8] * 3, capacity_bytes=[50, 50])
     for strategy in ("hetero:d1", "single:d1"):
@@ -244,77 +198,6 @@ def test_activations_beside_the_weights_are_fitted() -> None:
     alone = Problem.from_arrays([[np.inf, 1.0]] * 2, edges=[(0, 1, 99)], capacity_bytes=[50, 50])
     with pytest.raises(OutOfMemory, match=r"device 'd1': .*proven.* needs 99 B"):
         hetsim.plan(alone, "heft")
-
-
-def test_the_reason_says_which_devices_were_closed() -> None:
-    plan = hetsim.plan(fan(), "heft", max_devices=1)
-    assert plan.devices_used == ("a",)
-    assert plan.reason.endswith("with b, c closed one after another") or plan.reason.endswith(
-        "with c, b closed one after another"
-    )
-
-
-def test_options_of_several_kinds_are_all_kept() -> None:
-    given: dict[str, Any] = {"objective": "throughput", "search": False, "seed": 3}
-    texts = {"objective": "throughput", "search": "false", "seed": "3"}
-    assert option_texts("auto", given) == texts
-
-
-@dataclasses.dataclass(frozen=True)
-class Made:
-    """A few kinds of fields."""
-
-    count: int = 1
-    share: float | None = None
-    names: tuple[str, ...] = ()
-    kind: Literal["near", "far"] = "near"
-
-
-class Own:
-    """A type that nothing here knows."""
-
-
-def test_fields_are_read_in_the_types_that_they_are_declared_with() -> None:
-    assert field_types(Made) == {
-        "count": int,
-        "share": float | None,
-        "names": tuple[str, ...],
-        "kind": Literal["near", "far"],
-    }
-    assert field_types(int) == {}
-    texts = {"count": "3", "share": "0.5", "names": "a, b", "kind": "far"}
-    assert read_fields(Made, texts) == {
-        "count": 3, "share": 0.5, "names": ("a", "b"), "kind": "far",
-    }  # fmt: skip
-    assert read(float | None, "null", "x") is None
-    assert read(tuple[str, ...], '["a"]', "x") == ("a",)
-    for kind in (float, float | None):
-        for text in ("nan", "inf"):
-            with pytest.raises(UsageError, match=f"'{text}': input should be a finite number"):
-                read(kind, text, "here")
-    with pytest.raises(UsageError, match="'x': ") as caught:
-        read_fields(Made, {"count": "x"})
-    assert caught.value.where == "option count"
-
-
-def test_values_are_checked_in_the_same_types() -> None:
-    given: dict[str, Any] = {"count": 3, "names": ["a"], "other": 1}
-    assert checked_fields(Made, given) == {"count": 3, "names": ("a",)}
-    own = Own()
-    assert checked(Own, own, "own") is own
-    for kind, value in ((float, float("nan")), (float | None, float("inf")), (int, "x")):
-        with pytest.raises(UsageError, match=r"option x is .*: input should be"):
-            checked(kind, value, "x")
-    with pytest.raises(UsageError, match="no kind 'fare'; did you mean 'far'"):
-        checked(Literal["near", "far"], "fare", "kind")
-    with pytest.raises(UsageError, match="option kind is 3: "):
-        checked(Literal["near", "far"], 3, "kind")
-    with pytest.raises(UsageError, match="option count is 'two': ") as caught:
-        checked(int, "two", "count")
-    assert caught.value.where is None
-    with pytest.raises(UsageError) as caught:
-        checked(dict[str, list[int]], {"a": [1, "x"]}, "table")
-    assert caught.value.where == "table['a'][1]"
 
 
 def test_options_that_are_none_are_named_with_their_place() -> None:

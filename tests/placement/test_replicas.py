@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
-from builders import problems
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.minimum_cut import serial_latency
 from hetsim.placement.bounds.lower_bound import lower_bound
@@ -82,13 +81,6 @@ def test_no_short_period_is_better(table: list[list[int]]) -> None:
         assert found >= bottleneck_of_shares(np.array(table, dtype=float)) * (1 - 1e-9)
 
 
-def test_unlike_devices_get_three_to_one() -> None:
-    assert best_counts([[1.0, 0.0], [0.0, 3.0]]) == (3, 1)
-    assert spread((3, 1)) == (0, 0, 1, 0)
-    assert best_counts([[1.0, 0.0], [0.0, 1.0]]) == (1, 1)
-    assert best_counts([[1.0, 0.0], [0.0, 10_000.0]]) == (1, 0)
-
-
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5))
 def test_a_deal_is_spread_evenly(counts: list[int]) -> None:
     deal = spread(counts)
@@ -96,19 +88,6 @@ def test_a_deal_is_spread_evenly(counts: list[int]) -> None:
     for end in range(len(deal)):
         for index, count in enumerate(counts):
             assert abs(deal[:end].count(index) - count * end / len(deal)) < len(counts)
-
-
-@examples(quick=30, full=80)
-@given(problems(max_nodes=4))
-def test_no_deal_among_any_templates_is_below_the_bound(problem: Problem) -> None:
-    """Every assignment is a template; the linear program deals among all of them."""
-    able = [np.flatnonzero(row).tolist() for row in problem.supported]
-    table = []
-    for assignment in itertools.product(*able):
-        found = loads(problem, assignment)
-        table.append([*found[0], *found[1]])
-    least = bottleneck_of_shares(np.array(table)) if np.any(table) else 0.0
-    assert lower_bound(problem, "throughput") <= least * (1 + 1e-9)
 
 
 def test_a_node_on_two_devices_takes_less_than_on_either() -> None:
@@ -138,29 +117,6 @@ def test_the_clock_spends_what_the_closed_form_says(plan: Plan, periods: int) ->
     assert busy == pytest.approx((periods * summed[: len(busy)]).tolist())
     assert bottleneck(plan) == pytest.approx(summed.max(initial=0.0) / len(plan.period))
     assert timeline.makespan_s >= requests * bottleneck(plan) * (1 - 1e-12)
-
-
-@pytest.mark.parametrize("contention", ["fifo", "none"])
-@pytest.mark.parametrize("seconds", [(2.0, 2.0), (1.0, 3.0), (2.0, 3.0)])
-def test_the_clocks_rate_tends_to_the_bottleneck(
-    seconds: tuple[float, float], contention: str
-) -> None:
-    problem = Problem.from_arrays(
-        [[9.0, *seconds]],
-        tensors=[(-1, 1, (0,)), (0, 1, ())],
-        devices=("host", "a", "b"),
-        latency_s=0.25,
-        host=0,
-        contention=contention,  # type: ignore[arg-type]
-    )
-    alone = [Plan(problem, name, (Group(name, (0,)),)) for name in ("a", "b")]
-    plan = dealt_out(alone, strategy="both", reason="")
-    cost_s = bottleneck(plan)
-    assert cost_s == pytest.approx(1 / sum(1 / s for s in seconds))
-    requests = 100 * len(plan.period)
-    # All but the way in and out of the last requests.
-    over_s = hetsim.simulate(plan, requests, trace=False).makespan_s - requests * cost_s
-    assert 0 <= over_s <= 10 * sum(seconds)
 
 
 def test_memory_holds_one_request_of_each_replica_at_once() -> None:

@@ -12,17 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
-from hetsim.placement.bounds.chain import (
-    CLOSE,
-    between,
-    chain_of,
-    crossings,
-    lifted,
-    through,
-    units_of,
-)
 from hetsim.placement.bounds.lower_bound import lower_bound
-from hetsim.placement.bounds.paths import Setting, heads
 from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.parts import FusedKernel, Staging
 from hetsim.problem.plan import Plan
@@ -114,23 +104,6 @@ def assert_below_every_grouping(problem: Problem) -> None:
         assert bound <= hetsim.simulate(plan).latency_s
 
 
-@examples(quick=10, full=100)
-@given(blocks(max_nodes=16, max_devices=5), st.randoms(use_true_random=False))
-def test_no_random_plan_of_long_chains_is_below(problem: Problem, random: object) -> None:
-    bound = lower_bound(problem)
-    able = [np.flatnonzero(row).tolist() for row in problem.runnable]
-    for _ in range(4):
-        assignment = [random.choice(devices) for devices in able]  # type: ignore[attr-defined]
-        # From one device for all with few exceptions to anything.
-        for v in range(problem.n):
-            if random.random() < 0.7 and assignment[0] in able[v]:  # type: ignore[attr-defined]
-                assignment[v] = assignment[0]
-        plan = Plan(problem, "any", hetsim.partition(problem, assignment=assignment).groups)
-        assert bound <= hetsim.simulate(plan).latency_s
-    for strategy in ("single", "heft"):
-        assert bound <= hetsim.simulate(hetsim.plan(problem, strategy)).latency_s
-
-
 def fork(dispatch_s: float, latency_s: float, streams: int = 1) -> Problem:
     """A node, four of 1 s side by side, and one that joins them, on two devices alike."""
     edges = [(0, v, 0) for v in range(1, 5)] + [(v, 5, 0) for v in range(1, 5)]
@@ -152,36 +125,9 @@ def test_work_side_by_side_pays_for_leaving_a_group_and_coming_back() -> None:
     assert lower_bound(fork(dispatch_s=2.0, latency_s=0.0, streams=4)) == pytest.approx(8.0)
 
 
-def test_a_gap_says_what_either_way_costs_at_least() -> None:
-    problem = fork(dispatch_s=1.0, latency_s=0.5)
-    setting = Setting.of(problem)
-    (gap,) = chain_of(setting)
-    assert gap.nodes == (0, 1, 2, 3, 4, 5)
-    found = crossings(setting, units_of(problem), [gap])
-    assert found.within.tolist() == [[4.0, 4.0]]
-    # Between the two, two on each device at best: 3.5 s from the first group's end, with two ways
-    # and a dispatch there, but what the first and last groups take themselves costs as much.
-    assert found.across[0] == pytest.approx(np.array([[4.5, 4.5], [4.5, 4.5]]), abs=0.1)
-    # The way through is shorter: one by itself, or in the group of the last.
-    inner, _ = between(setting, gap, 0, 0)
-    assert heads(inner, inner.shares)[-1, -1] == pytest.approx(2.0)
-    # By cases it is told to the last step: all four in one group take 4 s and a dispatch, and two
-    # of them elsewhere, two ways and two dispatches off, no less.
-    assert 5.0 * (1 - 2 * CLOSE) <= through(setting, gap, 0, 0, 4.0, np.inf, 100, CLOSE) <= 5.0
-
-
 def test_a_kernel_that_a_chain_cuts_is_paid_for_in_parts() -> None:
     # Fused, both take 2 s on either device; 1 s on each would be less, but for what fusing saves.
     problem = Problem.from_arrays([[2.0, 4.0], [4.0, 2.0]], edges=[(0, 1, 0)])
     assert lower_bound(problem) == pytest.approx(4.0)
     fused = tuple(FusedKernel(p, (0, 1), 3.0) for p in range(2))
     assert lower_bound(replace(problem, fused=fused)) == pytest.approx(3.0)
-
-
-@given(blocks(max_nodes=12, max_devices=3))
-@examples(quick=20, full=200)
-def test_no_start_gets_earlier(problem: Problem) -> None:
-    setting = Setting.of(problem)
-    higher, _ = lifted(setting, units_of(problem))
-    assert (heads(higher, setting.shares) >= heads(setting, setting.shares)).all()
-    assert (higher.return_s >= setting.return_s).all()

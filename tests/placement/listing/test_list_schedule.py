@@ -18,11 +18,8 @@ from full_problems import full_problems
 from hetsim.core import left_to_python
 from hetsim.errors import OutOfMemory
 from hetsim.placement.listing.list_schedule import (
-    INFINITY,
     Listing,
     Schedule,
-    earliest,
-    take,
     takes,
 )
 from hetsim.placement.listing.ranks import (
@@ -279,35 +276,3 @@ def test_nodes_of_equal_rank_go_by_id_and_no_device_could_end_a_node_sooner(
         assert made.assignment[v] == p
         assert made.start_s[v] == pytest.approx(begin)
         busy[p].append((made.start_s[v], made.end_s[v]))
-
-
-def first_free(taken: list[tuple[int, int]], ready: int, duration: int) -> int:
-    """The first whole moment from `ready` on at which nothing stands in the way."""
-    begin = ready
-    while any(begin < end and start < begin + duration for start, end in taken):
-        begin += 1
-    return begin
-
-
-@examples(quick=100, full=500)
-@given(
-    st.integers(0, 3),
-    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=12),
-)
-def test_gaps_are_what_no_interval_takes(shortest: int, asked: list[tuple[int, int]]) -> None:
-    """Whole numbers, so that gaps often fit to the second."""
-    space = 2 * len(asked) + 2
-    starts, ends, gaps = [0.0] * space, [INFINITY] * space, 1
-    taken: list[tuple[int, int]] = []
-    for ready, more in asked:
-        duration = shortest + more
-        begin = earliest(starts, ends, 0, gaps, ready, duration)
-        assert begin == first_free(taken, ready, duration)
-        gaps = take(starts, ends, 0, gaps, begin, begin + duration, shortest)
-        if duration:
-            # What takes no time stands in nobody's way.
-            taken.append((int(begin), int(begin) + duration))
-    free = list(zip(starts[:gaps], ends[:gaps], strict=True))
-    assert free == sorted(free)
-    assert all(end - start >= shortest for start, end in free)
-    assert free[-1][1] == INFINITY

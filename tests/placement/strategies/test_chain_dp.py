@@ -6,15 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
 
 import hetsim
-from builders import problems
 from hetsim.errors import UsageError
 from hetsim.placement.objective import max_load
 from hetsim.placement.throughput.slices import fastest_runs
 from hetsim.problem.problem import Problem
-from sweeps import examples, sweep
+from sweeps import sweep
 from tarnawski import paper_latency, read
 
 
@@ -102,14 +100,6 @@ def test_throughput_gives_each_device_one_run() -> None:
     assert max_load(problem, plan.assignment) == 8.0
     assert len(plan.groups) == 3
     assert plan.assignment.count(1) == 4
-
-
-@examples(quick=15, full=60)
-@given(problems(max_nodes=10))
-def test_plans_are_valid_and_above_the_bound(problem: Problem) -> None:
-    plan = hetsim.plan(problem, "chain-dp")
-    plan.validate()
-    assert hetsim.simulate(plan).latency_s >= hetsim.lower_bound(problem)
 
 
 def test_bad_options() -> None:

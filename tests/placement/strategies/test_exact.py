@@ -231,7 +231,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize(("n", "when"), [(4, "after"), (50, "during")])
+@sweep("n, when", quick=[(50, "during")], full=[(4, "after"), (50, "during")])
 def test_an_interrupt_is_an_exception(n: int, when: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(n), when],

@@ -16,7 +16,6 @@ from hetsim.placement.objective import bottleneck, max_load
 from hetsim.placement.strategies.ideal_dp import IdealDp, _search, ideals
 from hetsim.placement.throughput.costs import Costs, costs_of
 from hetsim.placement.throughput.stage_moves import Layout
-from hetsim.problem.groups import order_groups
 from hetsim.problem.parts import Constant, Staging
 from hetsim.problem.problem import Problem
 from oracles.least_bottleneck import acyclic, busiest
@@ -83,58 +82,6 @@ def test_published_optima(name: str) -> None:
     assert max_load(workload.problem, plan.assignment) == pytest.approx(reached, abs=1e-4)
     assert len(plan.groups) == len(plan.devices_used)
     assert hetsim.lower_bound(workload.problem, "throughput") <= reached
-
-
-def random_staged(rng: np.random.Generator, *, memory: bool) -> Problem:
-    """Six nodes, two like devices and one unlike, some nodes idle; times are binary fractions."""
-    n = int(rng.integers(2, 7))
-    seconds = rng.integers(0, 5, (n, 2)) * rng.integers(0, 2, (n, 1)) / 4.0
-    if rng.random() < 0.5:
-        seconds[rng.integers(n), 1] = np.inf
-    tensors = []
-    for u in range(n):
-        readers = [v for v in range(u + 1, n) if rng.random() < 0.4]
-        if readers:
-            tensors.append((u, int(rng.integers(0, 5)), readers))
-    return Problem.from_arrays(
-        seconds[:, [0, 0, 1]],
-        tensors=tensors,
-        weight_bytes=[int(w) for w in rng.integers(0, 4, n) * 1000] if memory else None,
-        capacity_bytes=[4900, 4900, 7900] if memory else None,
-        staging=Staging((0.25, 0.25, 0.0), (0.125, 0.125, 0.0)),
-    )
-
-
-def best_contiguous(problem: Problem) -> float:
-    best = float("inf")
-    for assignment in itertools.product(range(3), repeat=problem.n):
-        weights = [0] * 3
-        for constant in problem.constants:
-            weights[assignment[constant.consumers[0]]] += constant.nbytes
-        fits = problem.capacity_bytes is None or all(
-            w <= c for w, c in zip(weights, problem.capacity_bytes, strict=True)
-        )
-        if fits and order_groups(problem.dag, assignment) is not None:
-            best = min(best, max_load(problem, assignment))
-    return best
-
-
-@sweep("count", quick=[6], full=[6, 15, 60])
-@pytest.mark.parametrize("memory", [False, True])
-def test_equals_brute_force(memory: bool, count: int) -> None:
-    rng = np.random.default_rng(count)
-    infeasible = 0
-    for _ in range(count):
-        problem = random_staged(rng, memory=memory)
-        best = best_contiguous(problem)
-        if best == float("inf"):
-            infeasible += 1
-            with pytest.raises(Infeasible, match="no contiguous assignment"):
-                hetsim.plan(problem, "ideal-dp")
-            continue
-        plan = hetsim.plan(problem, "ideal-dp", required=True)
-        assert max_load(problem, plan.assignment) == best
-    assert infeasible < count / 2
 
 
 @sweep("seed", quick=range(0, 40, 5), full=range(40))

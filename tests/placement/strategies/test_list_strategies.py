@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 
 import hetsim
-from builders import BOX, problems
-from hash_seeds import SEEDS, printed_here, printed_under
+from builders import problems
 from hetsim.errors import OutOfMemory, UnsupportedNode, UsageError
 from hetsim.placement.initial_plans import affordable
 from hetsim.placement.listing.list_schedule import Listing
@@ -19,14 +18,7 @@ from hetsim.placement.listing.ranks import by_falling_rank, upward_ranks
 from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
 from placement_instances import CONSTRUCTIVE, constructive, model_like, played
-from sweeps import examples, sweep
-
-
-@examples(quick=12, full=30)
-@given(problems(max_nodes=12))
-def test_every_plan_passes_the_check(problem: Problem) -> None:
-    for strategy in CONSTRUCTIVE:
-        played(problem, strategy)
+from sweeps import examples
 
 
 @examples(quick=10, full=20)
@@ -81,46 +73,6 @@ def test_nodes_that_run_nowhere_are_named() -> None:
             hetsim.plan(problem, strategy)
         with pytest.raises(UsageError, match="takes no argument"):
             hetsim.plan(problem, f"{strategy}:x")
-
-
-@pytest.mark.parametrize("platform", ["laptop", "rock-5b"])
-@pytest.mark.parametrize("model", ["squeezenet", "bert_small"])
-def test_models_on_platforms(model: str, platform: str) -> None:
-    problem = Problem.of(hetsim.load_model(f"zoo:{model}"), hetsim.load_platform(platform))
-    singles = []
-    for name in problem.devices:
-        with suppress(UnsupportedNode):
-            singles.append(played(problem, f"single:{name}")[1])
-    latencies = {strategy: played(problem, strategy)[1] for strategy in CONSTRUCTIVE}
-    best = played(problem, "auto", search=False)[1]
-    assert best <= min([*singles, *latencies.values()])
-
-
-SCRIPT = (
-    f"BOX = {str(BOX)!r}"
-    + """
-import hetsim
-from hetsim.placement.initial_plans import whole_models
-from hetsim.placement.replicas import replicated
-problem = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform(BOX))
-for name, options in (
-    *((name, {}) for name in ("heft", "cpop", "peft", "lookahead", "dls", "etf")),
-    ("local-search", {"moves": 300}),
-    ("multi", {}),
-    ("auto", {"search": False}),
-    ("auto", {"search": False, "objective": "throughput"}),
-):
-    print(hetsim.plan(problem, name, **options).to_json())
-copies, _ = whole_models(problem, range(3))
-print(replicated(problem, copies).plan.to_json())
-"""
-)
-
-
-# Each time tests/e2e/test_light.py asks it of all strategies on a model.
-@sweep("seed", quick=[], full=SEEDS)
-def test_the_same_answer_under_every_hash_seed(seed: int) -> None:
-    assert printed_under(seed, SCRIPT) == printed_here(SCRIPT)
 
 
 def test_auto_tries_them_on_many_tasks() -> None:

@@ -6,15 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
 
 import hetsim
-from builders import problems
 from hetsim.errors import UsageError
 from hetsim.partitioning.minimum_cut import least_serial, serial_latency
 from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
-from sweeps import examples
 
 
 def random_problem(rng: np.random.Generator, count: int, most: int) -> Problem:
@@ -96,14 +93,6 @@ def test_expansion_on_three_devices_is_near_the_best_and_below_every_start() -> 
         ratios.append(reached / min(totals) if min(totals) > 0 else 1.0)
     assert np.mean(ratios) <= 1.02
     assert max(ratios) <= 1.5
-
-
-@examples(quick=20, full=60)
-@given(problems(max_nodes=10))
-def test_plans_are_valid(problem: Problem) -> None:
-    plan = hetsim.plan(problem, "mincut")
-    plan.validate()
-    assert hetsim.simulate(plan).latency_s >= hetsim.lower_bound(problem)
 
 
 def test_rounds_must_be_one_or_more() -> None:

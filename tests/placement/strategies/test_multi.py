@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
 
 import hetsim
-from builders import problems
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
-from hetsim.placement.bounds.lower_bound import lower_bound
 from hetsim.placement.initial_plans import whole_models
-from hetsim.placement.objective import bottleneck, check_room, judge, kept_s, loads, measure
-from hetsim.placement.replicas import (
-    bottleneck_of_shares,
-    fitting,
-    on_sets,
-    replicated,
-    with_columns,
-)
+from hetsim.placement.objective import check_room, kept_s, measure
+from hetsim.placement.replicas import fitting, on_sets, replicated, with_columns
 from hetsim.problem.problem import Problem
-from placement_instances import model_like
-from sweeps import examples
 
 
 def server(gpus: int = 4, **changes: object) -> Problem:
@@ -113,29 +101,6 @@ def test_a_device_that_cannot_run_all_helps_beside_copies() -> None:
     assert measure(plan, "throughput") == pytest.approx(3.0)
 
 
-@examples(quick=30, full=60)
-@given(model_like(problems(max_nodes=4)))
-def test_replicas_are_never_below_any_deal_nor_memory(problem: Problem) -> None:
-    """Against the linear program over every assignment, which no deal can beat."""
-    copies, _ = whole_models(problem, range(len(problem.devices)))
-    found = replicated(problem, copies)
-    if found is None:
-        return
-    found.plan.validate()
-    check_room(found.plan)
-    assert found.cost == judge(found.plan, "throughput")
-    able = [np.flatnonzero(row).tolist() for row in problem.runnable]
-    table = []
-    for assignment in itertools.product(*able):
-        load = loads(problem, assignment)
-        table.append([*load[0], *load[1]])
-    if np.isfinite(table).all():
-        assert found.cost >= bottleneck_of_shares(np.array(table)) * (1 - 1e-9)
-    assert found.cost >= lower_bound(problem, "throughput")
-    for plan in copies:
-        assert found.cost <= judge(plan, "throughput") * (1 + 1e-9)
-
-
 def test_the_clock_keeps_the_rate_that_is_stated() -> None:
     """Here plans made for prices would block each other's transfers, which cross three links."""
     model = hetsim.load_model("zoo:vgg19")
@@ -151,26 +116,6 @@ def test_the_clock_keeps_the_rate_that_is_stated() -> None:
     assert (played_s[1] - played_s[0]) / (requests / 2) <= 1.03 * found.cost
     blocked = fitting(with_columns(problem, pool), strategy="blocked", what="")
     assert kept_s(blocked) > 1.2 * measure(blocked, "throughput")
-
-
-def test_a_rate_that_the_clock_does_not_keep_is_told() -> None:
-    model = hetsim.load_model("zoo:vgg19")
-    problem = hetsim.Problem.of(model, hetsim.load_platform("two-hosts"))
-    table = hetsim.compare(problem, ["single", "slice", "multi"], objective="throughput")
-    for row in table.rows:
-        if row.plan is None:
-            continue
-        requests = 50 * len(row.plan.period)
-        ends = [
-            hetsim.simulate(row.plan, n, trace=False).makespan_s for n in (requests, 2 * requests)
-        ]
-        assert row.cost_s == pytest.approx((ends[1] - ends[0]) / requests, rel=0.05)
-        assert row.bottleneck_s == bottleneck(row.plan) <= row.cost_s
-        assert row.lags == (row.cost_s > 1.03 * row.bottleneck_s)
-        # What no plan goes below is held against the seconds that are kept.
-        assert table.bound_s is not None
-        assert row.gap == row.cost_s / table.bound_s - 1.0
-    assert hetsim.compare(problem, ["single"]).rows[0].bottleneck_s is None
 
 
 def test_comparison_says_what_copies_do() -> None:

@@ -37,17 +37,6 @@ def test_published_splits(case: dict[str, Any]) -> None:
     assert found == [case["assigned"][f"add{k}"] for k in range(1, 5)]
 
 
-def test_a_device_that_holds_everything_takes_it() -> None:
-    problem = Problem.from_arrays(
-        [[1.0, 1.0]] * 3, weight_bytes=[10] * 3, capacity_bytes=[36, 1000], devices=("a", "b")
-    )
-    assert split(problem, (0, 1)) == [0, 0, 0]
-    problem = Problem.from_arrays(
-        [[1.0, 1.0]] * 3, weight_bytes=[10] * 3, capacity_bytes=[30, 1000], devices=("a", "b")
-    )
-    assert split(problem, (0, 1)) == [0, 0, 1]
-
-
 def test_the_cut_with_the_fewest_bytes_is_taken() -> None:
     # 40 nodes of 5 bytes; 100 of 240 wanted: cuts from 79.2 to 87.5 of 200 bytes are allowed.
     tensors = [(v, 4 if v == 16 else 400, (v + 1,)) for v in range(39)]
@@ -89,13 +78,6 @@ def test_every_node_is_placed_where_it_runs(problem: Problem, data: st.DataObjec
     order = [*range(1, len(problem.devices)), 0]
     found = split(problem, order)
     assert all(problem.supported[v, device] for v, device in enumerate(found))
-
-
-def test_on_a_real_model() -> None:
-    problem = Problem.of(hetsim.load_model("zoo:vgg19"), hetsim.load_platform("two-hosts"))
-    plan = hetsim.plan(problem, "pipeline")
-    plan.validate()
-    assert hetsim.simulate(plan).latency_s > 0
 
 
 def row(capacity: list[int], **given: object) -> Problem:

@@ -22,10 +22,6 @@ EACH_TIME = RANDOM20[::4]
 """Of each number of devices, and little and much to move."""
 
 
-def test_there_are_three_instances_of_each_kind() -> None:
-    assert len(RANDOM20) == 27
-
-
 @pytest.mark.parametrize(
     ("strategy", "makespan"), [("heft", 80), ("cpop", 86), ("dls", 91), ("peft", 85)]
 )
@@ -83,14 +79,7 @@ def test_optima_are_proven(name: str) -> None:
     assert plan.reason == "proven optimal"
 
 
-@pytest.mark.parametrize("name", ["topcuoglu2002", *EACH_TIME])
-def test_auto_takes_the_best(name: str) -> None:
-    problem, optimum = case(name)
-    latency = played(problem, "auto", search=False)[1]
-    assert optimum <= latency <= min(_latency(name, strategy) for strategy in CONSTRUCTIVE)
-
-
-@sweep("name", quick=DAGBENCH[:2], full=DAGBENCH)
+@sweep("name", quick=DAGBENCH[:1], full=DAGBENCH)
 def test_workflows(name: str) -> None:
     problem = dagbench(name)
     latencies = {strategy: played(problem, strategy)[1] for strategy in CONSTRUCTIVE}

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import hetsim
 from hetsim.errors import UsageError
 from hetsim.placement.objective import bottleneck
-from hetsim.placement.throughput.search import as_plan
-from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.problem.problem import Problem
 from tarnawski import paper_max_load, read
-from throughput_problems import small
 
 
 @pytest.mark.parametrize(
@@ -44,24 +37,6 @@ def test_free_moves_beat_contiguous_stages() -> None:
     assert hetsim.simulate(plan).latency_s > 0
     again = hetsim.plan(workload.problem, "slice", contiguous=False)
     assert again.assignment == plan.assignment
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.booleans())
-def test_moves_count_as_the_clock_does_and_never_lose(seed: int, contiguous: bool) -> None:
-    problem = small(seed, 9)
-    moves = StageMoves(problem, contiguous=contiguous)
-    start = moves.layout([int(row.argmax()) for row in problem.runnable])
-    found = moves.improved(start, 500, seed)
-    assert found.load_s <= start.load_s
-    for layout in (start, found):
-        if layout.load_s == float("inf"):
-            continue
-        plan = as_plan(moves, "moved", layout, "")
-        plan.validate()
-        assert all(problem.runnable[v, p] for v, p in enumerate(plan.assignment))
-        roomy = replace(problem, capacity_bytes=None)
-        assert bottleneck(replace(plan, problem=roomy)) == pytest.approx(layout.load_s)
 
 
 @pytest.mark.group("machine_code")

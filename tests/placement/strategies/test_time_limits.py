@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,7 @@ from hetsim.placement.throughput import search, slices
 from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import virtual_time
+from sweeps import sweep
 
 OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput")
 
@@ -70,7 +72,7 @@ def plain_walk(*given: Any) -> annealing.Walk:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("n", [1, 40, 600])
+@pytest.mark.parametrize("n", [1, 600])
 def test_without_time_there_is_a_quick_plan_that_says_so(objective: Objective, n: int) -> None:
     for dispatch_s in (0.0, 0.5):
         problem = drawn(n, dispatch_s=dispatch_s)
@@ -99,9 +101,11 @@ def test_a_plan_that_fits_the_memory_comes_before_the_limit() -> None:
         measure(plan, objective)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("dispatch_s", [0.0, 0.5])
-@pytest.mark.parametrize("limit_s", [2.0, 10.0])
+@sweep(
+    "objective, dispatch_s, limit_s",
+    quick=zip(OBJECTIVES, (0.5, 0.0), (2.0, 2.0), strict=True),
+    full=product(OBJECTIVES, (0.0, 0.5), (2.0, 10.0)),
+)
 def test_every_loop_looks_at_the_limit(
     objective: Objective, dispatch_s: float, limit_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,8 +144,7 @@ def test_an_exact_plan_counts_the_search_before_the_solver(
     assert work.now_s <= 0.6 * limit_s + 0.1
 
 
-@pytest.mark.parametrize("dispatch_s", [0.0, 0.5])
-@pytest.mark.parametrize("limit_s", [0.5, 2.0, 5.0])
+@sweep("dispatch_s, limit_s", quick=[(0.5, 2.0)], full=product((0.0, 0.5), (0.5, 2.0, 5.0)))
 def test_every_step_of_exact_looks_at_one_limit(
     limit_s: float, dispatch_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

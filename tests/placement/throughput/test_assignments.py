@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from hetsim.errors import Infeasible
-from hetsim.placement.objective import bottleneck, max_load, measure
+from hetsim.placement.objective import bottleneck, measure
 from hetsim.placement.throughput.search import EQUAL, best_assignment
 from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.problem.groups import Group
@@ -143,22 +143,6 @@ def test_the_best_of_all_is_found(first: int) -> None:
         assert reached >= anyhow * (2.0 - NEAR)
         ratios.append(reached / anyhow if anyhow > 0 else 1.0 + reached)
     assert sum(ratio > NEAR for ratio in ratios) <= 1, ratios
-
-
-@sweep("seed", quick=range(0, 20, 4), full=range(0, 100, 4))
-def test_exhaustive_search_ends_at_the_least_max_load(seed: int) -> None:
-    problem, contiguous, _ = least(seed)
-    found = best_assignment(problem, float("inf"), 1_000_000, contiguous=True)
-    assert found.complete
-    if found.assignment is None:
-        assert contiguous == float("inf")
-        return
-    assert found.load_s == pytest.approx(contiguous)
-    assert max_load(problem, found.assignment) == pytest.approx(found.load_s)
-    free = best_assignment(problem, float("inf"), 1_000_000, contiguous=False)
-    assert free.load_s <= found.load_s * NEAR
-    assert best_assignment(problem, found.load_s, 1_000_000, contiguous=True).assignment is None
-    assert not best_assignment(problem, float("inf"), 1, contiguous=True).complete
 
 
 def test_no_sooner_request_than_the_bottleneck_allows() -> None:
