@@ -15,15 +15,14 @@ from hetsim.problem.problem import Problem
 from sweeps import sweep
 from tarnawski import paper_latency, read
 
+PUBLISHED = [
+    ("latency-layer-bert24_inference", 100.23),
+    ("latency-op-bert_l-3_inference", 420.0),
+    ("latency-op-bert_l-12_inference", 868.0),
+]
 
-@pytest.mark.parametrize(
-    ("name", "most"),
-    [
-        ("latency-layer-bert24_inference", 100.23),
-        ("latency-op-bert_l-3_inference", 420.0),
-        ("latency-op-bert_l-12_inference", 868.0),
-    ],
-)
+
+@sweep("name, most", quick=PUBLISHED[:2], full=PUBLISHED)
 def test_published_latencies(name: str, most: float) -> None:
     workload = read(name)
     plan = hetsim.plan(workload.problem, "chain-dp")

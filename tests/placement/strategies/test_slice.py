@@ -8,20 +8,20 @@ import hetsim
 from hetsim.errors import UsageError
 from hetsim.placement.objective import bottleneck
 from hetsim.problem.problem import Problem
+from sweeps import sweep
 from tarnawski import paper_max_load, read
 
+PUBLISHED = [
+    ("throughput-layer-bert24_inference", 17.790),
+    ("throughput-layer-gnmt_inference", 32.911),
+    ("throughput-layer-resnet50_inference", 33.775),
+    ("throughput-op-bert_l-3_inference", 27.919),
+    ("throughput-op-bert_l-12_inference", 147.478),
+    ("throughput-layer-inceptionv3_inference", 51.552),
+]
 
-@pytest.mark.parametrize(
-    ("name", "optimum"),
-    [
-        ("throughput-layer-bert24_inference", 17.790),
-        ("throughput-layer-gnmt_inference", 32.911),
-        ("throughput-layer-resnet50_inference", 33.775),
-        ("throughput-op-bert_l-3_inference", 27.919),
-        ("throughput-op-bert_l-12_inference", 147.478),
-        ("throughput-layer-inceptionv3_inference", 51.552),
-    ],
-)
+
+@sweep("name, optimum", quick=PUBLISHED[:4], full=PUBLISHED)
 def test_contiguous_within_five_percent(name: str, optimum: float) -> None:
     workload = read(name)
     plan = hetsim.plan(workload.problem, "slice", orders=10)
