@@ -28,21 +28,6 @@ def problem() -> Problem:
     return Problem.of(hetsim.load_model("zoo:squeezenet"), PLATFORM)
 
 
-def pair(was: float, now: float) -> Beside:
-    return Beside(Supposed(()), "latency", Side(None, was), Side(None, now), None, ())
-
-
-@pytest.mark.parametrize(
-    ("was", "now", "change"),
-    [
-        (2.0, 1.0, -0.5), (1.0, 3.0, 2.0), (2.0, 2.0, 0.0), (2.0, 0.0, -1.0), (0.0, 1.0, None),
-        (math.nan, 1.0, None), (1.0, math.nan, None), (math.nan, math.nan, None),
-    ],
-)  # fmt: skip
-def test_a_change_is_relative_to_what_it_is(was: float, now: float, change: float | None) -> None:
-    assert pair(was, now).change == change
-
-
 def test_what_moved_is_told_by_name() -> None:
     asked = Problem.from_arrays([[1.0, 1.0]] * 2, edges=[(0, 1, 8)], devices=("a", "b"))
     whole = Plan(asked, "s", (Group("a", (0, 1)),))

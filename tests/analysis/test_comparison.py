@@ -247,17 +247,6 @@ def test_slower_devices_are_busy_for_longer() -> None:
     assert found.busy(replace(only, slower=Slower(1.0, (9.0, 1.0)))) == {"a": 1.0, "b": 1.0}
 
 
-def test_figures_that_are_exact_are_not_drawn() -> None:
-    exact = compare(Problem.from_arrays([[1.0, 2.0]]), ["single"], samples=50, draw_seed=3)
-    assert (exact.draws, exact.draw_seed) == (0, 3)
-    assert all(one.sure is None for one in exact.rows)
-    unsure = Problem.from_arrays([[1.0, 2.0]], sd=0.3)
-    drawn = compare(unsure, ["single"], samples=50, draw_seed=3)
-    assert (drawn.draws, drawn.draw_seed) == (50, 3)
-    assert all(one.sure is not None for one in drawn.rows)
-    assert all(one.sure is None for one in compare(unsure, ["single"], samples=0).rows)
-
-
 def test_a_period_of_a_deal_is_played_at_its_rate() -> None:
     """Three requests on the one for each on the other; for latency one request is."""
     problem = Problem.from_arrays([[1.0, 3.0]] * 2, edges=[(0, 1, 8)], devices=("a", "b"))

@@ -15,13 +15,7 @@ import pytest
 import hetsim
 from cli.conftest import tiny_model
 from hetsim.analysis import sensitivity
-from hetsim.analysis.sensitivity import (
-    EACH,
-    Sensitivity,
-    levers,
-    sensitivities,
-    served_sensitivities,
-)
+from hetsim.analysis.sensitivity import EACH, levers, sensitivities, served_sensitivities
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.hardware.spec import Link, Platform
 from hetsim.placement.objective import judge, measure
@@ -163,7 +157,6 @@ def test_a_saved_plan_is_kept_and_never_made_anew(source: Path, plan: Plan, tmp_
 READ = hetsim.load_platform("rock-5b")
 CPU = READ.devices["cpu"]
 LINK = READ.links[0]
-NAN = math.nan
 
 
 def platform(devices: list[str], links: list[Link]) -> Platform:
@@ -191,28 +184,6 @@ def test_each_device_and_link_has_its_levers_up_to_six() -> None:
         wide = [change for change in levers(platform(["a"], links)) if "bandwidth" in change]
         expected = [one.name for one in links] if count == EACH else ["kind"]
         assert wide == [f"link {name}.bandwidth +10%" for name in expected]
-
-
-def test_of_many_those_alike_are_one_lever_and_the_measured_ones_none() -> None:
-    names = ["cpu", *(f"g.{k}" for k in range(EACH))]
-    assert levers(platform(names, [])) == ("device cpu.speed +10%", "device g.speed +10%")
-    assert levers(platform(names, []), ["g.2"]) == ("device cpu.speed +10%",)
-    links = [link(f"l.{k}", 1e-6 if k == 3 else 0.0, "l") for k in range(EACH)]
-    links += [link("own"), link("far", 1e-6)]
-    # Of a kind one has a latency; a link of no kind goes by its name.
-    assert levers(platform(["a"], links))[1:] == (
-        "link l.bandwidth +10%", "link l.latency -10%", "link own.bandwidth +10%",
-        "link far.bandwidth +10%", "link far.latency -10%",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("kept", "anew", "most"),
-    [(-0.1, -0.2, -0.2), (-0.3, -0.2, -0.3), (NAN, 0.1, 0.1), (-0.1, NAN, -0.1), (0.0, 0.5, 0.0)],
-)
-def test_the_most_is_the_better_of_both(kept: float, anew: float, most: float) -> None:
-    assert Sensitivity("c", kept, anew).most == most
-    assert math.isnan(Sensitivity("c", NAN, NAN).most)
 
 
 def test_what_is_told_goes_by_what_it_saves_and_all_is_told_of() -> None:

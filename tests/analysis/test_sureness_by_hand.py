@@ -132,14 +132,6 @@ def test_equal_plans_are_played_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["c"] == found["a"]
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.37, 0.5, 0.9, 1.0])
-@pytest.mark.parametrize("count", [1, 2, 5, 200])
-def test_quantiles_lie_on_lines_between_the_numbers(share: float, count: int) -> None:
-    numbers = [((7 * k) % count) ** 2 / 3 for k in range(count)]
-    (found,) = quantiles(np.array(numbers), (share,))
-    assert found == pytest.approx(hazen(numbers, share))
-
-
 def test_quantiles_of_what_is_infinite_are_so_from_the_last_finite_number_on() -> None:
     shares = [0.0, 0.1, 0.25, 0.3, 0.5, 0.7, 0.75, 0.9, 1.0]
     for numbers in ([1.0, math.inf], [3.0, math.inf, 1.0, math.inf, 2.0], [math.inf] * 3):

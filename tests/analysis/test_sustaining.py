@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,6 @@ from builders import problems
 from hetsim.analysis.sustaining import Sustaining, overlaps, shares_something, steady
 from hetsim.cost.kernels.formula import COLUMN
 from hetsim.cost.kernels.networks import network_table
-from hetsim.hardware.spec import SharedMemory
 from hetsim.hardware.variants import at_bandwidth
 from hetsim.placement.objective import bottleneck
 from hetsim.problem.problem import Problem
@@ -206,25 +204,6 @@ def test_a_comparison_judges_all_and_its_bound_holds(objective: str) -> None:
         assert multi.cost_s > costs[multi.strategy]
         # Its plan is of the problem that was asked, and can be kept.
         assert multi.plan.problem is problem
-
-
-def test_a_platform_file_states_memories(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    text = (
-        "host: cpu\ndevices: {cpu: rockchip-rk3588-cpu, npu: rockchip-rk3588-npu}\n"
-        "links: [{between: [cpu, npu], latency_us: 20, bandwidth_gbytes_s: 3}]\n"
-    )
-    path = tmp_path / "board.yaml"
-    path.write_text(text)
-    plain = hetsim.load_platform(str(path))
-    assert plain.memories == ()
-    shared = text + "memories: [{devices: [cpu, npu], bandwidth_gbytes_s: 34}]\n"
-    path.write_text(shared)
-    stated = hetsim.load_platform(str(path))
-    assert [dataclasses.astuple(memory)[:2] for memory in stated.memories] == [
-        (("cpu", "npu"), 34e9)
-    ]
-    assert isinstance(stated.memories[0], SharedMemory)
-    assert stated.sha256 != plain.sha256
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
@@ -19,15 +18,6 @@ from hetsim.problem.timeline import Event, Timeline
 from oracles.clock_plans import arrivals, dealt_plans
 from placement_instances import model_like
 from sweeps import examples
-
-
-@examples(quick=15, full=40)
-@given(model_like(problems(max_nodes=10)), st.integers(1, 3))
-def test_what_the_clock_gives_passes(problem: Problem, requests: int) -> None:
-    problem = replace(problem, capacity_bytes=None)
-    for strategy in ("hetero", "heft"):
-        plan = hetsim.plan(problem, strategy)
-        hetsim.check_timeline(problem, plan, hetsim.simulate(plan, requests))
 
 
 @examples(quick=20, full=60)

@@ -123,7 +123,7 @@ def check(found: Comparison) -> None:
     assert f"({found.draws} samples), it is faster in {100 * told.chance:.3g} %." in record["say"]
 
 
-@examples(quick=25, full=200)
+@examples(quick=10, full=200)
 @given(problems(max_nodes=6), st.sampled_from([0.05, 0.4, 1.0]), st.integers(0, 3))
 def test_the_sentence_never_contradicts_the_samples(problem: Problem, sd: float, seed: int) -> None:
     vague = off_by(problem, sd, sd / 2)
@@ -153,7 +153,7 @@ def test_a_split_that_wins_by_the_figures_alone_is_not_called_worth_it() -> None
 
 @sweep(
     "model, platform",
-    quick=[("mobilenet_v2", "laptop"), ("squeezenet", "jetson-orin-nx"), ("bert_small", "rock-5b")],
+    quick=[("squeezenet", "jetson-orin-nx")],
     full=list(product(MODELS, PLATFORMS)),
 )
 def test_no_pair_of_the_catalog_says_what_its_samples_do_not(model: str, platform: str) -> None:

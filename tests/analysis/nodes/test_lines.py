@@ -82,16 +82,6 @@ def test_every_cell_is_what_the_plan_and_the_devices_say() -> None:
     assert float(second["cost_seconds"]) == pytest.approx(3.0 - supposed + 2.0)
 
 
-def test_without_a_plan_cells_of_it_are_empty() -> None:
-    for line in lines(nodes(problem())):
-        for name in ("device", "group", "kernel", "kernel_seconds", "node_seconds", "seconds",
-                     "moves_seconds", "cost_seconds", "why"):  # fmt: skip
-            assert line[name] == ""
-        assert line["preferred"] in ("cpu", "npu")
-    wanted = lines(nodes(problem(), device="npu"))
-    assert [line["why"] for line in wanted] == ["", "inf in seconds", ""]
-
-
 def test_groups_have_their_dispatch_and_what_they_stage() -> None:
     made = Plan(problem(), "by hand", (Group("cpu", (0, 1)), Group("npu", (2,))))
     told = nodes(made)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from copy import deepcopy
 from typing import Any
 
 import jsonschema
@@ -12,7 +11,7 @@ import pytest
 
 import hetsim
 from hetsim.analysis.nodes.facts import NodeFacts
-from hetsim.analysis.nodes.files import WHATS, What
+from hetsim.analysis.nodes.files import What
 from hetsim.analysis.nodes.nodes import Nodes, nodes
 from hetsim.analysis.nodes.record import nodes_schema
 from hetsim.partitioning.record import COLOURS
@@ -91,26 +90,6 @@ def test_what_nothing_takes_is_grey() -> None:
     assert results(told, "seconds") == {"n0": 1e6}
 
 
-def test_colours_come_again_after_the_last() -> None:
-    count = len(COLOURS) + 2
-    rows = [[INF] * v + [1.0] + [INF] * (count - 1 - v) for v in range(count)]
-    found = colours(nodes(Problem.from_arrays(rows)))
-    assert found == [*COLOURS, *COLOURS[:2]]
-
-
-@pytest.mark.parametrize("what", WHATS)
-def test_numbers_have_a_gradient_and_words_are_counted(what: What) -> None:
-    record = json.loads(planned("cpu", "cpu", "npu").to_model_explorer(what))
-    numbers = what in ("seconds", "cost")
-    assert record["name"].startswith("hetsim: ")
-    assert ("us" in record["name"].split()) == numbers
-    assert ([stop["stop"] for stop in record.get("gradient", [])] == [0, 1]) == numbers
-    assert record.get("hideInAggregatedStatsTable", False) == (not numbers)
-    assert record.get("showExpandedSummaryOnGroupNode", False) == (not numbers)
-    counted = record.get("showLabelCountColumnsInChildrenStatsTable", False)
-    assert counted == (what == "device")
-
-
 def test_a_node_costs_nothing_where_it_is_preferred_and_is_unknown_without_a_time() -> None:
     def facts(device: str | None, preferred: str | None, seconds: Any, there: Any) -> NodeFacts:
         return NodeFacts(
@@ -127,54 +106,6 @@ def test_a_node_costs_nothing_where_it_is_preferred_and_is_unknown_without_a_tim
     assert [
         facts(*ends, 1.0, 1.0).falls_back for ends in (("a", "a"), ("a", None), (None, "a"))
     ] == [False, False, False]
-
-
-def test_kernels_of_patterns_say_so() -> None:
-    asked = Problem.from_arrays(
-        [[1.0], [1.0], [1.0]], edges=[(0, 1, 8), (1, 2, 8)], devices=("a",),
-        composites=[(0, (0, 1), 1.5)],
-    )  # fmt: skip
-    pattern = asked.fused[0].pattern
-    assert pattern
-    record = json.loads(nodes(hetsim.plan(asked, "single")).to_json())
-    assert [one["pattern"] for one in record["kernels"]] == [pattern, None]
-    assert [one["nodes"] for one in record["kernels"]] == [["n0", "n1"], ["n2"]]
-    assert [one["id"] for one in record["kernels"]] == [0, 1]
-
-
-WRONG: list[tuple[tuple[Any, ...], Any]] = [
-    (("nodes", 0, "seconds"), -0.5), (("nodes", 0, "preferred_s"), -1.0),
-    (("nodes", 0, "moves_s"), -0.5), (("nodes", 0, "moved_bytes"), -0.5),
-    (("nodes", 0, "group"), -1), (("nodes", 0, "kernel"), 0.5), (("nodes", 0, "replica"), -1),
-    (("nodes", 0, "name"), None), (("nodes", 0, "op"), 3), (("nodes", 0, "why"), None),
-    (("nodes", 0, "supposed"), None), (("nodes", 0, "falls_back"), 1),
-    (("nodes", 0, "file_nodes"), []), (("nodes", 0, "outputs"), [3]),
-    (("nodes", 0, "devices", 0, "takes"), "maybe"),
-    (("nodes", 0, "devices", 0, "seconds"), -0.5), (("nodes", 0, "cost_s"), "much"),
-    (("groups", 0, "dispatch_s"), -0.5), (("groups", 0, "seconds"), None),
-    (("groups", 0, "id"), -1), (("groups", 0, "nodes"), [1]), (("kernels", 0, "seconds"), -0.5),
-    (("kernels", 0, "group"), -1), (("kernels", 0, "pattern"), 3),
-    (("transfers", 0, "nbytes"), -1), (("transfers", 0, "seconds"), -0.5),
-    (("transfers", 0, "from"), None), (("schema",), "hetsim-nodes/2"), (("options",), {"a": 1}),
-    (("wanted",), 1), (("strategy",), 1), (("file_nodes", 0, "nodes"), None),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("way", "odd"), WRONG, ids=lambda one: str(one)[:30])
-def test_the_schema_refuses_what_no_record_says(way: tuple[Any, ...], odd: Any) -> None:
-    record = json.loads(planned("cpu", "cpu", "npu").to_json())
-    valid = jsonschema.Draft202012Validator(nodes_schema())
-    valid.validate(record)
-    broken = deepcopy(record)
-    place: Any = broken
-    for key in way[:-1]:
-        place = place[key]
-    assert way[-1] in place
-    place[way[-1]] = odd
-    assert not valid.is_valid(broken)
-    # Nothing may be lacking, either.
-    del place[way[-1]]
-    assert not valid.is_valid(broken)
 
 
 def test_the_schema_takes_null_where_nothing_is_known_and_a_gain() -> None:
