@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.problem.timeline import AT_A_TIME, Event, Events, Timeline
+from hetsim.problem.timeline import AT_A_TIME, Event, Events
 from sweeps import examples
 
 SORTS = (
@@ -67,19 +66,6 @@ def test_they_equal_what_has_the_same_events(
     assert (first == list(one)) is False
 
 
-def test_one_field_of_one_event_tells_two_apart() -> None:
-    whole = Events.of([replace(SORTS[2], request=1, start_s=1.0, end_s=2.0), SORTS[3]])
-    for field, value in {
-        "kind": "compute", "name": "y", "request": 2, "start_s": 1.5, "end_s": 2.5, "tracks": (),
-        "device": "npu", "source": "npu", "group": 2, "nbytes": 65, "lost": True,
-    }.items():  # fmt: skip
-        for at in range(2):
-            other = list(whole)
-            other[at] = replace(other[at], **{field: value})
-            assert whole != Events.of(other)
-            assert whole != tuple(other)
-
-
 @pytest.mark.parametrize("count", [AT_A_TIME - 1, AT_A_TIME, AT_A_TIME + 1, 2 * AT_A_TIME + 5])
 def test_none_is_lost_between_the_blocks_that_are_made_at_once(count: int) -> None:
     times = np.arange(count, dtype=np.float64)
@@ -90,8 +76,3 @@ def test_none_is_lost_between_the_blocks_that_are_made_at_once(count: int) -> No
         == packed[-1]
         == replace(SORTS[0], request=count - 1, start_s=count - 1.0, end_s=float(count))
     )
-
-
-def test_the_latency_is_that_of_the_first_request() -> None:
-    fields = dict.fromkeys(Timeline.__dataclass_fields__, math.nan)
-    assert Timeline(**{**fields, "latencies_s": (3.0, 1.0, 2.0)}).latency_s == 3.0  # type: ignore[arg-type]

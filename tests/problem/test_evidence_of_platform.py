@@ -13,13 +13,7 @@ import pytest
 
 import hetsim
 from hetsim.graph.loading import model_of
-from hetsim.hardware.kernel_figures import (
-    PARAMETERS,
-    Basis,
-    Counted,
-    FigureError,
-    KernelFigures,
-)
+from hetsim.hardware.kernel_figures import PARAMETERS, Basis, Counted, FigureError, KernelFigures
 from hetsim.hardware.kin import Likely
 from hetsim.hardware.routes import REFERENCE_BYTES, build_routes
 from hetsim.hardware.spec import Link
@@ -228,15 +222,3 @@ def test_float_models_are_priced_by_figures_where_a_device_has_them() -> None:
     assert found.error is not None
     plain = replace(SPEC, kernels={})
     assert float_evidence("gpu", plain) == device_evidence("gpu", plain, None, 1)
-
-
-@pytest.mark.parametrize(
-    ("sd", "common", "own"), [(0.5, 0.3, 0.4), (0.5, 0.0, 0.5), (0.3, 0.3, 0.0), (0.2, 0.3, 0.0)]
-)
-def test_what_is_not_shared_with_kin_is_the_rest_of_the_variance(
-    sd: float, common: float, own: float
-) -> None:
-    found = Evidence("a", "a", "fitted", sd, common)
-    assert found.own == pytest.approx(own)
-    plain = Evidence("a", "a", "fitted", sd)
-    assert (plain.common, plain.own, plain.measured, plain.by_kernel) == (0.0, sd, 0.0, 0.0)

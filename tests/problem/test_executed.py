@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import hetsim
 from cost.test_quantized import NETWORKS, PARTS, alone, fast, quantized, spec_of
-from hetsim.analysis.what_if import faster_device, wider_link
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
 from hetsim.device.registry import platform_devices
@@ -87,18 +86,6 @@ def test_a_convolution_is_an_integer_kernel_of_a_byte_an_element(spec: DeviceSpe
     assert problem.seconds[1, 0] == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_product_and_its_clip_are_one_kernel_whatever_is_declared() -> None:
-    nodes = [op("Conv", "x w b", "c", pads=[1, 1, 1, 1]), op("Relu", "c", "y")]
-    constants = {"w": np.ones((16, 8, 3, 3), F32), "b": np.ones(16, F32)}
-    proto = make_model(nodes, [value("x", (1, 8, 16, 16))], [value("y")], constants)
-    (kernel,) = of(model_of(proto, canonical="none"), TPU, "int8").fused
-    assert kernel.nodes == (0, 1)
-    compute_s = CONV / rate(TPU, "int8", "conv")
-    compute_s += (1 + SCALE + REQUANTIZE) * OUT / rate(TPU, "int8", "elementwise")
-    moved_s = (IN + WEIGHTS + OUT) / bandwidth(TPU)
-    assert kernel.seconds == pytest.approx(TPU.launch_s + max(compute_s, moved_s), rel=1e-12)
-
-
 def test_a_declared_chain_that_begins_in_integers_is_an_integer_kernel() -> None:
     (kernel,) = of(residual(), T4, "int8").fused
     assert kernel.nodes == (0, 1, 2)
@@ -162,26 +149,6 @@ def test_what_has_no_integer_kernel_is_computed_in_floats_between_conversions() 
     took = problem.seconds[2, 0] - T4.launch_s
     assert erf <= took <= erf + converted_s * (1 + 1e-12)
     assert took >= max(moved_s, converted_s) * (1 - 1e-12)
-
-
-def test_a_float_kernel_of_several_nodes_converts_at_its_ends_alone() -> None:
-    nodes = [op("Erf", "x", "e"), op("Exp", "e", "y")]
-    model = model_of(
-        make_model(nodes, [value("x", (64, 64))], [value("y", (64, 64))]), canonical="none"
-    )
-    # A slow conversion shows in full.
-    slow = {**T4.efficiency, "quantize": 1e-6}
-    spec = replace(T4, fusions=((("Erf",), ("Exp",)),), efficiency=slow)
-    problem = of(model, spec, "int8")
-    (kernel,) = problem.fused
-    arithmetic_s = sum(
-        of(model, replace(spec, bytes_per_s=1e30, launch_s=0.0)).seconds[:, 0].tolist()
-    )
-    converted_s = (SCALE + REQUANTIZE) * 64 * 64 / rate(spec, "float32", "quantize")
-    expected = T4.launch_s + arithmetic_s + converted_s
-    assert kernel.seconds == pytest.approx(expected, rel=1e-9)
-    alone_s = 2 * (T4.launch_s + converted_s) + arithmetic_s
-    assert sum(problem.seconds[:, 0].tolist()) == pytest.approx(alone_s, rel=1e-9)
 
 
 def test_a_device_of_integers_alone_refuses_what_it_has_no_kernel_for() -> None:
@@ -428,16 +395,6 @@ def test_a_plan_is_read_back_with_its_question(tmp_path: Path) -> None:
             hetsim.load_plan(tmp_path / "plan.json")
 
 
-def test_changes_keep_what_was_asked() -> None:
-    problem = Problem.of(
-        network("convolutions"), hetsim.load_platform("edge-tpu"), execute={"tpu": "int8"}
-    )
-    explained = hetsim.explain(hetsim.plan(problem, "heft"))
-    assert explained.plan.problem.executed == {"tpu": "int8"}
-    assert wider_link(problem, "cpu-tpu").executed == {"tpu": "int8"}
-    assert faster_device(problem, 1).staging == problem.staging
-
-
 def test_a_run_computes_the_model_as_it_is_or_rounded_to_what_it_was_asked_in() -> None:
     problem = Problem.of(residual(), hetsim.load_platform("edge-tpu"), execute={"tpu": "int8"})
     plan = hetsim.plan(problem, "single:tpu")
@@ -515,9 +472,3 @@ def test_a_load_that_kernels_share_is_counted_in_them_and_not_by_itself() -> Non
         assert problem.seconds[node.id, 0] == took_s
     assert any(prices.node(model.graph, node)[0] != loads[node.id] for node in nodes)
     assert problem.least_s == {}
-
-
-@pytest.mark.parametrize("name", ["d", "*"])
-def test_a_short_name_is_that_of_the_precision(name: str) -> None:
-    short = Problem.of(network(next(iter(NETWORKS))), alone(T4), execute={name: "fp16"})
-    assert short.executed == {"d": "float16"}

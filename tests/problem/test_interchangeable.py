@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from hetsim.problem.parts import FusedKernel, Staging
 from hetsim.problem.problem import Problem, interchangeable, kinds_of
@@ -27,49 +26,6 @@ ALIKE: dict[str, Any] = {
 
 def problem(**other: Any) -> Problem:
     return Problem.from_arrays(**{**ALIKE, **other})
-
-
-def with_one(name: str, at: tuple[int, ...], value: float) -> dict[str, Any]:
-    changed = np.array(ALIKE[name], dtype=float if name != "streams" else int)
-    changed[at] = value
-    return {name: changed.tolist()}
-
-
-def test_devices_that_nothing_tells_apart_are_one_kind() -> None:
-    assert kinds_of(problem(), range(4)) == [[0, 1, 2, 3]]
-    assert kinds_of(problem(host=2), range(4)) == [[0, 1, 3], [2]]
-
-
-@pytest.mark.parametrize(
-    ("name", "at", "values"),
-    [
-        ("seconds", (1, 1), (0.5, 2.0, np.inf)),
-        ("dispatch_s", (1,), (0.25, 1.0)),
-        ("streams", (1,), (1, 3)),
-        ("capacity_bytes", (1,), (8, 10)),
-    ],
-)
-def test_what_one_has_of_its_own_is_a_kind_of_its_own(
-    name: str, at: tuple[int, ...], values: tuple[float, ...]
-) -> None:
-    for value in values:
-        found = problem(**with_one(name, at, value))
-        assert kinds_of(found, range(4)) == [[0, 2, 3], [1]]
-        assert not interchangeable(found)(1, 0)
-
-
-@pytest.mark.parametrize("name", ["latency_s", "bytes_per_s"])
-@pytest.mark.parametrize("times", [0.5, 2.0])
-def test_a_way_in_one_direction_tells_both_its_ends_from_the_rest(name: str, times: float) -> None:
-    """Whichever of the two is asked about first, and whether the way is better or worse."""
-    found = problem(**with_one(name, (1, 3), ALIKE[name][1, 3] * times))
-    change_places = interchangeable(found)
-    alike = {(a, b) for a in range(4) for b in range(4) if a != b and change_places(a, b)}
-    assert alike == {(0, 2), (2, 0)}
-
-
-def test_kernels_tell_devices_apart() -> None:
-    assert kinds_of(problem(composites=[(1, (0, 1), 1.5)]), range(4)) == [[0, 2, 3], [1]]
 
 
 def nearly_alike(rng: random.Random) -> Problem:

@@ -16,14 +16,11 @@ from hetsim.problem.parts import Z80, Evidence
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import (
     evidence_record,
-    figures_record,
     measured_record,
     problem_record,
     supposed_record,
     unpriced_record,
-    weakest_of,
 )
-from onnx_builders import texts_model
 from profile_builders import trt_profile, unit_model, written
 
 
@@ -73,15 +70,6 @@ def test_a_problem_of_a_model_says_which_and_what_its_figures_rest_on() -> None:
     assert supposed_record(plain) == {}
 
 
-def test_the_weakest_is_that_of_devices_and_links_together() -> None:
-    sure, unsure = Evidence("a", "a", "measured", 0.1), Evidence("l", "l", "prior", 0.3)
-    assert weakest_of([sure], [unsure]) == weakest_of([unsure], [sure]) == "prior"
-    assert weakest_of([sure], []) == "measured"
-    assert weakest_of([sure], [unsure], supposed=True) == "what if"
-    record = figures_record([sure], [unsure])
-    assert (record["weakest"], *record["devices"], *record["links"]) == ("prior", "a", "l")
-
-
 def test_evidence_says_how_far_times_may_be_off() -> None:
     plain = evidence_record(Evidence("a", "chip", "datasheet", 0.5))
     assert plain == {
@@ -129,8 +117,3 @@ def test_a_profile_says_what_of_the_prices_it_gave(tmp_path: Path) -> None:
         share.profile.total_s, share.profile.between_s,
     )  # fmt: skip
     assert measured_record(Problem.of(model, hetsim.load_platform("laptop"))) == {}
-
-
-def test_what_is_not_priced_is_by_its_name() -> None:
-    problem = Problem.of(model_of(texts_model(), name="texts"), hetsim.load_platform("laptop"))
-    assert list(problem_record(problem)["unpriced"]) == ["twice"]

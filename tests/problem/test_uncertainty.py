@@ -17,7 +17,7 @@ from hetsim.analysis.what_if import faster_device, missing_ops, wider_link, with
 from hetsim.errors import InvalidInput
 from hetsim.hardware.catalog import platform_names
 from hetsim.hardware.kernel_figures import weakest
-from hetsim.problem.evidence import DATASHEET_SD, LINK_SD, PRIOR_SD, device_evidence
+from hetsim.problem.evidence import DATASHEET_SD, LINK_SD
 from hetsim.problem.parts import Z80, Evidence, scaled, uncertainty_of
 from hetsim.problem.problem import Problem
 from sweeps import examples
@@ -144,28 +144,6 @@ links:
     assert (link.name, link.of, link.sd) == ("cpu-npu", "pcie4-x4", 0.1)
     assert link.status == weakest(status for status, _ in platform.links[0].provenance.values())
     assert problem.uncertainty.route_sd[0, 1] == pytest.approx(0.1)
-
-
-def test_figures_of_kernels_state_their_own_error() -> None:
-    from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
-
-    spec = hetsim.load_device("nvidia-t4")
-    small = FigureError("1", 9, 120, 0.11, 0.31, 0.03, 0.17, 0.12)
-    large = replace(small, batch="17+", sd=0.3, common=0.1)
-    status = {one.name: ("prior", "kin") for one in PARAMETERS}
-    figures = KernelFigures("int8", (1.0,) * len(PARAMETERS), status, "k", "r", "s", (small, large))
-    found = device_evidence("gpu", spec, figures, 1)
-    assert (found.sd, found.common, found.kin, found.error) == (0.17, 0.12, "k", small)
-    assert (found.status, found.precision, found.of) == ("prior", "int8", "nvidia-t4")
-    assert device_evidence("gpu", spec, figures, 64).sd == 0.3
-    measured = replace(figures, provenance={**status, "rate_tflops": ("fitted", "rows")})
-    assert device_evidence("gpu", spec, measured, 1).status == "fitted"
-    assert device_evidence("gpu", spec, replace(figures, errors=()), 1).sd == PRIOR_SD
-    # Of another precision: as unsure as that, and as the step to this one.
-    other = replace(figures, provenance={**status, "rate_tflops": ("derived", "peaks")})
-    derived = device_evidence("gpu", spec, other, 1)
-    assert (derived.status, derived.error) == ("derived", None)
-    assert derived.sd == pytest.approx(math.hypot(small.sd, PRIOR_SD))
 
 
 def test_what_ifs_are_judged_at_the_same_end() -> None:

@@ -97,16 +97,6 @@ def test_without_innovations_nothing_is_luck() -> None:
     assert (even.low_s, even.estimate_s, even.late.luck) == (1.0, 1.0, 0.0)
 
 
-def test_times_scale_to_the_bit() -> None:
-    latency_s, fresh = sojourns("M/D/1", 0.8, 100_000, 7)
-    innovation = innovations(0.8, 100_000, 7)
-    found, other = (
-        percentile_of(x, fresh, 99.0, innovation=innovation) for x in (latency_s, latency_s / 1024)
-    )
-    assert (other.low_s, other.high_s) == (found.low_s / 1024, found.high_s / 1024)
-    assert other.late == found.late
-
-
 def test_a_run_ends_sooner_and_verdicts_are_of_all_runs() -> None:
     requests = 2**20
     latency_s, fresh = sojourns("M/D/1", 0.9, requests, 2)

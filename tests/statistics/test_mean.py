@@ -66,12 +66,6 @@ def test_few_busy_periods_are_not_enough() -> None:
     assert not mean_of(latency_s, fresh).enough
 
 
-def test_a_unit_of_time_changes_no_bit() -> None:
-    latency_s, fresh = sojourns("M/M/1", 0.8, 50_000, 7)
-    found, other = mean_of(latency_s, fresh), mean_of(latency_s / 1024, fresh)
-    assert (other.low, other.high) == (found.low / 1024, found.high / 1024)
-
-
 def test_arrays_that_do_not_fit() -> None:
     with pytest.raises(InvalidInput, match="must be two arrays of one length"):
         mean_of(np.ones(3), np.ones(2, dtype=bool))

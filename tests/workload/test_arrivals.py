@@ -92,12 +92,6 @@ def test_faster_by_a_power_of_two_is_the_same_time_over_it_to_the_bit(
     assert arrivals.faster(factor).rate_per_s == pytest.approx(arrivals.rate_per_s * factor)
 
 
-@pytest.mark.parametrize("arrivals", SAMPLED, ids=str)
-def test_faster_by_any_factor_is_the_same_time_over_it(arrivals: Open) -> None:
-    times = times_of(arrivals, 20_000)
-    assert times_of(arrivals.faster(3.7), 20_000) == pytest.approx(times / 3.7, rel=1e-9)
-
-
 @pytest.mark.parametrize(
     "arrivals",
     [
