@@ -8,18 +8,8 @@ import numpy as np
 import pytest
 
 from hetsim.problem.parts import Held
-from hetsim.provisioning.instances.replicas import Part, Replicas, flow_of
-from hetsim.provisioning.instances.search import (
-    Seen,
-    best_of,
-    few_of,
-    filled,
-    greedy,
-    improved,
-    program_of,
-    relaxed,
-    swapped,
-)
+from hetsim.provisioning.instances.replicas import Part, Replicas
+from hetsim.provisioning.instances.search import best_of, few_of
 from oracles.every_placement import most_carried
 from replica_builders import random_replicas
 from sweeps import sweep
@@ -60,29 +50,6 @@ def test_a_search_that_ends_early_says_how_far_it_may_be_off(seed: int) -> None:
         best = best_of(replicas, nodes=nodes)
         assert best.factor <= truth * (1 + 1e-9)
         assert best.bound >= truth * (1 - 1e-12)
-
-
-@sweep("seed", quick=range(2), full=range(40))
-def test_steps_and_the_relaxation_stand_on_either_side(seed: int) -> None:
-    replicas = random_replicas(seed, most=14)
-    truth = most_carried(replicas)
-    seen = Seen(replicas)
-    grown = greedy(seen)
-    if grown:
-        assert replicas.fits(grown)
-        after = swapped(seen, grown)
-        first, last = seen.flow(grown).factor, seen.flow(after).factor
-        assert first <= last * (1 + 1e-12) <= truth * (1 + 1e-9)
-        wide = filled(replicas, after)
-        assert set(wide) >= set(after)
-        assert replicas.fits(wide)
-    most = flow_of(replicas, range(replicas.count)).bound
-    assert most >= truth * (1 - 1e-12)
-    program = program_of(replicas, most)
-    low, high = np.zeros(replicas.count), np.ones(replicas.count)
-    assert relaxed(program, low, high)[0] >= truth * (1 - 1e-12)
-    alone = Seen(replicas)
-    assert improved(alone, program, 0.0) == pytest.approx(truth, rel=1e-9)
 
 
 def two_models(room: int) -> Replicas:

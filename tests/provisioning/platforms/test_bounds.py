@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hetsim.problem.problem import Problem
 from hetsim.provisioning.platforms.bounds.bound import bound_of, choices, most_late
 from hetsim.provisioning.platforms.bounds.pooled import greedy, late_on, least_rate, share_of
-from hetsim.provisioning.platforms.bounds.prices import alike, at_vector, worth_of
+from hetsim.provisioning.platforms.bounds.prices import at_vector
 from hetsim.provisioning.platforms.planner import any_plan
 from hetsim.provisioning.platforms.question import (
     Arrivals,
@@ -31,9 +31,9 @@ from hetsim.provisioning.platforms.question import (
     drawn,
 )
 from hetsim.provisioning.platforms.search import Search, bounds_of, demand_of
-from hetsim.provisioning.platforms.vectors import all_vectors, excludes, survey
+from hetsim.provisioning.platforms.vectors import excludes
 from hetsim.workload.workload import Slo
-from random_questions import chain, every_vector, random_drawn, random_question
+from random_questions import chain, every_vector, random_drawn
 from sweeps import examples, sweep
 
 
@@ -71,39 +71,6 @@ def test_the_greedy_has_the_fewest_late(times: list[int], limit: int, takes: int
         # Just above it, no more are late than may be.
         above = rate * (1 + 4e-9)
         assert late_on([float(one) for one in times], float(limit), above, allowed) <= allowed
-
-
-@sweep("seed", quick=range(3), full=range(60))
-def test_prices_of_a_vector_are_safe_and_as_sharp_as_the_program(seed: int) -> None:
-    question = random_question(seed)
-    for slo in choices(question):
-        demand = demand_of(question, slo) * 4
-        for counts in every_vector(question)[:: max(1, all_vectors(question) // 5)]:
-            found = at_vector(question, slo, demand, counts)
-            capacity, worth = alike(question, slo)[0] if found is None else found
-            again = worth_of(question, slo, capacity)
-            assert (worth <= again * (1 + 1e-9)).all() or found is None
-            if found is None:
-                continue
-            has = sum(
-                count * sum(float(capacity[one]) for one in question.resources_of(kind))
-                for kind, count in enumerate(counts)
-            )
-            # The program said that it has too little, and so do its prices.
-            assert has < float(demand @ worth) * (1 + 1e-6)
-
-
-@sweep("seed", quick=range(2), full=range(40))
-def test_boxes_leave_the_same_as_a_list(seed: int) -> None:
-    question = random_question(seed, vectors=300)
-    tests = [bound.test(question) for bound in bounds_of(question)]
-    vectors = every_vector(question)
-    costs = sorted({question.cost(one) for one in vectors})
-    for cap in (costs[len(costs) // 3], costs[-1]):
-        looked = survey(question, tests, cap)
-        left = [one for one in vectors if question.cost(one) <= cap and not excludes(tests, one)]
-        assert [tuple(row) for row in looked.left.tolist()] == left
-        assert sum(looked.excluded) + looked.dearer + len(left) == len(vectors)
 
 
 def test_so_many_may_be_late() -> None:

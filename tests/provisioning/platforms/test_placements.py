@@ -6,28 +6,16 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from scipy import optimize
 
 from every_placement import enumerated
 from hetsim.errors import CertificateRefuted
 from hetsim.provisioning.platforms import placements
 from hetsim.provisioning.platforms.bounds.prices import Under
 from hetsim.provisioning.platforms.certificate import certificate
-from hetsim.provisioning.platforms.placements import Placements, shape_of
-from hetsim.provisioning.platforms.policies import (
-    Placed,
-    Policy,
-    apart,
-    fitting,
-    needs_of,
-    places_of,
-    serves,
-    suited,
-)
-from hetsim.provisioning.platforms.question import Place, Question
-from hetsim.provisioning.platforms.search import Found, Search, bounds_of
+from hetsim.provisioning.platforms.policies import Placed, Policy
+from hetsim.provisioning.platforms.question import Question
+from hetsim.provisioning.platforms.search import Found, Search
 from hetsim.provisioning.platforms.simulation import play_given
 from hetsim.provisioning.platforms.verification import verify
 from random_questions import every_vector, random_question, with_losses
@@ -111,41 +99,6 @@ def test_models_that_are_in_each_other_s_way_are_kept_apart() -> None:
     assert not on[0] & on[2]
 
 
-@sweep("seed", quick=[1, 4], full=range(150))
-def test_each_placement_is_left_or_a_bound_excludes_it(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    without_limits(monkeypatch)
-    question = few(seed)
-    under = Under(question, bounds_of(question))
-    for policy in one_by_one(Search(question).found()):
-        every = Placements(question, under)
-        before: set[object] = set()
-        for counts in sorted(every_vector(question), key=sum):
-            if not any(counts):
-                continue
-            listed = every.left(counts, policy, 1 << 20)
-            assert listed is not None
-            left = {shape_of(where) for where in listed}
-            before |= left
-            for where in enumerated(question, counts, policy):
-                known = shape_of(where) in before
-                assert known != (under.excludes(where, policy) is not None)
-                # What leaves a copy idle is known of fewer.
-                assert shape_of(where) in left or not known or idle(question, where)
-
-
-def idle(question: Question, where: Placed) -> bool:
-    """Whether all devices of one of a kind serve nothing."""
-    used = {
-        (where.places[at].kind, where.places[at].unit)
-        for mine in where.instances
-        for one in mine
-        for at in one.devices
-    }
-    return used != {(place.kind, place.unit) for place in where.places}
-
-
 def test_where_placements_are_many_none_is_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,61 +150,3 @@ def test_placements_that_lose_devices_are_certified(seed: int, tmp_path: Path) -
 
 
 # Where models suit and fit
-
-
-def busiest(question: Question, places: tuple[Place, ...], where: list[list[int]]) -> float:
-    """The least part of their time that devices are busy, by requests in any parts on each."""
-    pairs = [(model, at) for model, mine in enumerate(where) for at in mine]
-    need = needs_of(question)
-    load = np.zeros((len(places), len(pairs) + 1))
-    deal = np.zeros((len(where), len(pairs) + 1))
-    for column, (model, at) in enumerate(pairs):
-        of_type, limit_s = places[at].of_type, question.limit_s[model]
-        each = [
-            min(way.seconds / way.batch for way in question.useful(of_type, k, limit_s))
-            for k in question.classes_of[model]
-        ]
-        load[at, column] = need[model] * np.mean(each) / question.types[of_type].streams
-        deal[model, column] = 1
-    load[:, -1] = -1
-    solved = optimize.linprog(
-        [0.0] * len(pairs) + [1.0], load, np.zeros(len(places)), deal, np.ones(len(where))
-    )
-    assert solved.x is not None
-    return float(solved.x[-1])
-
-
-@sweep("seed", quick=[3, 17], full=range(150))
-def test_where_models_suit_and_fit(seed: int) -> None:
-    question = random_question(seed)
-    if len(question.models) == 1:
-        return
-    for counts in every_vector(question)[:: max(len(every_vector(question)) // 12, 1)]:
-        places = places_of(question, counts)
-        able = [
-            [at for at, place in enumerate(places) if serves(question, place.of_type, model)]
-            for model in range(len(question.models))
-        ]
-        if not all(able):
-            continue
-        where = suited(question, places, able)
-        assert all(set(mine) <= set(all_) for mine, all_ in zip(where, able, strict=True))
-        if min(needs_of(question)) > 0:
-            best = busiest(question, places, able)
-            assert busiest(question, places, where) <= best * (1 + 1e-5)
-        dealt = apart(question, places, able)
-        found = fitting(question, places, able, dealt, 1)
-        room = [question.types[place.of_type].memory_bytes for place in places]
-        for model, mine in enumerate(found):
-            assert set(dealt[model]) <= set(mine) <= set(able[model])
-            for at in mine:
-                room[at] -= holds(question, model, places[at])
-        for model, mine in enumerate(found):
-            for at in set(able[model]) - set(mine):
-                assert holds(question, model, places[at]) > room[at]
-
-
-def holds(question: Question, model: int, place: Place) -> int:
-    """What a model takes of a device, unbatched."""
-    ways = (question.ways[place.of_type, k] for k in question.classes_of[model])
-    return max(each[0].whole_bytes for each in ways)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from itertools import combinations
 
 from every_placement import enumerated
-from hetsim.core.progress import Told, heard_by, stage
 from hetsim.provisioning.platforms.policies import Placed, Policy, placed, policies_of
-from hetsim.provisioning.platforms.question import UNITS, Counts, Question
+from hetsim.provisioning.platforms.question import Counts, Question
 from hetsim.provisioning.platforms.search import Found, Search
 from hetsim.provisioning.platforms.simulation import play_given
 from hetsim.provisioning.platforms.vectors import all_vectors, excludes, survey
@@ -64,45 +63,19 @@ def holds(question: Question, where: Placed, policy: Policy) -> bool:
     return True
 
 
-@sweep("seed", quick=range(6), full=range(200))
+@sweep("seed", quick=range(0, 6, 2), full=range(200))
 def test_the_answer_is_that_of_brute_force(seed: int) -> None:
     check(random_question(seed, requests=60 if seed < 6 else 120))
 
 
-@sweep("seed", quick=[4, 8, 12], full=range(200))
+@sweep("seed", quick=[8], full=range(200))
 def test_it_is_with_plans_over_several_devices(seed: int) -> None:
     check(with_splits(random_question(seed, vectors=300, requests=60), seed))
 
 
-@sweep("seed", quick=[1, 2, 3], full=range(200))
+@sweep("seed", quick=[2], full=range(200))
 def test_it_is_without_any_device(seed: int) -> None:
     check(with_losses(seed))
-
-
-def test_how_much_of_a_level_is_decided_is_told() -> None:
-    question = next(
-        one for one in (random_question(seed, requests=60) for seed in range(20)) if busy(one)
-    )
-    heard: list[Told] = []
-    with heard_by(heard.append), stage("of the search"):
-        found = Search(question).found()
-    first, *others = heard
-    assert first.of == "of the search"
-    assert {one.of for one in others} == {"of these"}
-    told = [one.what.split(" of those up to ") for one in others]
-    plays = [one.counts for one in (*found.tried, found.answer, found.runner_up) if one]
-    names = [question.told(counts) for counts in sorted(plays, key=question.key)]
-    assert list(dict.fromkeys(name for name, _ in told)) == names
-    caps = [float(cost.removesuffix(f" {UNITS[question.aim]}")) for _, cost in told]
-    assert caps == sorted(caps)
-    assert all(one.left_s is not None for one in others)
-
-
-def busy(question: Question) -> bool:
-    """Whether several vectors are played, of several levels."""
-    found = Search(question).found()
-    costs = {question.cost(one.counts) for one in found.tried}
-    return found.answer is not None and len(costs) > 2
 
 
 def check(question: Question) -> None:

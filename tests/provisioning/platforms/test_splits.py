@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -14,17 +13,13 @@ from deployments import model_at
 from hetsim.provisioning.platforms.answer import devices_of
 from hetsim.provisioning.platforms.catalog_search import draft_of, question_of
 from hetsim.provisioning.platforms.certificate import certificate
-from hetsim.provisioning.platforms.components import (
-    deployment_of,
-    platform_of,
-)
-from hetsim.provisioning.platforms.policies import Placed, gathered, placed, places_of, policies_of
+from hetsim.provisioning.platforms.components import deployment_of, platform_of
+from hetsim.provisioning.platforms.policies import Placed, placed, policies_of
 from hetsim.provisioning.platforms.question import (
     Arrivals,
     Ask,
     Class,
     DeviceType,
-    Instance,
     Kind,
     Question,
     Split,
@@ -38,8 +33,7 @@ from hetsim.simulation.service.serving import serve
 from hetsim.workload.arrivals import Replay
 from hetsim.workload.workload import Slo
 from onnx_builders import make_model, op, value
-from random_questions import chain, every_vector, random_question, with_splits
-from sweeps import sweep
+from random_questions import chain
 
 DEVICE = """
 kind: {kind}
@@ -207,31 +201,3 @@ def test_sets_that_carry_most_for_each_device_are_tried_first_too() -> None:
     assert [one.devices for one in best.placed.instances[0]] == [(0, 1), (2, 3)]
     assert found.policies[best.policies[0]].by_device
     assert str(found.policies[best.policies[0]]).endswith("most for each device first")
-
-
-@sweep("seed", quick=range(4), full=range(100))
-def test_sets_are_disjoint_and_as_many_as_there_are(seed: int) -> None:
-    question = with_splits(random_question(seed, vectors=200), seed)
-    for counts, first in product(every_vector(question)[::7], (True, False)):
-        places = places_of(question, counts)
-        for model, strategy in product(range(len(question.models)), ("heft", "pipeline")):
-            alone = [at for at, place in enumerate(places) if place.of_type % 2]
-            found = gathered(question, places, model, alone, strategy, split_first=first)
-            used = [at for one in found for at in one.devices]
-            assert len(set(used)) == len(used)
-            if not first:
-                assert {Instance((at,)) for at in alone} <= set(found)
-            for one in found:
-                if one.split >= 0:
-                    fits(question, one, Placed(places, ()))
-
-
-def fits(question: Question, one: Instance, where: Placed) -> None:
-    """A set has the devices that its split names, of copies that differ where it takes two."""
-    split = question.splits[one.split]
-    copies: dict[int, int] = {}
-    for (unit, slot), at in zip(split.devices, one.devices, strict=True):
-        place = where.places[at]
-        assert (place.kind, place.slot) == (split.kinds[unit], slot)
-        assert copies.setdefault(unit, place.unit) == place.unit
-    assert len({(split.kinds[unit], copy) for unit, copy in copies.items()}) == len(copies)

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from hetsim.provisioning.rates.exact_rate import Objective, Sample, most_late, too_many
-from hetsim.provisioning.rates.search import MOST_FACTORS, Span, spans
+from hetsim.provisioning.rates.search import Span, spans
 from hetsim.simulation.service.figures import latencies
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Model, Outcomes, Source
@@ -106,30 +105,3 @@ def test_a_change_of_sign_is_found_to_neighbouring_floats() -> None:
     )
     assert spans(lambda _: 1, 0.1, 10.0) == ()
     assert spans(lambda _: 0, 0.1, 10.0) == (Span(0.1, 10.0, None, None),)
-
-
-@pytest.mark.parametrize("requests", [1, 2, 3])
-def test_a_handful_of_requests_takes_no_look_at_each_rate(requests: int) -> None:
-    """All may be late at every rate: how many changes with each of these rates."""
-    looks = []
-
-    def count(factor: float) -> int:
-        looks.append(factor)
-        return int(7 * np.log(factor)) % (requests + 1)
-
-    found = spans(count, 2.0**-7, 16.0, precision=2.0**-40)
-    assert len(looks) < 2 * MOST_FACTORS
-    for one in found:
-        assert one.below is None or one.low <= one.below * (1 + 2.0**-39)
-        assert one.above is None or one.above <= one.high * (1 + 2.0**-39)
-
-
-@pytest.mark.parametrize("requests", [1, 99, 100, 101, 1000])
-def test_as_many_may_be_late_as_the_percentile_leaves(requests: int) -> None:
-    rng = np.random.default_rng(0)
-    latency_s = rng.exponential(1.0, requests)
-    for share in (0.5, 0.9, 0.99, 0.999):
-        at = int(np.ceil(np.round(requests * share, 9))) - 1
-        limit_s = float(np.sort(latency_s)[at])
-        allowed = most_late(Slo(share, limit_s), requests)
-        assert np.count_nonzero(latency_s > limit_s) == allowed

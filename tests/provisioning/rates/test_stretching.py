@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import pytest
 
 from hetsim.provisioning.rates.exact_rate import (
     Wanted,
@@ -69,18 +68,6 @@ def test_devices_in_order_are_as_exact_as_fractions(first: int) -> None:
     assert sum(chains(seed) for seed in range(first, first + 400)) > 100
 
 
-def test_streams_of_a_device_are_servers_of_a_pool() -> None:
-    layout = layout_of([Shape([0], [], [[]])], [2], 0)
-    rng = np.random.default_rng(0)
-    arrival = units(times(rng, 40, whole=False), 60)
-    order = order_of(layout, np.ones(1))
-    assert order is not None
-    one = in_order(order, np.array([1.25]), [0] * 40, 60)
-    other = pools([2], [0] * 40, [1.25] * 40, 60)
-    wanted = [Wanted(range(40), units([2.0], 60)[0], 3)]
-    assert least_stretch(one, arrival, wanted) == least_stretch(other, arrival, wanted)
-
-
 def test_a_subgraph_on_several_streams_waits_for_its_turn() -> None:
     """The second needs nothing, the first a transfer: it starts no sooner than the first."""
     layout = layout_of([Shape([0, 0], [()], [[2], [], []])], [2], 0)
@@ -114,27 +101,3 @@ def test_the_first_free_of_several_servers_is_as_exact_as_fractions(first: int) 
             most_late,
         )
         assert found == expected, seed
-
-
-def test_one_server_by_hand() -> None:
-    # Requests a second apart of 3 s: the second waits 3 - x, the third 6 - 2 x, of a stretch x.
-    play = pools([1], [0, 0, 0], [3.0] * 3, 0)
-    assert least_stretch(play, [0, 1, 2], [Wanted(range(3), 4, 0)]) == Fraction(5, 2)
-    assert least_stretch(play, [0, 1, 2], [Wanted(range(3), 4, 1)]) == 2
-    assert least_stretch(play, [0, 1, 2], [Wanted(range(3), 4, 2)]) == 0
-    assert least_stretch(play, [0, 1, 2], [Wanted(range(3), 2, 2)]) is None
-    # The objective of one request alone, and two objectives together.
-    assert least_stretch(play, [0, 1, 2], [Wanted((1,), 4, 0)]) == 2
-    both = [Wanted((1,), 4, 0), Wanted((2,), 5, 0)]
-    assert least_stretch(play, [0, 1, 2], both) == 2
-    # Two that come at one moment are never pulled apart.
-    assert least_stretch(play, [0, 0, 2], [Wanted(range(3), 4, 0)]) is None
-    assert least_stretch(play, [5, 5, 7], [Wanted(range(3), 4, 1)]) == Fraction(5, 2)
-
-
-@pytest.mark.parametrize("seconds", [[0.1, 3.0, 2.0**-40], [5.0], []])
-def test_units_are_exact(seconds: list[float]) -> None:
-    exponent = unit_of(seconds)
-    assert [Fraction(n, 2**exponent) for n in units(seconds, exponent)] == [
-        Fraction(one) for one in seconds
-    ]
