@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import placement_case
-from hetsim.problem.parts import Contention, FusedKernel
+from hetsim.problem.parts import Contention
 from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Timeline
 from hetsim.simulation.simulate import simulate
@@ -60,27 +60,6 @@ def test_inputs_leave_the_host_and_outputs_return() -> None:
     assert away.link_busy_s == {"cpu>gpu": 1.5, "gpu>cpu": 3.5}
 
 
-def test_without_a_host_inputs_and_outputs_are_free() -> None:
-    timeline = simulate(on(two_devices(host=None), ("gpu", (0, 1))))
-    assert (timeline.latency_s, timeline.transfers) == (6.0, 0)
-
-
-def test_an_output_that_the_host_also_reads_moves_once() -> None:
-    problem = two_devices()
-    first, link, last = problem.values
-    both = (first, dataclasses.replace(link, is_output=True), last)
-    plan = on(dataclasses.replace(problem, values=both), ("gpu", (0,)), ("cpu", (1,)))
-    assert simulate(plan).transfers == 2
-
-
-def test_transfers_of_no_bytes_cost_their_latency() -> None:
-    problem = two_devices(tensors=[(-1, 0, (0,)), (0, 0, (1,)), (1, 0, ())], latency_s=0.1)
-    timeline = simulate(on(problem, ("gpu", (0,)), ("cpu", (1,))))
-    assert next(e.end_s for e in timeline.events if e.kind == "transfer") == 0.1
-    assert timeline.latency_s == 0.1 + 4.0 + 0.1 + 2.0
-    assert timeline.transfer_s == 0.1 + 0.1
-
-
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(0, 1e3), min_size=1, max_size=8), st.floats(0, 1), st.integers(1, 20))
 def test_one_device_takes_exactly_the_sum(
@@ -99,17 +78,6 @@ def test_one_device_takes_exactly_the_sum(
     assert each.makespan_s == list(accumulate(steps))[-1]
     assert each.latency_s == list(accumulate(steps[: len(seconds)]))[-1]
     assert [e.request for e in each.events] == sorted(e.request for e in each.events)
-
-
-def test_fused_kernels_are_timed_as_one() -> None:
-    problem = dataclasses.replace(
-        two_devices(), fused=(FusedKernel(1, (0, 1), 4.5),), dispatch_s=(0.0, 0.25)
-    )
-    assert spans(simulate(on(problem, ("gpu", (0, 1)))), "compute") == {
-        (0, "g0", "gpu"): (1.5, 1.5 + 4.75)
-    }
-    apart = simulate(on(problem, ("gpu", (0,)), ("gpu", (1,))))
-    assert apart.device_busy_s["gpu"] == 4.25 + 2.25
 
 
 def fan(streams: int) -> Problem:
@@ -165,16 +133,6 @@ def test_a_later_subgraph_does_not_overtake_within_a_request() -> None:
     assert later[1, "g0", "d1"] == (0, 1)
 
 
-def test_a_free_stream_takes_the_earliest_request() -> None:
-    """Request 1 is ready on d1 first, request 0 takes it as soon as both wait."""
-    problem = Problem.from_arrays([[2.0, 9.0], [9.0, 3.0]], edges=[(0, 1, 0)])
-    plan = on(problem, ("d0", (0,)), ("d1", (1,)))
-    timeline = simulate(plan, arrivals_s=[0.0, 0.0, 1.0])
-    second = [e for e in timeline.events if e.group == 1]
-    assert [(e.request, e.start_s) for e in second] == [(0, 2), (1, 5), (2, 8)]
-    assert timeline.latencies_s == (5.0, 8.0, 10.0)
-
-
 def bus(shared: bool, contention: Contention = "fifo") -> Problem:
     """a on d0 feeds b on d1 and c on d2, over links that may share a bus."""
     problem = Problem.from_arrays(
@@ -210,13 +168,6 @@ def test_contention_may_be_overridden() -> None:
     plan = on(bus(True), ("d0", (0,)), ("d1", (1,)), ("d2", (2,)))
     assert simulate(plan).latency_s == 10
     assert simulate(plan, contention="none").latency_s == 6
-
-
-def test_an_empty_plan_takes_no_time() -> None:
-    plan = on(Problem.from_arrays(np.zeros((0, 2)), edges=[]))
-    timeline = simulate(plan, arrivals_s=[1.0, 2.0])
-    assert (timeline.latencies_s, timeline.makespan_s) == ((0.0, 0.0), 2.0)
-    assert (timeline.events, timeline.critical_path) == ((), ())
 
 
 def test_energy_counts_idle_and_busy() -> None:

@@ -240,56 +240,6 @@ def causes(plan: Plan, tasks: Tasks, event: Event) -> list[Event]:
     ]
 
 
-@examples(quick=40, full=150)
-@given(plans())
-def test_one_request_takes_at_least_its_longest_chain(plan: Plan) -> None:
-    template = template_of(plan, plan.problem.contention)
-    reach: dict[int, float] = {}
-
-    def longest(task: int) -> float:
-        if task not in reach:
-            before = [longest(p) for p in template.predecessors[task]]
-            reach[task] = max(before, default=0.0) + float(template.duration[task])
-        return reach[task]
-
-    chain = max(longest(task) for task in range(template.tasks))
-    free = simulate(plan, contention="none")
-    assert simulate(plan).latency_s >= chain
-    assert chain <= free.latency_s
-
-
-@examples(quick=40, full=150)
-@given(dealt_plans(), arrivals())
-def test_doubling_every_time_doubles_every_result(plan: Plan, times: list[float]) -> None:
-    problem = plan.problem
-    twice = dataclasses.replace(
-        problem,
-        seconds=problem.seconds * 2,
-        dispatch_s=tuple(2 * s for s in problem.dispatch_s),
-        routes=tuple(
-            tuple(
-                dataclasses.replace(
-                    route, latency_s=2 * route.latency_s, bytes_per_s=route.bytes_per_s / 2
-                )
-                for route in row
-            )
-            for row in problem.routes
-        ),
-    )
-    once = simulate(plan, arrivals_s=times)
-    double = simulate(
-        dataclasses.replace(plan, problem=twice), arrivals_s=[2 * time for time in times]
-    )
-    assert [(2 * e.start_s, 2 * e.end_s, e.tracks) for e in once.events] == [
-        (e.start_s, e.end_s, e.tracks) for e in double.events
-    ]
-    assert tuple(2 * s for s in once.latencies_s) == double.latencies_s
-    assert 2 * once.energy_j == double.energy_j
-    assert once.device_utilization == double.device_utilization
-    assert once.peak_memory_bytes == double.peak_memory_bytes
-    assert once.critical_path == double.critical_path
-
-
 @examples(quick=15, full=60)
 @given(dealt_plans(), arrivals(most=8), st.booleans())
 def test_machine_code_gives_the_same_bits(plan: Plan, times: list[float], traced: bool) -> None:

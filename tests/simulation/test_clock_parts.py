@@ -58,21 +58,3 @@ def test_state_grows_while_requests_end(seed: int, machine_code: bool) -> None:
         machine_code=machine_code,
     )
     assert recording.finish.tolist() == expected
-
-
-@pytest.mark.parametrize("machine_code", [False, True])
-def test_requests_of_lower_rank_go_first(machine_code: bool) -> None:
-    """One device, all there at 0: by rank, then by number; what runs is not interrupted."""
-    problem = Problem.from_arrays([[1.0], [1.0]], edges=[(0, 1, 0)])
-    plan = Plan(problem, "manual", (Group("d0", (0,)), Group("d0", (1,))))
-    rank = np.array([2, 0, 1, 0, 2], dtype=np.int8)
-    arrival = np.array([0.0, 0.5, 0.5, 0.5, 0.5])
-    recording = play(
-        tasks_of_plan(plan, "fifo"),
-        arrival,
-        rank=rank,
-        traced=False,
-        machine_code=machine_code,
-    )
-    # Request 0 has run its first subgraph when the others come, and waits for them with the second.
-    assert recording.finish.tolist() == [8.0, 3.0, 7.0, 5.0, 10.0]

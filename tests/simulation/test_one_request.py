@@ -108,14 +108,3 @@ def test_a_value_without_a_route_is_refused() -> None:
         latency_of_groups(
             replace(joined, routes=routes), (Group("d0", (0,)), Group("d1", (1,))), "drawn"
         )
-
-
-def test_a_plan_in_no_order_is_refused() -> None:
-    problem = hetsim.Problem.from_arrays(np.ones((2, 1)), edges=[(0, 1, 1)])
-    with pytest.raises(hetsim.HetsimError):
-        latency_of(Plan(problem, "drawn", (Group("d0", (1,)), Group("d0", (0,)))))
-
-
-def test_an_empty_problem_takes_no_time() -> None:
-    problem = hetsim.Problem.from_arrays(np.zeros((0, 1)), edges=[])
-    assert latency_of_groups(problem, (), "drawn") == 0.0

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from itertools import accumulate, permutations
 
-import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.simulation.clock.templates import template_of
-from hetsim.simulation.clock.virtual_time import COMPILE_FROM
 from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import Stage, tandem
 from sweeps import examples
@@ -63,21 +59,3 @@ def test_tandem_of_several_streams(services: list[float], gaps: list[float], str
     assert simulate(plan, arrivals_s=arrivals).latencies_s == tuple(
         start - arrival + sum(services) for start, arrival in zip(starts, arrivals, strict=True)
     )
-
-
-@pytest.mark.parametrize("burst", [False, True])
-def test_many_requests_by_machine_code(burst: bool) -> None:
-    stages = [Stage(s, m) for s, m in ((1.5, 0.25), (2.0, 0.5), (0.5, 2.25), (1.75, 0.0))]
-    plan = tandem(stages, 0.125)
-    requests = 60_000
-    assert requests * template_of(plan, "fifo").tasks > COMPILE_FROM
-    gaps = np.random.default_rng(0).integers(0, 40 * (1 - burst) + 1, requests) / 8
-    arrivals = np.cumsum(gaps) if not burst else np.zeros(requests)
-    timeline = simulate(plan, arrivals_s=arrivals.tolist(), trace=False)
-    wait = np.zeros(requests)
-    for index in range(1, requests):
-        gap = arrivals[index] - arrivals[index - 1]
-        wait[index] = max(0.0, wait[index - 1] + 2.25 - gap)
-    assert timeline.latencies_s == tuple((wait + 8.875).tolist())
-    assert timeline.device_busy_s["stage1"] == 2.0 * requests
-    assert timeline.peak_memory_bytes == {}

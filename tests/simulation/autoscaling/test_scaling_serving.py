@@ -177,49 +177,6 @@ def test_as_many_all_along_are_instances_all_along(seed: int) -> None:
         np.testing.assert_allclose(one.sum(), other.sum())
 
 
-def test_replicas_at_one_link_load_one_after_the_other() -> None:
-    config = Autoscaling(
-        min_replicas=1,
-        max_replicas=3,
-        target_ongoing_requests=1.0,
-        metrics_interval_s=1.0,
-        look_back_period_s=5.0,
-        upscale_delay_s=0.0,
-        startup_s=2.0,
-        control_loop_interval_s=1.0,
-    )
-    engine = serving(Case(config, 3, 1, [100], 5, []))
-    played(engine, np.zeros(3))
-    # At 0 three are wanted; one waits for the other's weights.
-    assert [(one.start_s, one.up_s) for one in engine.replicas[0].ever] == [
-        (0.0, 0.0),
-        (0.0, 7.0),
-        (0.0, 12.0),
-    ]
-    assert engine.ran[-1] == 2
-
-
-def test_one_that_goes_ends_what_it_has() -> None:
-    """It gets nothing more, and is gone at its first look after its last answer."""
-    config = Autoscaling(
-        min_replicas=1,
-        max_replicas=2,
-        initial_replicas=2,
-        target_ongoing_requests=10.0,
-        metrics_interval_s=1.0,
-        look_back_period_s=5.0,
-        downscale_delay_s=1.0,
-        graceful_shutdown_wait_loop_s=2.0,
-        control_loop_interval_s=1.0,
-    )
-    engine = serving(Case(config, 2, 1, [8], 0, []))
-    found = played(engine, np.array([0.0, 0.0, 1.0, 20.0]))
-    goes = engine.replicas[0].ever[1]
-    assert (goes.place, goes.leave_s, goes.gone_s) == (1, 1.0, 9.0)
-    assert found.instance.tolist() == [0, 1, 0, 0]
-    assert found.finish_s.tolist() == [8.0, 8.0, 16.0, 28.0]
-
-
 @pytest.mark.parametrize("least", [0, 1])
 def test_silence_costs_nothing(least: int) -> None:
     """Thirty years between two requests, in which a billion counts would be made."""

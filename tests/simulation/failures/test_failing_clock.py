@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
@@ -22,7 +22,7 @@ from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.recovery import Task
 from hetsim.simulation.simulate import simulate
 from hetsim.workload.failure import Failure, check_failures
-from oracles.clock_plans import arrivals, dealt_plans, failures_of_a_spare, with_a_spare
+from oracles.clock_plans import arrivals, dealt_plans
 from sweeps import examples
 
 
@@ -49,36 +49,6 @@ def log_of(played: FailingClock) -> list[Ran]:
             strict=True,
         )
     ]
-
-
-def test_without_failures_it_keeps_the_clocks_time() -> None:
-    """Bit for bit, with ties, zero durations, shared links and several streams."""
-
-    @settings(max_examples=150, deadline=None)
-    @given(dealt_plans(), arrivals())
-    def check(plan: Plan, times: list[float]) -> None:
-        expected = hetsim.simulate(plan, arrivals_s=times)
-        played = FailingClock(plan, times, (), plan.problem.contention, replan)
-        played.play()
-        found = {(t.request, t.task.index): (t.start, t.end) for t in log_of(played)}
-        names = [value.name for value in plan.problem.values]
-        for event in expected.events:
-            template = played.versions[0].layouts[plan.replica_of(event.request)].template
-            task_of = {
-                (names[transfer.value], plan.problem.devices[transfer.target]): index
-                for index, transfer in enumerate(template.transfers, start=template.groups)
-            }
-            index = event.group - template.first_group
-            if event.kind == "transfer":
-                index = task_of[event.name, event.device]
-            assert found.pop((event.request, index)) == (event.start_s, event.end_s)
-        assert found == {}
-        assert (
-            tuple(end - came for came, end in zip(times, played.finish, strict=True))
-            == expected.latencies_s
-        )
-
-    check()
 
 
 @st.composite
@@ -119,36 +89,6 @@ def test_every_request_ends_and_nothing_reads_what_is_not_there(
     timeline = simulate(plan, arrivals_s=times, failures=failures or [Failure("d0", 1e9)])
     assert timeline.makespan_s == max(played.finish)
     assert [e.kind for e in timeline.events].count("failure") == len(played.happened)
-
-
-@examples(quick=30, full=400)
-@given(dealt_plans(), arrivals(), failures_of_a_spare())
-def test_a_device_that_has_nothing_to_do_fails_without_a_trace(
-    plan: Plan, times: list[float], failures: tuple[Failure, ...]
-) -> None:
-    """Every request stays on its replica, and each of its tasks where and when it was to run."""
-    plan = with_a_spare(plan)
-    calm, shaken = (
-        FailingClock(plan, times, some, "none", replan, machine_code=False)
-        for some in ((), failures)
-    )
-    calm.play()
-    shaken.play()
-    assert shaken.finish == calm.finish
-    assert len(shaken.versions) == 1
-
-    def ran(played: FailingClock) -> list[tuple[object, ...]]:
-        groups = plan.groups
-        # Transfers may be numbered anew, and of two replicas that are alike either is right.
-        return sorted(
-            (
-                one.start, one.end, one.request, one.task.device, one.task.value, one.task.target,
-                groups[one.task.group].nodes if one.task.device >= 0 else (), one.stream, one.lost,
-            )
-            for one in log_of(played)
-        )  # fmt: skip
-
-    assert ran(shaken) == ran(calm)
 
 
 @examples(quick=25, full=250)

@@ -16,18 +16,11 @@ from hetsim.placement.planning import replan
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.rules import MASK
-from hetsim.simulation.clock.templates import PlanTasks, laid_out, tasks_of_plan, template_of
+from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan, template_of
 from hetsim.simulation.failures.clock import FailingClock, running_of
 from hetsim.simulation.failures.recovery import InstanceStates
-from hetsim.simulation.failures.serving import (
-    FailingServing,
-    Load,
-    Outage,
-    Outages,
-    templates_of,
-)
+from hetsim.simulation.failures.serving import FailingServing, Load, Outage, Outages, templates_of
 from hetsim.simulation.serving import driver
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Outcomes, Source
@@ -121,14 +114,6 @@ def test_one_plan_without_gates_has_the_failing_clocks_times(
     equal_to_the_failing_clock(case, machine_code=False)
 
 
-@examples(quick=15, full=1000)
-@given(failing())
-def test_the_failing_clocks_times_as_machine_code(
-    case: tuple[Plan, list[float], list[Failure]],
-) -> None:
-    equal_to_the_failing_clock(case, machine_code=True)
-
-
 class Deployed(NamedTuple):
     """Several models on the devices of one problem."""
 
@@ -220,32 +205,6 @@ def made(given: Deployed, kind: Any = FailingServing, **more: Any) -> FailingSer
 
 def same(one: Outcomes, other: Outcomes) -> bool:
     return all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
-
-
-@examples(quick=15, full=1000)
-@given(deployments(), st.booleans())
-def test_without_failures_it_serves_as_it_does_without(given: Deployed, machine_code: bool) -> None:
-    plain = Serving(
-        laid_out(given.tasks),
-        np.concatenate([one.duration for one in given.tasks.templates]),
-        given.models,
-        given.sources,
-        [Clients(0, CLIENTS, think)] if given.requests else [],
-        requests=given.requests,
-        machine_code=machine_code,
-    )
-    expected = played(given, plain)
-    engine = made(given, failures=(), machine_code=machine_code)
-    assert same(played(given, engine), expected)
-    assert engine.ran.tolist() == plain.ran.tolist()
-    wanted = busy_seconds(given.tasks, plain.ran.tolist())
-    for found, known in zip(engine.busy_seconds(), wanted, strict=True):
-        assert found == pytest.approx(known, abs=1e-9)
-    # One that comes long after all is over.
-    later = [Failure(given.tasks.plan.problem.devices[0], 1e6)]
-    late = made(given, failures=later, machine_code=machine_code)
-    assert same(played(given, late, pieces=3), expected)
-    assert not late.happened
 
 
 @examples(quick=20, full=1000)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.templates import template_of
-from hetsim.simulation.failures.recovery import Layout, Rest, Rests, Task
+from hetsim.simulation.failures.recovery import Layout, Rest, Task
 from oracles.clock_plans import plans
 from sweeps import examples
 
@@ -181,45 +178,3 @@ def test_what_is_left_is_what_is_nowhere(plan: Plan, data: st.DataObject) -> Non
     assert [rest.tasks[place] for place in rest.under_way] == running
     assert rest.groups == plan.groups
     check(plan, rest, held, computed)
-
-
-@examples(quick=15, full=500)
-@given(plans())
-def test_a_request_that_has_just_come_has_all_to_do(plan: Plan) -> None:
-    layout = layout_of(plan)
-    fresh, host = layout.fresh(), plan.problem.host
-    inputs = [k for k, v in enumerate(plan.problem.values) if v.producer == GRAPH_INPUT]
-    held = {} if host is None else {value: {host} for value in inputs}
-    assert fresh.held == held
-    again = layout.rest(fresh.held, frozenset(), ())
-    for one, other in zip(fresh.tasks, again.tasks, strict=True):
-        assert one == other
-    assert all(fresh.counts)
-    assert all(again.counts)
-    check(plan, fresh, {value: set(places) for value, places in held.items()}, set())
-
-
-@examples(quick=10, full=200)
-@given(st.lists(plans(), min_size=1, max_size=3), st.data())
-def test_rests_are_kept_once_and_laid_out_one_after_another(
-    made: list[Plan], data: st.DataObject
-) -> None:
-    rests = Rests((1, 1, 1))
-    layouts = [layout_of(plan) for plan in made]
-    numbers = [rests.number(layout, layout.fresh) for layout in layouts]
-    assert numbers == list(range(len(made)))
-
-    def never() -> Rest:
-        raise AssertionError("it is known")
-
-    assert [rests.number(layout, never) for layout in layouts] == numbers
-    used = sorted(data.draw(st.sets(st.sampled_from(numbers), min_size=1)))
-    structure, seconds = rests.lay_out(np.array(used, dtype=np.int64))
-    tasks = [task for number in used for task in rests.known[number].tasks]
-    assert rests.used.tolist() == used
-    assert seconds.tolist() == [task.seconds for task in tasks]
-    sizes = [len(rests.known[number].tasks) for number in used]
-    assert rests.first.tolist() == list(structure.first) == [0, *np.cumsum(sizes).tolist()]
-    wanted = [task.device if task.device >= 0 else -1 - task.target for task in tasks]
-    assert list(structure.device) == wanted
-    assert not any(math.isnan(second) for second in seconds)

@@ -97,25 +97,6 @@ def test_no_schedule_is_below_it(chunk: int) -> None:
     assert reached
 
 
-def test_without_objectives_only_what_must_be_answered_counts() -> None:
-    config = Autoscaling(min_replicas=0, max_replicas=4)
-    free = Demand(np.arange(4.0), np.ones(4), 4, math.inf)
-    assert fewest([free], config, 1.0, rejects=False).replica_s == pytest.approx(4.0)
-    assert fewest([free], config, 1.0, rejects=True).replica_s == 0.0
-    assert fewest([free], Autoscaling(max_replicas=4), 1.0, rejects=True).replica_s == (
-        pytest.approx(3.0)
-    )
-
-
-def test_what_the_most_cannot_do_nobody_can() -> None:
-    config = Autoscaling(max_replicas=2)
-    asked = Demand(np.zeros(10), np.ones(10), 3, 3.0)
-    found = fewest([asked], config, 0.0, rejects=False)
-    assert (found.replica_s, found.binds) == (math.inf, "objectives")
-    asked = Demand(np.zeros(10), np.ones(10), 4, 3.0)
-    assert fewest([asked], config, 0.0, rejects=False).replica_s < math.inf
-
-
 PLACES = 3
 
 

@@ -10,12 +10,10 @@ import pytest
 
 import hetsim
 from deployments import alone_s, deployed, poisson
-from hetsim.core.text import to_json
 from hetsim.errors import UsageError
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.simulation.failures.serving import Outage
 from hetsim.simulation.service.failures import felt_by, windows_of
-from hetsim.simulation.service.serving import serve
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.workload.arrivals import Constant
 from hetsim.workload.deployment import Instances, QueuePolicy
@@ -181,18 +179,6 @@ def test_random_failures_are_honest_about_how_few_they_are(
     assert many.objectives[0].on_time == 1.0
     down_s = service.failures.devices[0].down_s
     assert down_s / service.duration_s == pytest.approx(0.25, rel=0.2)
-
-
-def test_the_same_bytes_compiled_or_not(open_: str, platform: hetsim.Platform) -> None:
-    took_s = 1e-4
-    failing = Failing(mtbf_s=50 * took_s, mttr_s=5 * took_s)
-    workload = poisson(open_, 1.0 / took_s, 500, failures=failing, slos=(Slo(0.9, 0.01),))
-    deployment = deployed(open_, instances=BOTH)
-    told = {
-        to_json(service_record(serve(deployment, workload, platform, machine_code=machine_code)))
-        for machine_code in (True, False)
-    }
-    assert len(told) == 1
 
 
 def test_a_rate_is_not_looked_for(fixed: str, platform: hetsim.Platform) -> None:

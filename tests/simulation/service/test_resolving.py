@@ -167,23 +167,6 @@ def test_what_nothing_asks_for_holds_its_memory(
     assert said.streams == alone.streams
 
 
-def test_what_belongs_to_a_plan_is_refused(fixed: str, platform: hetsim.Platform) -> None:
-    deployment, workload = deployed(fixed), poisson(fixed, 1, 1)
-    problem = hetsim.Problem.of(hetsim.load_model(fixed), platform)
-    plan = hetsim.plan(problem, "single:cpu")
-    for given in (
-        lambda: hetsim.simulate(deployment, workload),  # type: ignore[call-overload]
-        lambda: hetsim.simulate(deployment, 3, platform=platform),  # type: ignore[call-overload]
-        lambda: hetsim.simulate(deployment, workload, platform=platform, sustained=True),  # type: ignore[call-overload]
-        lambda: hetsim.simulate(plan, workload),  # type: ignore[call-overload]
-        lambda: hetsim.simulate(plan, platform=platform),  # type: ignore[call-overload]
-    ):
-        with pytest.raises(UsageError, match=";"):
-            given()
-    with pytest.raises(UsageError, match="no stream has an objective"):
-        hetsim.simulate(deployment, workload, platform=platform, until_answered=True)
-
-
 def test_what_a_file_says_of_its_inputs_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     real = batch_dim.read_source

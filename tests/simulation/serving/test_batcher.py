@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import pytest
 
-from hetsim.errors import UsageError
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
@@ -149,107 +147,3 @@ def test_the_same_bits_compiled(chunk: int) -> None:
         compiled = played(config, requests, 2, True)
         for one, other in zip(plain, compiled, strict=True):
             assert one.tobytes() == other.tobytes()
-
-
-def one_by_one(config: Config, ticks: list[int]) -> list[Fate]:
-    """Requests of one shape and level at these ticks, by both."""
-    requests = [Request(number, tick, 0, 0) for number, tick in enumerate(ticks)]
-    found = fates(played(config, requests, 1, False))
-    assert found == served(config, requests)
-    return found
-
-
-def configured(**said: object) -> Config:
-    """A model of batches of up to 8, each of 10 ticks, on one instance."""
-    base: dict[str, object] = {
-        "max_batch_size": 8,
-        "preferred": [],
-        "delay": 0,
-        "levels": 1,
-        "max_queue_size": 0,
-        "timeout": 0,
-        "reject": True,
-        "service": [[[10] * 8]],
-        "round_robin": False,
-    }
-    return Config(**{**base, **said})  # type: ignore[arg-type]
-
-
-def test_what_waits_goes_when_an_instance_is_free() -> None:
-    found = one_by_one(configured(), [0, 1, 2, 3])
-    assert [(fate.sent, fate.size) for fate in found] == [(0, 1), (10, 3), (10, 3), (10, 3)]
-
-
-def test_a_preferred_size_goes_at_once() -> None:
-    found = one_by_one(configured(preferred=[2, 4], delay=100), [0, 3, 4])
-    assert [(fate.sent, fate.size) for fate in found] == [(3, 2), (3, 2), (104, 1)]
-
-
-def test_when_the_delay_is_over_all_that_waits_goes() -> None:
-    found = one_by_one(configured(delay=5), [0, 3])
-    assert [(fate.sent, fate.size) for fate in found] == [(5, 2), (5, 2)]
-
-
-def test_the_delay_overrides_a_preferred_size() -> None:
-    # At 10 the first waited its delay: five go, though four are preferred.
-    found = one_by_one(configured(preferred=[1, 4], delay=6), [0, 1, 2, 3, 4, 5])
-    assert [(fate.sent, fate.size) for fate in found] == [(0, 1)] + [(10, 5)] * 5
-
-
-def test_an_expired_request_is_rejected_or_goes_last() -> None:
-    alone: dict[str, object] = {"max_batch_size": 1, "service": [[[10]]], "timeout": 5}
-    found = one_by_one(configured(**alone), [0, 1, 6])
-    assert [fate.why or fate.sent for fate in found] == [0, "expired", 10]
-    found = one_by_one(configured(**alone, reject=False), [0, 1, 6])
-    assert [fate.sent for fate in found] == [0, 20, 10]
-
-
-def test_a_full_queue_rejects() -> None:
-    found = one_by_one(configured(max_queue_size=2), [0, 1, 2, 3])
-    assert [fate.why or fate.size for fate in found] == [1, 2, 2, "full"]
-
-
-def test_what_cannot_be_served_is_told() -> None:
-    table = np.zeros((1, 1, 1), dtype=np.int64)
-    for said in (
-        {"limits": (1, 1)},
-        {"limits": (1,), "routing": "random"},
-        {"limits": (1,), "timeout_s": 0.0},
-        {"limits": (1,), "delay_s": -1.0},
-        {"limits": (1,), "preferred": (2,)},
-        {"limits": (1,), "max_queue_size": -1},
-        {"limits": (1,), "ranks": ()},
-        {"limits": (1,), "cycle": (1,)},
-        {"limits": (1,), "timeout_action": "drop"},
-    ):
-        with pytest.raises(UsageError):
-            Model(table, **said)  # type: ignore[arg-type]
-    with pytest.raises(UsageError):
-        Model(table[0], (1,))
-
-
-def test_requests_that_make_no_sense_are_told() -> None:
-    layout = layout_of([Shape([0], [], [[]])], [1], 0)
-    model = Model(np.zeros((1, 1, 1), dtype=np.int64), (1,))
-    seconds = np.ones(1)
-    serving = Serving(layout, seconds, [model], [Source(0)], machine_code=False)
-    one = np.zeros(1, dtype=np.int64)
-    for arrival, stream, variant in (
-        (np.array([1.0, 0.5]), np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)),
-        (np.array([np.nan]), one, one),
-        (np.array([1.0]), one + 1, one),
-        (np.array([1.0]), one, one + 1),
-        (np.array([1.0]), one, one - 1),
-        (np.array([1.0, 2.0]), one, one),
-    ):
-        with pytest.raises(UsageError):
-            serving.serve(arrival, stream, variant)
-    serving.serve(np.array([1.0]), one)
-    with pytest.raises(UsageError, match="after"):
-        serving.serve(np.array([0.5]), one)
-    with pytest.raises(UsageError, match="none of 1"):
-        Serving(layout, seconds, [Model(model.template + 1, (1,))], [Source(0)])
-    with pytest.raises(UsageError, match="asks for model"):
-        Serving(layout, seconds, [model], [Source(1)])
-    with pytest.raises(UsageError, match="has level"):
-        Serving(layout, seconds, [model], [Source(0, 1)])

@@ -85,42 +85,6 @@ def counted(given: Deployed, found: Outcomes, serving: Serving) -> bool:
     return True
 
 
-def found_at_rest(given: Deployed, found: Outcomes) -> bool:
-    """Whether those are told apart that find nobody waiting and an instance with nothing to do.
-
-    What ends at a moment has, as one comes; what goes then goes after all that come. Not asked
-    where some expired, or where something takes no time.
-    """
-    layout = given.case.layout
-    empty = (np.diff(layout.first) == 0).any()
-    if EXPIRED in found.why or empty or given.case.duration.min(initial=1.0) <= 0:
-        return False
-    model_of = np.array([source.model for source in given.sources])[found.stream]
-    served = found.why == SERVED
-    for at in range(found.requests):
-        now, model = found.arrival_s[at], given.models[model_of[at]]
-        before = served & (model_of == model_of[at]) & (np.arange(found.requests) < at)
-        # Of those that went at this very moment only such as did not have to wait have gone.
-        gone = found.sent_s < now if model.gated else found.sent_s <= now
-        busy = {*found.instance[before & gone & (found.finish_s > now)].tolist()}
-        rests = len(busy) < len(model.limits) and not (before & ~gone).any()
-        assert found.fresh[at] == (rests and served[at])
-    return True
-
-
-def test_who_finds_everything_at_rest_is_told() -> None:
-    seen = []
-    for seed in range(CASES):
-        given = deployed(seed)
-        try:
-            found, _ = played(given, 1 + seed % 3, False)
-        except UsageError:
-            continue
-        if found_at_rest(given, found):
-            seen += found.fresh.tolist()
-    assert min(seen.count(True), seen.count(False)) > 50
-
-
 @pytest.mark.parametrize("few", [False, True])
 def test_queues_are_as_long_as_requests_wait(few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where windows are few, they double in length as time goes on."""

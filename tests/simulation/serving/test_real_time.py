@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hetsim.errors import UsageError
 from hetsim.simulation.serving.real_time import RealTime
 from hetsim.simulation.serving.setup import Clients, Outcomes
-from oracles.random_deployments import CASES, CLIENTS, Deployed, deployed, played, think
-from sweeps import sweep
+from oracles.random_deployments import CLIENTS, Deployed, deployed, played, think
 
 
 def told(given: Deployed, outside: NDArray[np.bool_], *, at_once: bool) -> Outcomes:
@@ -54,26 +52,6 @@ def told(given: Deployed, outside: NDArray[np.bool_], *, at_once: bool) -> Outco
     found = engine.outcomes()
     assert engine.came == found.requests
     return found
-
-
-@sweep("chunk", quick=[0], full=range(25))
-def test_tasks_that_end_when_told_are_virtual_time(chunk: int) -> None:
-    seen = 0
-    for seed in range(CASES * chunk, CASES * (chunk + 1)):
-        given = deployed(seed)
-        try:
-            virtual, _ = played(given, 1, False)
-        except UsageError:
-            continue
-        rng = np.random.default_rng([seed, 21])
-        # What takes no time ends before anything else can happen: nobody can tell that in time.
-        outside = (given.case.duration > 0) & (rng.random(len(given.case.duration)) < 0.7)
-        for at_once in (True, False):
-            found = told(given, outside, at_once=at_once)
-            for one, column in zip(virtual, found, strict=True):
-                assert one.tobytes() == column.tobytes(), seed
-        seen += 1
-    assert seen > CASES / 2
 
 
 def test_an_end_that_is_told_late_counts_from_then() -> None:

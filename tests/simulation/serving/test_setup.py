@@ -19,21 +19,6 @@ from hetsim.simulation.serving.setup import (
 )
 
 TABLE = np.zeros((1, 2, 3), dtype=np.int64)
-GOOD: list[dict[str, Any]] = [
-    {},
-    {"limits": (0, 0)},
-    {"limits": (0, 2), "cycle": (1, 0, 1)},
-    {"routing": "round_robin"},
-    {"routing": "least_finish"},
-    {"ranks": (0, 0, 7)},
-    {"max_queue_size": 0},
-    {"timeout_s": 5e-324, "timeout_action": "delay"},
-    {"timeout_s": math.inf},
-    {"delay_s": 0.0},
-    {"delay_s": 1e300},
-    {"preferred": (1, 2, 3)},
-    {"preferred": (3,)},
-]
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"limits": (1,)}, "limits .* of 2 instances"),
     ({"limits": (1, 1, 1)}, "limits .* of 2 instances"),
@@ -57,11 +42,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"preferred": (2, 1)}, "preferred"),
     ({"preferred": (1, 1)}, "preferred"),
 ]
-
-
-@pytest.mark.parametrize("said", GOOD)
-def test_models_that_make_sense(said: dict[str, Any]) -> None:
-    Model(TABLE, **{"limits": (1, 1), **said})
 
 
 @pytest.mark.parametrize(("said", "message"), BAD)
@@ -135,12 +115,6 @@ def test_streams_ask_for_models_and_levels_that_there_are() -> None:
 def block(arrival: list[float], stream: list[int], variant: list[int], now_s: float = 1.0) -> None:
     """Two streams, of models with one variant and with three."""
     check_block(np.array(arrival), np.array(stream), np.array(variant), np.array([1, 3]), now_s)
-
-
-def test_blocks_that_make_sense() -> None:
-    block([1.0, 1.0, 2.0], [0, 1, 1], [0, 0, 2])
-    block([0.0], [0], [0], -math.inf)
-    block([], [], [])
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,8 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
-from hetsim.errors import UsageError
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Model, Outcomes, Source, Turns
 from oracles import turns_in_memory as told_again
@@ -173,26 +171,6 @@ def far_apart(serving: Serving, model: list[int], gap_s: float = 100.0) -> Outco
     return Outcomes.joined([told, serving.close()])
 
 
-def test_two_models_in_the_memory_of_one_each_pay_for_every_turn() -> None:
-    serving = one_device(2, 1)
-    found = far_apart(serving, [0, 1] * 10)
-    assert found.latency_s.tolist() == [SERVICE_S] + [LOAD_S + SERVICE_S] * 19
-    assert found.load_s.tolist() == [0.0] + [LOAD_S] * 19
-    said = serving.residency
-    assert said.loads.tolist() == [[9], [10]]
-    assert said.loading_s.sum() == 19 * LOAD_S
-    # The device always holds one of them.
-    assert said.resident_s.sum() == pytest.approx(serving.now_s)
-    assert said.most.tolist() == [1]
-
-
-def test_who_fits_beside_the_other_never_pays() -> None:
-    serving = one_device(2, 2)
-    found = far_apart(serving, [0, 1] * 10)
-    assert found.latency_s.tolist() == [SERVICE_S] * 20
-    assert not serving.residency.loads.any()
-
-
 def test_loads_are_the_misses_of_a_cache() -> None:
     model = np.random.default_rng(9).integers(0, 6, 500).tolist()
     serving = one_device(6, 3)
@@ -209,34 +187,3 @@ def test_loads_are_the_misses_of_a_cache() -> None:
             cache[one] = None
     assert (found.load_s > 0).tolist() == missed
     assert serving.residency.loads.sum() == sum(missed)
-
-
-def test_nobody_makes_room_while_it_has_a_batch_under_way() -> None:
-    serving = one_device(2, 1)
-    serving.serve(np.array([0.0, 1.0, 2.0]), np.array([0, 1, 0]))
-    found = serving.close()
-    assert found.sent_s.tolist() == [0.0, SERVICE_S + LOAD_S, 2 * (SERVICE_S + LOAD_S)]
-    # What it waited for the other to end is no loading; nor is the other's own.
-    assert found.load_s.tolist() == [0.0, LOAD_S, LOAD_S]
-
-
-def test_the_first_who_wants_room_has_it_first() -> None:
-    """Model 0 comes again and again, and none of its batches goes before those who wait."""
-    serving = one_device(3, 1)
-    serving.serve(np.array([0.0, 1.0, 1.0, 1.0, 1.0]), np.array([0, 0, 2, 1, 0]))
-    found = serving.close()
-    # Those that come at one moment want room in the order of models.
-    assert found.sent_s.tolist() == [0.0, 39.0, 26.0, 13.0, 42.0]
-
-
-@pytest.mark.parametrize(
-    "changes", [{"limits": (0,)}, {"max_queue_size": 0}], ids=["no limit", "no queue"]
-)
-def test_requests_that_cannot_wait_are_refused(changes: dict[str, object]) -> None:
-    with pytest.raises(UsageError, match="its requests cannot wait"):
-        one_device(2, 1, **changes)
-
-
-def test_a_model_beyond_the_memory_is_refused() -> None:
-    with pytest.raises(UsageError, match="more bytes than its device has"):
-        one_device(2, 0)
