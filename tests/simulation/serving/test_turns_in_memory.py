@@ -14,7 +14,7 @@ from oracles import turns_in_memory as told_again
 from oracles.random_layouts import Shape, layout_of
 from sweeps import sweep
 
-CASES = 50
+CASES = 20
 """Seeds of a chunk."""
 
 
@@ -114,7 +114,7 @@ def played(given: Given) -> Outcomes:
     return Outcomes.joined([*parts, given.serving.close()])
 
 
-@sweep("chunk", quick=[0], full=range(200))
+@sweep("chunk", quick=[0], full=range(500))
 def test_who_is_loaded_when_is_as_told_again(chunk: int) -> None:
     loads = 0
     for seed in range(CASES * chunk, CASES * (chunk + 1)):
