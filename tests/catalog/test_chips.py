@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from catalog.measured import measured_folder, read_rows
-from catalog.points import Series, of_cores, points_of, read_chips
+from catalog.points import Chips, Series, of_cores
 from hetsim.hardware.datasheet import CORES, FAMILIES
 from hetsim.hardware.files.catalog_files import catalog_folder
 
@@ -39,17 +38,18 @@ def test_libraries_without_kernels_for_matrices_have_vectors():
     assert (vectors, matrices) == (pytest.approx(512e9), pytest.approx(4096e9))
 
 
-def test_names_of_chips_are_those_of_rows_and_each_belongs_to_one():
-    chips = read_chips(measured_folder())
-    points = points_of(read_rows(measured_folder()))
+def test_names_of_chips_are_those_of_rows_and_each_belongs_to_one(chips, points):
     told = {series.chip for series in points.series}
     assert set(chips.called) <= told
     assert not set(chips.called) & set(chips.called.values())
     units = {(chips.name(series.chip), series.unit) for series in points.series}
     assert set(chips.units) <= units
-    for figures in chips.units.values():
+    for (chip, unit), figures in chips.units.items():
         assert figures["status"] in ("estimate", "derived", "secondary", "datasheet")
-        assert figures["source"]
+        assert len(figures["source"]) >= 8, (chip, unit)
+        if figures["source"].startswith("devices/"):
+            name = figures["source"].removeprefix("devices/").split(".yaml")[0]
+            assert (catalog_folder() / f"{name}.yaml").is_file(), (chip, unit)
         assert {core for _, _, core in figures.get("clusters", ())} <= set(CORES)
         assert figures.get("family") in (None, *FAMILIES)
     # One name for each die: no chip is the same as one that is the same as another.
@@ -58,8 +58,6 @@ def test_names_of_chips_are_those_of_rows_and_each_belongs_to_one():
     assert not set(chips.silicon) & set(chips.silicon.values())
 
 
-CHIPS = read_chips(measured_folder())
-# Every process that collects reads all of the catalog: in C, where yaml has that.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 OTHERWISE = {
     ("nvidia-rtx-4090", "float16"): "the device has sums in float32, TensorRT has them in float16",
@@ -71,15 +69,15 @@ OTHERWISE = {
 }
 
 
-def both() -> Iterator[tuple[str, str, float, float]]:
+def both(chips: Chips) -> Iterator[tuple[str, str, float, float]]:
     """Device, figure, what the catalog says, and what the file of chips says of its rows' chip."""
     for path in sorted(catalog_folder().glob("*.yaml")):
         device: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), LOADER)
         for entry in device.get("measured", {}).values():
             if "chip" not in entry:
                 continue
-            for (chip, unit), told in CHIPS.units.items():
-                if chip != CHIPS.name(entry["chip"]) or unit == "cpu":
+            for (chip, unit), told in chips.units.items():
+                if chip != chips.name(entry["chip"]) or unit == "cpu":
                     continue
                 if (unit == "gpu") != (device["kind"] == "gpu") or device["kind"] == "cpu":
                     continue
@@ -91,29 +89,10 @@ def both() -> Iterator[tuple[str, str, float, float]]:
                     yield path.stem, "bandwidth", of_device, told["bandwidth_gbytes_s"]
 
 
-FIGURES = sorted(set(both()))
-
-
-@pytest.mark.parametrize(("name", "figure", "catalog", "chip"), FIGURES)
-def test_catalog_and_chips_agree(name: str, figure: str, catalog: float, chip: float) -> None:
-    if (name, figure) in OTHERWISE and chip != pytest.approx(catalog, rel=0.03):
-        return
-    assert chip == pytest.approx(catalog, rel=0.03)
-
-
-def test_exceptions_are_needed() -> None:
+def test_catalog_and_chips_agree_but_for_exceptions_that_are_needed(chips: Chips) -> None:
     apart = {
         (name, figure)
-        for name, figure, catalog, chip in FIGURES
+        for name, figure, catalog, chip in both(chips)
         if chip != pytest.approx(catalog, rel=0.03)
     }
     assert apart == set(OTHERWISE)
-
-
-def test_every_figure_of_a_chip_has_its_status_and_source() -> None:
-    for (chip, unit), told in CHIPS.units.items():
-        assert told["status"] in ("datasheet", "secondary", "derived", "estimate"), (chip, unit)
-        assert len(told["source"]) >= 8, (chip, unit)
-        if told["source"].startswith("devices/"):
-            name = told["source"].removeprefix("devices/").split(".yaml")[0]
-            assert (catalog_folder() / f"{name}.yaml").is_file(), (chip, unit)

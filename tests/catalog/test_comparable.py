@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.measured import LeftOut, Sample, measured_folder, read_rows, sample_of
+from catalog.measured import LeftOut, Sample, sample_of
 from catalog.points import Series, points_of
 
 _NET = [{"file": "resnet50.onnx", "quality": "same", "why": ""}]
@@ -182,9 +182,7 @@ def test_chips_of_several_names_are_one():
     assert (found.rows, found.seconds) == (2, 0.002)
 
 
-def test_every_row_is_in_one_point_or_left_out_for_one_reason():
-    rows = read_rows(measured_folder())
-    points = points_of(rows)
+def test_every_row_is_in_one_point_or_left_out_for_one_reason(rows, points):
     used = sum(point.rows for found in points.series.values() for point in found)
     assert used + sum(points.left_out.values()) == len(rows)
     assert points.left_out["no graph stands for the network"] == 3201

@@ -57,6 +57,7 @@ def test_a_donor_has_run_the_network_and_is_no_part_of_its_own_factor(made: KinD
     assert donors(fewer, data.series[1])[NETWORKS + 5] != pytest.approx(times[4, 5] + np.log(1.7))
 
 
+@pytest.mark.sweep
 def test_one_chip_under_two_names_is_no_donor_and_is_left_out_with_it(
     made: KinData, prior: Prior, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,7 +68,7 @@ def test_errors_are_told_of_both_ways_of_leaving_out() -> None:
 
 @sweep(
     "part, of_device",
-    quick=[(0.5, True)],
+    quick=[],
     full=product([0.0, 0.5, 0.9], [True, False]),
 )
 def test_intervals_cover_in_both_ways(part: float, of_device: bool) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.measured import measured_folder, read_rows
+from catalog.measured import measured_folder
 from catalog.points import read_graphs
 from hetsim.errors import ModelError
 from hetsim.graph.work import graph_work
@@ -21,13 +21,8 @@ def folder() -> Path:
     return measured_folder()
 
 
-@pytest.fixture(scope="module")
-def graphs(folder):
-    return read_graphs(folder)
-
-
-def test_each_graph_that_a_row_names_is_there_and_no_other(folder, graphs):
-    named = {graph["file"] for row in read_rows(folder) for graph in row.get("graphs", ())}
+def test_each_graph_that_a_row_names_is_there_and_no_other(folder, graphs, rows):
+    named = {graph["file"] for row in rows for graph in row.get("graphs", ())}
     assert named <= set(graphs.entries)
     assert list(graphs.entries) == sorted(graphs.entries)
     readme = (folder / "README.md").read_text(encoding="utf-8")

@@ -76,6 +76,7 @@ def test_what_is_written_is_read_back(figures):
     assert figures.basis.family.dies == 6
 
 
+@pytest.mark.sweep
 def test_the_same_rows_give_the_same_bytes_and_changed_ones_others(
     figures, devices, measured, tmp_path
 ):

@@ -16,8 +16,8 @@ from catalog.fidelity.sections import Summary
 from catalog.fidelity.server.points import read_server
 from catalog.fidelity.writing import CHECKOUT, POINTS, SERVER, TABLES, told
 from catalog.kin_fits import catalog_asks
-from catalog.measured import ITEM_BYTES, measured_folder
-from catalog.points import Chips, Graphs, points_of, read_graphs
+from catalog.measured import ITEM_BYTES
+from catalog.points import Chips, Graphs, points_of
 from hetsim.cost.kernels.networks import KernelTable, network_table
 from hetsim.hardware.kernel_figures import BATCHES, INDEX, batch_range
 from hetsim.hardware.spec import DeviceSpec
@@ -49,11 +49,6 @@ def tables() -> dict[str, KernelTable]:
 @pytest.fixture(scope="module")
 def today(tables: dict[str, KernelTable]) -> list[FidelityPoint]:
     return with_shipped(COMMITTED, tables)
-
-
-@pytest.fixture(scope="module")
-def graphs() -> Graphs:
-    return read_graphs(measured_folder())
 
 
 def test_no_point_is_worse_than_it_was(today: list[FidelityPoint]) -> None:

@@ -59,12 +59,8 @@ def differences(model: Model, device: str) -> dict[str, float]:
 NETWORKS = sorted(path.removesuffix(".onnx") for path in graphs().entries)
 QUICK = [
     ("bert_base_384", "nvidia-l40s"),
-    ("openai_clip_vit_b_16", "nvidia-h100-sxm5-80g"),
-    ("quicksrnet_small_x4_128", "snapdragon-8-gen-3-npu"),
     ("quicksrnet_small_x4_128", "hailo-8"),
-    ("mobilenet_v2_0.35_128", "google-edge-tpu"),
     ("ncnn_blazeface", "raspberry-pi-4-cpu"),
-    ("resnet50", "intel-xeon-8380"),
 ]
 
 
@@ -92,13 +88,13 @@ CASES = [("squeezenet", "qdq"), ("resnet18", "qdq"), ("bert_small", "qdq"),
          ("resnet18", "qoperator")]  # fmt: skip
 
 
-@sweep("name, form", quick=CASES[1:2], full=CASES)
+@sweep("name, form", quick=CASES[:1], full=CASES)
 def test_a_quantized_model_takes_what_was_fitted_of_its_floats(name: str, form: str) -> None:
     integers = quantized_model(name, form)
     # Not of the float file, in which what depends on constants alone is folded.
     table = network_table(floats_of(integers.graph).graph)
     seen = 0
-    for device in device_names():
+    for device in device_names()[::3]:
         if "int8" not in device_of(device).kernels:
             continue
         try:
@@ -108,4 +104,4 @@ def test_a_quantized_model_takes_what_was_fitted_of_its_floats(name: str, form: 
             continue
         seen += 1
         assert told == pytest.approx(fitted_s(device, "int8", table), rel=MOST), device
-    assert seen > 20
+    assert seen > 6

@@ -1,4 +1,4 @@
-"""What tests of fidelity share: the published rows, read once."""
+"""The published rows and what is made of them, read once for all tests of the catalog."""
 
 from __future__ import annotations
 
@@ -8,12 +8,22 @@ import pytest
 
 from catalog.fidelity.server.points import ServerSystem, server_systems
 from catalog.measured import measured_folder, read_rows
-from catalog.points import Chips, read_chips
+from catalog.points import Chips, Graphs, Points, points_of, read_chips, read_graphs
 
 
 @pytest.fixture(scope="session")
 def rows() -> list[dict[str, Any]]:
     return read_rows(measured_folder())
+
+
+@pytest.fixture(scope="session")
+def points(rows: list[dict[str, Any]]) -> Points:
+    return points_of(rows)
+
+
+@pytest.fixture(scope="session")
+def graphs() -> Graphs:
+    return read_graphs(measured_folder())
 
 
 @pytest.fixture(scope="session")
