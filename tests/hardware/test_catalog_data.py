@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import onnx
 import pytest
-import yaml
 
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.hardware.catalog import (
@@ -27,7 +26,6 @@ from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import OP_CLASSES, DeviceSpec
 from loaded_devices import loaded_device
 
-"""A device is read once for all tests of this file."""
 STANDARD_OPS = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
 ZOO_DTYPES = {"float32", "int64"}
 INT8_ONLY = {"google-edge-tpu", "hailo-8", "hailo-8l", "hailo-10h", "qualcomm-qcs6490-npu"}
@@ -63,9 +61,9 @@ TENSOR_CORES = {
 }
 
 
-@pytest.fixture(params=device_names())
-def spec(request: pytest.FixtureRequest) -> DeviceSpec:
-    return loaded_device(request.param)
+@cache
+def devices() -> dict[str, DeviceSpec]:
+    return {name: loaded_device(name) for name in device_names()}
 
 
 def test_platforms_are_those_that_are_promised() -> None:
@@ -115,57 +113,57 @@ def test_devices_and_links_are_those_that_are_promised() -> None:
     } <= set(link_names())
 
 
-def test_every_figure_has_its_status_and_source(spec: DeviceSpec) -> None:
+def test_every_figure_has_its_status_and_source() -> None:
     expected = {"bytes_per_s", "memory_bytes", "launch_s", "dispatch_s", "streams"}
     expected |= {"idle_w", "busy_w", "memory_efficiency"}
-    expected |= {f"flops_per_s.{dtype}" for dtype in spec.flops_per_s}
-    expected |= {f"efficiency.{op_class}" for op_class in spec.efficiency}
-    assert set(spec.provenance) == expected
-    for figure, (status, source) in spec.provenance.items():
-        assert status in STATUSES, figure
-        assert len(source) >= 8, figure
-        assert source != "user", figure
+    for name, spec in devices().items():
+        by_type = {f"flops_per_s.{dtype}" for dtype in spec.flops_per_s}
+        by_class = {f"efficiency.{op_class}" for op_class in spec.efficiency}
+        assert set(spec.provenance) == expected | by_type | by_class, name
+        for figure, (status, source) in spec.provenance.items():
+            assert status in STATUSES, (name, figure)
+            assert len(source) >= 8, (name, figure)
+            assert source != "user", (name, figure)
 
 
-def test_figures_are_in_si_units_and_range(spec: DeviceSpec) -> None:
-    assert set(spec.flops_per_s) <= set(ITEM_BITS)
-    assert all(1e10 <= rate <= 1e16 for rate in spec.flops_per_s.values())
-    assert 5e9 <= spec.bytes_per_s <= 1e13
-    assert 2**23 <= spec.memory_bytes <= 2**40
-    assert 0 < spec.launch_s <= 2e-5
-    assert spec.launch_s < spec.dispatch_s <= 1e-3
-    assert 0 < spec.idle_w < spec.busy_w <= 1000
-    assert set(spec.efficiency) <= {"default", *OP_CLASSES}
-    assert all(0 < part < 1 for part in spec.efficiency.values())
-    assert 0 < spec.memory_efficiency < 1
-    narrower = [
-        spec.flops_per_s[t] for t in ("float64", "float32", "float16") if t in spec.flops_per_s
-    ]
-    assert narrower == sorted(narrower)
+def test_figures_are_in_si_units_and_range() -> None:
+    for name, spec in devices().items():
+        rates = spec.flops_per_s
+        assert set(rates) <= set(ITEM_BITS), name
+        assert all(1e10 <= rate <= 1e16 for rate in rates.values()), name
+        assert 5e9 <= spec.bytes_per_s <= 1e13, name
+        assert 2**23 <= spec.memory_bytes <= 2**40, name
+        assert 0 < spec.launch_s <= 2e-5, name
+        assert spec.launch_s < spec.dispatch_s <= 1e-3, name
+        assert 0 < spec.idle_w < spec.busy_w <= 1000, name
+        assert set(spec.efficiency) <= {"default", *OP_CLASSES}, name
+        assert all(0 < part < 1 for part in spec.efficiency.values()), name
+        assert 0 < spec.memory_efficiency < 1, name
+        narrower = [rates[t] for t in ("float64", "float32", "float16") if t in rates]
+        assert narrower == sorted(narrower), name
 
 
-def test_ops_that_support_and_fusions_name_exist(spec: DeviceSpec) -> None:
-    named = set(spec.support.ops or ()) | spec.support.except_ops
-    named |= {op for chain in spec.fusions for step in chain for op in step}
-    assert {op for op in named if ":" not in op} <= STANDARD_OPS
+def test_ops_that_support_and_fusions_name_exist_longest_fusions_first() -> None:
+    for name, spec in devices().items():
+        named = set(spec.support.ops or ()) | spec.support.except_ops
+        named |= {op for chain in spec.fusions for step in chain for op in step}
+        assert {op for op in named if ":" not in op} <= STANDARD_OPS, name
+        assert len(set(spec.fusions)) == len(spec.fusions), name
+        lengths = [len(chain) for chain in spec.fusions]
+        assert lengths == sorted(lengths, reverse=True), name
+        if spec.support.ops is not None:
+            # An op that no step of a chain could accept would make the chain dead.
+            for chain in spec.fusions:
+                assert all(set(step) & spec.support.ops for step in chain), (name, chain)
 
 
-def test_fusions_are_of_accepted_ops_longest_first(spec: DeviceSpec) -> None:
-    assert len(set(spec.fusions)) == len(spec.fusions)
-    lengths = [len(chain) for chain in spec.fusions]
-    assert lengths == sorted(lengths, reverse=True)
-    if spec.support.ops is not None:
-        # An op that no step of a chain could accept would make the chain dead.
-        for chain in spec.fusions:
-            assert all(set(step) & spec.support.ops for step in chain), chain
-
-
-def test_float32_models_are_taken_and_have_a_peak(spec: DeviceSpec) -> None:
-    if spec.name in INT8_ONLY:
-        assert set(spec.flops_per_s) == {"int8"}
-        return
-    assert spec.support.dtypes is None or spec.support.dtypes >= ZOO_DTYPES
-    assert spec.execution_dtype.get("float32", "float32") in spec.flops_per_s
+def test_float32_models_are_taken_and_have_a_peak() -> None:
+    for name, spec in devices().items():
+        if name in INT8_ONLY:
+            assert set(spec.flops_per_s) == {"int8"}, name
+            continue
+        assert spec.support.dtypes is None or spec.support.dtypes >= ZOO_DTYPES, name
+        assert spec.execution_dtype.get("float32", "float32") in spec.flops_per_s, name
 
 
 @pytest.mark.parametrize(
@@ -183,18 +181,14 @@ def test_peaks_are_dense(name: str, dtype: str, tflops: float) -> None:
     assert loaded_device(name).flops_per_s[dtype] == pytest.approx(tflops * 1e12)
 
 
-@pytest.mark.parametrize("name", sorted(TENSOR_CORES))
-def test_peaks_of_tensor_cores_are_dense_by_their_ratios(name: str) -> None:
-    rates = loaded_device(name).flops_per_s
-    half, eighth = TENSOR_CORES[name]
-    # Where one type's figure is for sparse weights and another's is not, these are 2 times off.
-    assert rates["float16"] / rates["float32"] == pytest.approx(half, rel=0.02)
-    for eight_bit in {"int8", "float8e4m3fn"} & set(rates):
-        assert rates[eight_bit] / rates["float16"] == pytest.approx(eighth, rel=0.01)
-    assert rates.get("bfloat16", rates["float16"]) == rates["float16"]
-
-
-def test_every_gpu_with_tensor_cores_is_checked_for_dense_peaks() -> None:
+def test_peaks_of_tensor_cores_are_dense_by_their_ratios() -> None:
+    for name, (half, eighth) in TENSOR_CORES.items():
+        rates = loaded_device(name).flops_per_s
+        # Where one type's figure is for sparse weights and another's is not, these are 2 times off.
+        assert rates["float16"] / rates["float32"] == pytest.approx(half, rel=0.02), name
+        for eight_bit in {"int8", "float8e4m3fn"} & set(rates):
+            assert rates[eight_bit] / rates["float16"] == pytest.approx(eighth, rel=0.01), name
+        assert rates.get("bfloat16", rates["float16"]) == rates["float16"], name
     cards = {name for name in device_names() if name.startswith("nvidia-")}
     assert {name for name in cards if loaded_device(name).kind == "gpu"} == set(TENSOR_CORES)
 
@@ -269,24 +263,22 @@ def test_devices_of_one_chip_share_one_bus() -> None:
         assert {link.bus for link in load_platform(name).links} == {"memory"}
 
 
-@pytest.mark.parametrize(
-    "name", ["iq-9075", "laptop", "rb3-gen-2", "snapdragon-laptop", "snapdragon-phone"]
-)
-def test_shared_memory_copies_within_half_the_bandwidth(name: str) -> None:
-    platform = load_platform(name)
-    for link in platform.links:
-        assert link.bytes_per_s <= platform.devices["cpu"].bytes_per_s / 2
+def test_shared_memory_copies_within_half_the_bandwidth() -> None:
+    for name in ("iq-9075", "laptop", "rb3-gen-2", "snapdragon-laptop", "snapdragon-phone"):
+        platform = load_platform(name)
+        for link in platform.links:
+            assert link.bytes_per_s <= platform.devices["cpu"].bytes_per_s / 2, name
 
 
-@pytest.mark.parametrize("name", link_names())
-def test_links_join_two_devices_of_a_platform(name: str, tmp_path: Path) -> None:
+def test_links_join_two_devices_of_a_platform(tmp_path: Path) -> None:
     path = tmp_path / "two.yaml"
-    text = "host: a\ndevices: {a: nvidia-l4, b: nvidia-l4}\n"
-    text += f"links: [{{between: [a, b], link: {name}}}]\n"
-    path.write_text(text, encoding="utf-8")
-    (link,) = load_platform(path).links
-    assert 0 < link.latency_s <= 1e-3
-    assert 1e8 < link.bytes_per_s < 1e12
+    for name in link_names():
+        text = "host: a\ndevices: {a: nvidia-l4, b: nvidia-l4}\n"
+        text += f"links: [{{between: [a, b], link: {name}}}]\n"
+        path.write_text(text, encoding="utf-8")
+        (link,) = load_platform(path).links
+        assert 0 < link.latency_s <= 1e-3, name
+        assert 1e8 < link.bytes_per_s < 1e12, name
 
 
 def test_catalog_in_an_installed_package_goes_first(
@@ -299,33 +291,15 @@ def test_catalog_in_an_installed_package_goes_first(
     assert device_names() == ()
 
 
-@pytest.mark.parametrize(
-    "path", sorted(catalog_files.catalog_folder().rglob("*.yaml")), ids=lambda p: p.stem
-)
-def test_every_file_opens_with_a_comment_that_says_what_it_is(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert text.startswith("# ")
-    keys = {"fitted": "kernels", "kin": "likeness", "prices": "offers"}
-    key = keys.get(path.parent.name, "full_name")
-    assert key in yaml.safe_load(text)
-
-
-@pytest.mark.parametrize(
-    "path", sorted(catalog_files.catalog_folder().rglob("*.yaml")), ids=lambda p: p.stem
-)
-def test_every_file_is_valid_and_what_its_folder_says(path: Path) -> None:
-    checked = check_file(str(path))
-    assert checked.errors == ()
-    sorts = {
-        "links": "link",
-        "platforms": "platform",
-        "fitted": "fitted",
-        "kin": "kin",
-        "prices": "prices",
-    }
-    assert checked.sort == sorts.get(path.parent.name, "device")
-    assert checked.name == path.stem
-    assert checked.found is not None
+def test_every_file_opens_with_a_comment_is_valid_and_what_its_folder_says() -> None:
+    sorts = {"links": "link", "platforms": "platform"} | {n: n for n in ("fitted", "kin", "prices")}
+    for path in sorted(catalog_files.catalog_folder().rglob("*.yaml")):
+        assert path.read_text(encoding="utf-8").startswith("# "), path
+        checked = check_file(str(path))
+        assert checked.errors == (), path
+        assert checked.sort == sorts.get(path.parent.name, "device"), path
+        assert checked.name == path.stem, path
+        assert checked.found is not None, path
 
 
 CLOCK = {"GHz": 1e9, "MHz": 1e6}
@@ -381,57 +355,26 @@ def bandwidth(source: str) -> float | None:
     return None
 
 
-@cache
-def devices() -> dict[str, DeviceSpec]:
-    return {name: loaded_device(name) for name in device_names()}
-
-
-def stated(name: str) -> Iterator[tuple[str, str]]:
-    """The peaks of a device by type, with their sources."""
-    spec = devices()[name]
-    for dtype in spec.flops_per_s:
-        yield dtype, spec.provenance[f"flops_per_s.{dtype}"][1]
-
-
-PEAKS = [
-    (name, dtype, found)
-    for name in devices()
-    for dtype, source in stated(name)
-    if (found := peak(source)) is not None
-]
-MULTIPLES = [
-    (name, dtype, read[2], PARTS.get(read[1]) or float(read[1][:-2]))
-    for name in devices()
-    for dtype, source in stated(name)
-    if (read := OTHER_TYPE.match(source)) is not None
-]
-MEMORIES = [
-    (name, found)
-    for name, spec in devices().items()
-    if (found := bandwidth(spec.provenance["bytes_per_s"][1])) is not None
-]
-
-
-def test_many_figures_state_what_they_follow_from() -> None:
-    assert len(PEAKS) >= 50
-    assert len(MULTIPLES) >= 115
-    assert len(MEMORIES) >= 45
-
-
-@pytest.mark.parametrize(("name", "dtype", "rate"), PEAKS)
-def test_peak_is_units_times_operations_times_clock(name: str, dtype: str, rate: float) -> None:
-    assert devices()[name].flops_per_s[dtype] == pytest.approx(rate, rel=0.012)
-
-
-@pytest.mark.parametrize(("name", "dtype", "other", "times"), MULTIPLES)
-def test_peak_is_the_multiple_that_it_says(name: str, dtype: str, other: str, times: float) -> None:
-    rates = devices()[name].flops_per_s
-    assert rates[dtype] == pytest.approx(times * rates[other], rel=0.012)
-
-
-@pytest.mark.parametrize(("name", "rate"), MEMORIES)
-def test_bandwidth_is_width_times_rate(name: str, rate: float) -> None:
-    assert devices()[name].bytes_per_s == pytest.approx(rate, rel=0.012)
+def test_figures_are_those_that_their_sources_multiply() -> None:
+    """Peaks are units x operations x clock, or multiples of others; bandwidths width x rate."""
+    peaks = multiples = bandwidths = 0
+    for name, spec in devices().items():
+        rates = spec.flops_per_s
+        for dtype, rate in rates.items():
+            source = spec.provenance[f"flops_per_s.{dtype}"][1]
+            if (found := peak(source)) is not None:
+                assert rate == pytest.approx(found, rel=0.012), (name, dtype)
+                peaks += 1
+            if (read := OTHER_TYPE.match(source)) is not None:
+                times = PARTS.get(read[1]) or float(read[1][:-2])
+                assert rate == pytest.approx(times * rates[read[2]], rel=0.012), (name, dtype)
+                multiples += 1
+        if (found := bandwidth(spec.provenance["bytes_per_s"][1])) is not None:
+            assert spec.bytes_per_s == pytest.approx(found, rel=0.012), name
+            bandwidths += 1
+    assert peaks >= 50
+    assert multiples >= 115
+    assert bandwidths >= 45
 
 
 @pytest.mark.parametrize(

@@ -228,56 +228,30 @@ def sort_in_name(name: str) -> str:
     return name.partition("_")[0]
 
 
-@pytest.fixture
-def in_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", FILES)
+def test_a_broken_file_is_refused_by_what_stands_on_top_of_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each complaint has its line, and says what to do; the first is the error."""
     monkeypatch.chdir(BROKEN)
-
-
-@pytest.mark.usefixtures("in_broken")
-@pytest.mark.parametrize("name", FILES)
-def test_error_is_the_one_written_on_top(name: str) -> None:
-    expected = Path(name).read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
-    error = refused(name)
-    assert str(error) == expected
-    assert "\n" not in str(error)
-    assert error.exit_code == 3
-
-
-@pytest.mark.usefixtures("in_broken")
-@pytest.mark.parametrize("name", FILES)
-def test_error_names_a_line_of_the_file(name: str) -> None:
-    where = refused(name).where
-    assert where is not None
-    file, line = where.rsplit(":", 1)
-    assert 1 <= int(line) <= len(Path(file).read_text(encoding="utf-8").splitlines())
-
-
-@pytest.mark.usefixtures("in_broken")
-@pytest.mark.parametrize("name", FILES)
-def test_check_lists_every_complaint_with_its_line_and_the_first_is_the_error(name: str) -> None:
-    checked = check_file(name)
-    assert checked.found is None
-    assert checked.name is None
+    first, checked = refused(name), check_file(name)
+    assert str(first) == Path(name).read_text("utf-8").splitlines()[0].removeprefix("# ")
+    assert "\n" not in str(first)
+    assert first.exit_code == 3
+    assert (checked.found, checked.name) == (None, None)
     assert checked.sort in (None, sort_in_name(name))
-    first = refused(name)
     assert (checked.errors[0].where, checked.errors[0].what) == (first.where, first.what)
     if checked.sort is None:
         # No key can be trusted: it is no YAML, or says one thing twice.
         assert len(checked.errors) == 1
+    wanted = ("must ", "not YAML", "is not a mapping", "is empty", "expected ")
     for error in checked.errors:
         assert error.where is not None
         file, line = error.where.rsplit(":", 1)
         assert 1 <= int(line) <= len(Path(file).read_text(encoding="utf-8").splitlines())
+        assert error.hint or any(word in error.what for word in wanted), error
     rest = len(checked.errors) - 1
     assert (f"{rest} more on line" in str(first)) == (rest > 0)
-
-
-@pytest.mark.usefixtures("in_broken")
-@pytest.mark.parametrize("name", FILES)
-def test_every_error_says_what_to_do(name: str) -> None:
-    for error in check_file(name).errors:
-        wanted = ("must ", "not YAML", "is not a mapping", "is empty", "expected ")
-        assert error.hint or any(word in error.what for word in wanted), error
 
 
 def test_there_are_enough_of_them_of_each_sort() -> None:

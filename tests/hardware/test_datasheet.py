@@ -26,6 +26,7 @@ from hetsim.hardware.datasheet import (
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
 from hetsim.hardware.kin import ByDatasheet
 from hetsim.problem.problem import Problem
+from sweeps import sweep
 
 CLUSTERS = [(4, 2.0, "cortex-a76"), (4, 1.0, "cortex-a55")]
 
@@ -142,13 +143,13 @@ def graphs() -> Graphs:
     return read_graphs(measured_folder())
 
 
-@pytest.mark.parametrize(
-    ("device", "network", "execute"),
-    [
-        *((npu, bert, {}) for npu in NPUS for bert in BERTS),
-        ("google-edge-tpu", "densenet121", {"npu": "int8"}),
-    ],
-)
+WHOLE = [
+    *((npu, bert, {}) for npu in NPUS for bert in BERTS),
+    ("google-edge-tpu", "densenet121", {"npu": "int8"}),
+]
+
+
+@sweep("device, network, execute", quick=[WHOLE[0], WHOLE[-1]], full=WHOLE)
 def test_networks_that_ran_on_a_device_are_taken_whole(
     device: str, network: str, execute: dict[str, str], graphs: Graphs
 ) -> None:

@@ -148,7 +148,7 @@ def test_what_json_writes_is_read_back(
 CATALOG = sorted((Path(__file__).parents[2] / "devices").rglob("*.yaml"))
 
 
-@sweep("path", quick=CATALOG[::5], full=CATALOG)
+@sweep("path", quick=CATALOG[::25], full=CATALOG)
 def test_catalog_reads_the_same_with_pyyaml_alone(path: Path) -> None:
     with path.open(encoding="utf-8") as file:
         assert read_yaml(path).data == yaml.safe_load(file)
