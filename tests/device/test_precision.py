@@ -21,6 +21,7 @@ from hetsim.hardware.spec import SupportRule
 from hetsim.problem.problem import Problem
 from onnx_builders import load, make_model, op, open_exactly, value
 from oracles.rounded_nodes import compute
+from sweeps import sweep
 
 Array = NDArray[Any]
 HALF = {"float32": "float16"}
@@ -30,7 +31,7 @@ def to_half(array: Array) -> Array:
     return array.astype(np.float16).astype(np.float32)
 
 
-@pytest.mark.parametrize("name", ["resnet50", "bert_small"])
+@sweep("name", quick=["bert_small"], full=["resnet50", "bert_small"])
 def test_a_half_precision_device_rounds_as_numpy_does(name: str) -> None:
     model = hetsim.load_model(f"zoo:{name}")
     problem = Problem.of(model, hetsim.load_platform("laptop"))
