@@ -14,7 +14,6 @@ from onnx import helper, numpy_helper
 
 import hetsim
 from hetsim.errors import ModelError
-from hetsim.graph.canonical.half_precision import hide, mentions_half
 from odd_values import sparse, sparse_constants
 from onnx_builders import make_model, op, run_whole, save, value
 
@@ -152,13 +151,6 @@ def test_a_call_with_more_than_its_function_has(
         hetsim.load_model(save(proto, tmp_path))
 
 
-def test_an_input_of_a_type_without_elements(tmp_path: Path) -> None:
-    proto = _model()
-    odd = proto.graph.input.add(name="odd")
-    odd.type.opaque_type.name = "thing"
-    assert not mentions_half(proto)
-
-
 def test_inputs_of_any_size_are_not_drawn_to_see_shapes(tmp_path: Path) -> None:
     proto = make_model(
         [op("NonZero", "x", "n"), op("Identity", "s", "t")],
@@ -179,13 +171,6 @@ def test_sparse_constants_keep_the_indices_of_onnx(tmp_path: Path, level: str) -
     assert kinds == {onnx.TensorProto.INT64}
     plain = hetsim.load_model(save(proto, tmp_path), canonical="none")
     np.testing.assert_array_equal(run_whole(model, feeds)["y"], run_whole(plain, feeds)["y"])
-
-
-def test_a_node_of_half_precision_without_inputs() -> None:
-    proto = make_model(
-        [op("Identity", "", "y")], [value("x", (2,), "FLOAT16")], [value("y", None, "FLOAT16")]
-    )
-    assert not hide(proto.graph, {}).nodes
 
 
 @pytest.mark.parametrize("version", [0, 1])

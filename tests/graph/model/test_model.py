@@ -194,16 +194,6 @@ def test_it_is_the_model_of_the_file(tmp_path: Path, level: Any) -> None:
     assert (inside.name, inside.source, inside.sha256) == ("m", "m", stored.sha256)
 
 
-def test_dims_are_bound_and_wrong_options_refused() -> None:
-    proto = make_model([op("Relu", "x", "y")], [value("x", ("n", 3))], [value("y", None)])
-    assert model_of(proto, dims={"n": 5}).graph.tensors["y"].shape == (5, 3)
-    assert model_of(proto, shapes={"x": (2, 3)}).graph.tensors["y"].shape == (2, 3)
-    with pytest.raises(UsageError, match="did you mean 'none'"):
-        model_of(proto, canonical="non")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="no input has a dimension named 'm'"):
-        model_of(proto, dims={"m": 5})
-
-
 def large(folder: Path) -> onnx.ModelProto:
     """Two layers, each behind a transposed weight of 40 kB in a file."""
     rng = np.random.default_rng(0)

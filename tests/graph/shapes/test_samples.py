@@ -17,6 +17,7 @@ from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
 from hetsim.graph.zoo import models as zoo
 from onnx_builders import make_model, op, run_whole, save, value
+from sweeps import sweep
 
 
 def model_of(
@@ -143,7 +144,7 @@ def test_small_and_complex_floats(tmp_path: Path) -> None:
     check_inputs(model, inputs)
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@sweep("name", quick=["bert_small", "squeezenet"], full=zoo.names())
 def test_zoo_models_take_them(name: str) -> None:
     model = load_model(f"zoo:{name}", canonical="none")
     inputs = random_inputs(model)
