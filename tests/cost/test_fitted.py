@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 import pytest
 
@@ -13,7 +12,7 @@ from figure_builders import VALUES, kernel_figures
 from hetsim.cost.fitted import Fitted
 from hetsim.cost.kernels.float_equivalent import model_figures
 from hetsim.cost.kernels.formula import features, kernel_parts, kernel_seconds, streamed_share
-from hetsim.cost.model import CostModel, Kernel, WholeModelCost
+from hetsim.cost.model import Kernel, WholeModelCost
 from hetsim.cost.registry import cost_model, cost_models
 from hetsim.cost.roofline import Roofline
 from hetsim.graph.model import Model
@@ -162,17 +161,12 @@ def test_quantized_models_take_the_figures_of_integers(laptop: Platform) -> None
         assert found.precision == precision
 
 
-@cache
-def priced() -> tuple[tuple[Work, ...], CostModel]:
+def test_every_device_of_the_catalog_prices_a_model() -> None:
     works = graph_work(hetsim.load_model("zoo:squeezenet").graph)
-    return works, Fitted().of_works(works)
-
-
-@pytest.mark.parametrize("name", device_names())
-def test_every_device_of_the_catalog_prices_a_model(name: str) -> None:
-    spec = loaded_device(name)
-    works, cost = priced()
-    for one in works:
-        found = cost.estimate(spec, Kernel((one,)))
-        assert 0.0 <= found.launch_s <= found.seconds < 1.0
-        assert found.provenance.startswith("fitted" if spec.kernels else "roofline")
+    cost = Fitted().of_works(works)
+    for name in device_names():
+        spec = loaded_device(name)
+        for one in works:
+            found = cost.estimate(spec, Kernel((one,)))
+            assert 0.0 <= found.launch_s <= found.seconds < 1.0, name
+            assert found.provenance.startswith("fitted" if spec.kernels else "roofline"), name

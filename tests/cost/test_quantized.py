@@ -15,6 +15,7 @@ import pytest
 import hetsim
 from datasheets import by_datasheet
 from hetsim.graph.loading import model_of
+from hetsim.graph.model import Model
 from hetsim.graph.work import node_work
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, Platform
@@ -93,17 +94,16 @@ def problem_of(proto: onnx.ModelProto, folder: Path, spec: DeviceSpec) -> Proble
     return Problem.of(load(proto, folder, canonical="none"), alone(spec))
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_a_unit_is_one_integer_kernel(part: int, tmp_path: Path) -> None:
-    names = fast()[part::PARTS]
-    assert len(names) > 10
-    for name in names:
-        is_one_integer_kernel(name, tmp_path)
+def test_a_unit_is_one_integer_kernel(tmp_path: Path) -> None:
+    model = load(unit(), tmp_path, canonical="none")
+    assert len(fast()) > 60
+    for name in fast():
+        is_one_integer_kernel(name, model)
 
 
-def is_one_integer_kernel(name: str, folder: Path) -> None:
+def is_one_integer_kernel(name: str, model: Model) -> None:
     spec = spec_of(name)
-    (kernel,) = problem_of(unit(), folder, spec).fused
+    (kernel,) = Problem.of(model, alone(spec)).fused
     assert kernel.nodes == (0, 1, 2, 3, 4), name
     out = 16 * 16 * 16
     flops = {"conv": 2 * out * 72 + out, "elementwise": out + (2 + 4) * out}
@@ -130,8 +130,7 @@ def test_a_load_that_several_share_is_no_kernel(tmp_path: Path) -> None:
     assert sorted(kernel.nodes for kernel in problem.fused) == [(1, 2, 3, 4), (5, 6)]
 
 
-@pytest.mark.parametrize("name", sorted(device_names()))
-def test_dequantized_weights_are_folded(name: str, tmp_path: Path) -> None:
+def test_dequantized_weights_are_folded(tmp_path: Path) -> None:
     """Products in float, weights in integers: no time for them, and their bytes as stored."""
     stored = {
         "w": np.ones((64, 32), np.int8), "w_s": np.array(0.1, F32), "w_z": np.array(0, np.int8)
@@ -149,22 +148,24 @@ def test_dequantized_weights_are_folded(name: str, tmp_path: Path) -> None:
     assert (works[0].read_bytes, works[0].weight_bytes, works[0].write_bytes) == (0, 0, 0)
     assert works[2].weight_bytes == 64 * 32 + 4 + 1
     assert works[2].dtype == "float32"
-    spec = spec_of(name)
-    problem = Problem.of(model, alone(spec))
-    held = {constant.name: (constant.nbytes, constant.consumers) for constant in problem.constants}
-    assert held["w"] == (64 * 32, (0, 1, 2))
-    assert [v.nbytes for v in problem.values if v.producer >= 0 and v.consumers] == [0, 0]
-    if integers_alone(spec) or "MatMul" not in (spec.support.ops or ["MatMul"]):
-        assert not problem.supported[2, 0]
-        return
-    assert problem.seconds[0, 0] == problem.seconds[1, 0] == 0
-    part = 0.5 if spec.execution_dtype else 1
-    moved = part * 4 * (4 * 32 + 4 * 64) + 64 * 32 + 1 + 4 * part
-    dtype = spec.execution_dtype.get("float32", "float32")
-    rate = spec.flops_per_s[dtype] * spec.efficiency["matmul"]
-    memory_s = moved / (spec.bytes_per_s * spec.memory_efficiency)
-    expected = spec.launch_s + max(2 * 4 * 32 * 64 / rate, memory_s)
-    assert problem.seconds[2, 0] == pytest.approx(expected, rel=2e-3)
+    for name in device_names():
+        spec = spec_of(name)
+        problem = Problem.of(model, alone(spec))
+        held = {each.name: (each.nbytes, each.consumers) for each in problem.constants}
+        assert held["w"] == (64 * 32, (0, 1, 2)), name
+        moving = [v.nbytes for v in problem.values if v.producer >= 0 and v.consumers]
+        assert moving == [0, 0], name
+        if integers_alone(spec) or "MatMul" not in (spec.support.ops or ["MatMul"]):
+            assert not problem.supported[2, 0], name
+            continue
+        assert problem.seconds[0, 0] == problem.seconds[1, 0] == 0, name
+        part = 0.5 if spec.execution_dtype else 1
+        moved = part * 4 * (4 * 32 + 4 * 64) + 64 * 32 + 1 + 4 * part
+        dtype = spec.execution_dtype.get("float32", "float32")
+        rate = spec.flops_per_s[dtype] * spec.efficiency["matmul"]
+        memory_s = moved / (spec.bytes_per_s * spec.memory_efficiency)
+        expected = spec.launch_s + max(2 * 4 * 32 * 64 / rate, memory_s)
+        assert problem.seconds[2, 0] == pytest.approx(expected, rel=2e-3), name
 
 
 def test_int8_alone_takes_whole_units_and_says_why_not_the_rest(tmp_path: Path) -> None:

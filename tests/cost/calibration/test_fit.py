@@ -109,6 +109,7 @@ def test_the_prior_stays_where_nothing_is_measured(networks: list[Network]) -> N
         assert found.log_values[INDEX[name]] == pytest.approx(MEAN[INDEX[name]], abs=1e-6)
 
 
+@pytest.mark.sweep
 def test_what_the_formula_leaves_is_learnt_by_geometry(
     tables: list[tuple[str, np.ndarray]], networks: list[Network], fitted: Fit
 ) -> None:
