@@ -7,12 +7,8 @@ import subprocess
 import sys
 from itertools import groupby
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import pytest
-
-from groups import Groups, group, units
+from groups import units
 
 HELPERS = str(Path(__file__).parent / "helpers")
 CONFTEST = """
@@ -51,16 +47,6 @@ def test_on_either(number, executor): pass
 """
 
 
-def item(node_id: str, *fixtures: str, named: str = "", **params: str) -> Any:
-    mark = pytest.mark.group(named).mark if named else None
-    return SimpleNamespace(
-        nodeid=node_id,
-        fixturenames=fixtures,
-        callspec=SimpleNamespace(params=params),
-        get_closest_marker=lambda name: mark if name == "group" else None,
-    )
-
-
 def test_a_group_stays_together_and_long_tests_go_first(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_some.py").write_text(TESTS)
@@ -88,30 +74,6 @@ def test_a_group_stays_together_and_long_tests_go_first(tmp_path: Path) -> None:
     assert on_ray == set(mine[:10])
     (other,) = [each for each in ran if each is not mine]
     assert other[0] == "test_long"
-
-
-@pytest.mark.parametrize(
-    ("test", "expected"),
-    [
-        (item("a"), None),
-        (item("a", "tmp_path", "ray_connection"), "ray"),
-        (item("a", "browser"), "browser"),
-        (item("a", "judged", "ray_connection"), "suite"),
-        (item("a", "judged"), "suite"),
-        (item("a", "executor", executor="ray"), "ray"),
-        (item("a", "executor", executor="threads"), None),
-        (item("a", named="own_ray"), "own_ray"),
-        (item("a", "ray_connection", named="own_ray"), "own_ray"),
-    ],
-)
-def test_the_group_of_a_test(test: Any, expected: str | None) -> None:
-    assert group(test) == expected
-
-
-def test_without_processes_nothing_is_told_or_reordered() -> None:
-    items = [item("b"), item("a")]
-    Groups().pytest_collection_modifyitems(SimpleNamespace(), items)  # type: ignore[arg-type]
-    assert [each.nodeid for each in items] == ["b", "a"]
 
 
 def test_a_file_stays_together_and_parts_get_smaller() -> None:

@@ -9,7 +9,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-from mutants.choosing import chosen_for
 from mutants.drawing import drawn
 
 ROOT = Path(__file__).parents[1]
@@ -60,39 +59,6 @@ def test_mistakes_are_drawn_by_seed_and_each_can_be_seen(tmp_path: Path) -> None
         ast.parse(mutant.text)
         if mutant.now:
             assert mutant.text.replace(mutant.now, mutant.was) == SOURCE
-
-
-def test_the_tests_of_a_file_come_by_how_near_they_import_it(tmp_path: Path) -> None:
-    for name, text in (
-        ("hetsim/core/a.py", ""),
-        ("hetsim/core/b.py", "from hetsim.core import a"),
-        ("hetsim/problem/c.py", "import hetsim.core.a"),
-        ("tests/core/test_far.py", "def test() -> None:\n    from hetsim.core.b import one"),
-        ("tests/core/test_near.py", "from hetsim.core.a import one"),
-        ("tests/core/test_other.py", "import math"),
-        ("tests/problem/test_beside.py", "from hetsim.core import a"),
-        ("tests/problem/test_through.py", "from hetsim.problem.c import one"),
-        ("hetsim/core/inner/d.py", ""),
-        ("tests/core/test_of_d.py", "from hetsim.core.inner.d import one"),
-        ("tests/core/inner/test_in_d.py", "from hetsim.core.inner.d import one, two, three"),
-        ("hetsim/__init__.py", "from hetsim.core.a import one\nfrom hetsim.problem.c import three"),
-        ("tests/core/test_face.py", "import hetsim\n\n\n\n\nhetsim.one()"),
-        ("tests/cli/test_of_face.py", "from hetsim import one, two"),
-        ("tests/cli/test_else.py", "import hetsim\nhetsim.three()"),
-    ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert chosen_for(tmp_path / "hetsim/core/a.py", tmp_path) == [
-        "tests/core/test_near.py",
-        "tests/core/test_face.py",
-        "tests/problem/test_beside.py",
-        "tests/cli/test_of_face.py",
-        "tests/core/test_far.py",
-    ]
-    assert chosen_for(tmp_path / "hetsim/core/inner/d.py", tmp_path) == [
-        "tests/core/inner/test_in_d.py",
-        "tests/core/test_of_d.py",
-    ]
 
 
 def test_what_is_excused_is_still_there() -> None:

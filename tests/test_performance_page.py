@@ -47,22 +47,3 @@ def test_every_method_and_strategy_has_its_growth() -> None:
     told = {one["verb"] for one in lines() if one["benchmark"] == "growth"}
     assert {f"partition {info.name}" for info in hetsim.methods()} <= told
     assert {f"plan {info.name}" for info in hetsim.strategies()} <= told
-
-
-def test_growth_is_told_from_the_least_size_to_the_largest_that_answered() -> None:
-    def line(verb: str, nodes: int, **told: object) -> dict[str, Any]:
-        return {"benchmark": "growth", "verb": verb, "nodes": nodes, **told}
-
-    page = PAGE["document"](
-        [
-            line("square", 1_000, cpu_s=0.02, grew_mib=1.0),
-            line("square", 10_000, cpu_s=2.0, grew_mib=99.6),
-            line("square", 100_000, cpu_s_above=40),
-            line("wide", 1_000, above_gib=10),
-            line("small", 1_000, refused="up to 200 tasks"),
-        ]
-    )
-    assert "| `square` | 0.02 | 2 | > 40 | 2.00 | 100 |" in page
-    assert "| `wide` | > 10 GiB |  |  |  |  |" in page
-    assert "| `small` | refuses |  |  |  |  |" in page
-    assert "`small` says: up to 200 tasks." in page

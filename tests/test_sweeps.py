@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summary import SUMMARY
-from sweeps import Sweeps, examples, place, share, sweep, swept
+from sweeps import Sweeps, examples, place
 
 IDS = [f"tests/{name}.py::test_it[{number}]" for name in "ab" for number in range(40)]
 IDS_OF_MORE = [f"tests/a.py::over_0[{case}]" for case in range(2)]
@@ -123,12 +123,6 @@ def test_a_property_is_tried_less_each_time(option: str, named: bool, tried: int
     assert config.stash[SUMMARY].get("sweep", [""])[-1] == (last if tried == 3 else "")
 
 
-def test_examples_of_each_time_are_some_of_all() -> None:
-    for quick in (0, 9):
-        with pytest.raises(ValueError, match="not among 8"):
-            examples(quick=quick, full=8)
-
-
 @pytest.mark.parametrize(
     ("option", "named", "made"),
     [("none", False, [0, 1, 2, 4, 5]), ("none", True, range(6)), ("2/3", False, range(6))],
@@ -157,22 +151,3 @@ def test_cases_that_are_left_out_are_not_made_and_counted(
     plugin.pytest_collection_modifyitems(config, [])
     told = config.stash[SUMMARY].get("sweep", [])
     assert told[1:] == (["    tests/a.py: 1 left out"] if len(made) < len(calls) else [])
-
-
-@pytest.mark.parametrize("text", ["", "some", "0/7", "8/7", "1/0", "1/7/", "-1/7", "1.5/7"])
-def test_other_words_are_refused(text: str) -> None:
-    with pytest.raises(pytest.UsageError, match="none, all or a share such as 3/7"):
-        share(text)
-
-
-def test_the_cases_of_the_sweep_are_marked() -> None:
-    found = swept(quick=(1, 2), full=range(4))
-    assert [case.values for case in found] == [(0,), (1,), (2,), (3,)]
-    assert [len(case.marks) for case in found] == [1, 0, 0, 1]
-    several = sweep("a, b", quick=[(1, 2)], full=[(1, 2), (3, 4)]).args[1]
-    assert [(case.values, len(case.marks)) for case in several] == [((1, 2), 0), ((3, 4), 1)]
-
-
-def test_a_quick_case_that_is_not_a_full_one_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"not among the full cases: \[9\]"):
-        sweep("seed", quick=[9], full=range(4))

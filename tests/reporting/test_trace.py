@@ -19,9 +19,7 @@ from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Event, Events, Timeline
-from hetsim.reporting import trace_tracks
 from hetsim.reporting.trace import trace_json
-from hetsim.reporting.trace_tracks import all_microseconds, microseconds
 from hetsim.simulation.clock.metrics import (
     build_events,
     critical_path,
@@ -188,12 +186,6 @@ def test_rounding_never_makes_neighbours_overlap(scale: float) -> None:
             assert (start, end) == (round(event.start_s * 1e9), round(event.end_s * 1e9))
 
 
-@given(st.integers(0, 2**50))
-def test_readers_agree_on_nanoseconds(nanoseconds: int) -> None:
-    written = trace_tracks.microseconds(nanoseconds)
-    assert [read(written) for read in READERS] == [nanoseconds] * 3
-
-
 @given(problems(), st.integers(1, 3))
 @settings(max_examples=30, deadline=None)
 def test_a_real_run_stands_above_the_simulation(problem: Problem, requests: int) -> None:
@@ -334,9 +326,3 @@ def test_events_and_the_critical_path_are_the_same(plan: Plan, times: list[float
     for at in (len(plain), -len(plain) - 1):
         with pytest.raises(IndexError):
             made[at]
-
-
-@given(st.lists(st.one_of(st.integers(0, 2**53), st.integers(0, 2**62)), max_size=6))
-def test_many_microseconds_are_those_of_each(nanoseconds: list[int]) -> None:
-    found = all_microseconds(np.array(nanoseconds, dtype=np.int64))
-    assert found == [microseconds(one) for one in nanoseconds]
