@@ -11,8 +11,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 ON_RAY = "03_run_on_ray"
 LONG = {
-    "09_which_precision", "10_platform_capacity", "11_one_more_than_needed",
-    "12_two_models_on_one_board", "13_cheapest_platform", "14_autoscaling",
+    "06_capacity", "07_failures", "09_which_precision", "10_platform_capacity",
+    "11_one_more_than_needed", "12_two_models_on_one_board", "13_cheapest_platform",
+    "14_autoscaling",
 }  # fmt: skip
 """In the sweep alone: what they ask is asked each time by tests of its own folder, too."""
 

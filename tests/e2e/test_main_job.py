@@ -104,7 +104,7 @@ def compared_and_run(name: str, platform_name: str, first_on: Literal["ray", "th
         assert run.timeline.latency_s == by_name[strategy].latency_s
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@sweep("name", quick=zoo.names()[::5], full=zoo.names())
 def test_every_node_has_work_and_a_name(name: str) -> None:
     model = loaded(name)
     assert uncosted(model.graph) == ()

@@ -20,6 +20,7 @@ from hetsim.cli.invocation import Invocation
 from hetsim.cli.main import main
 from onnx_builders import make_model, op, value
 from page_blocks import blocks_of
+from sweeps import sweep
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -89,7 +90,7 @@ def test_readme_is_short() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command for command, _ in SHOWN])
+@sweep("command, shown", quick=SHOWN[:1], full=SHOWN, ids=[command for command, _ in SHOWN])
 def test_readme_shows_what_is_printed(
     command: str, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
