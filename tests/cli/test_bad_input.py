@@ -18,55 +18,12 @@ from cli_calls import Cli
 Spoil = Callable[[Path], None]
 
 
-def no_onnx(path: Path) -> None:
-    path.write_text("this is no model")
-
-
 def truncated(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
 
 
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
 def missing(path: Path) -> None:
     path.unlink()
-
-
-def newer_opset(path: Path) -> None:
-    model = onnx.load(path)
-    model.opset_import[0].version = 999
-    onnx.save(model, path)
-
-
-def newer_ir(path: Path) -> None:
-    model = onnx.load(path)
-    model.ir_version = 99
-    onnx.save(model, path)
-
-
-def unknown_op(path: Path) -> None:
-    model = onnx.load(path)
-    model.graph.node[1].op_type = "Frobnicate"
-    onnx.save(model, path)
-
-
-def cycle(path: Path) -> None:
-    model = onnx.load(path)
-    model.graph.node[0].input[0] = "e"
-    onnx.save(model, path)
-
-
-def dangling(path: Path) -> None:
-    model = onnx.load(path)
-    model.graph.node[1].input[0] = "nowhere"
-    onnx.save(model, path)
 
 
 def external(path: Path, location: str) -> None:
@@ -75,10 +32,6 @@ def external(path: Path, location: str) -> None:
     external_data_helper.set_external_data(tensor, location)
     tensor.ClearField("raw_data")
     path.write_bytes(model.SerializeToString())
-
-
-def external_missing(path: Path) -> None:
-    external(path, "weights.bin")
 
 
 def external_outside(path: Path) -> None:
@@ -102,16 +55,7 @@ def refused(result: Result, code: int, says: str) -> None:
 
 MODELS: list[tuple[Spoil, int, str]] = [
     (missing, 2, "tiny.onnx"),
-    (folder, 3, "tiny.onnx"),
-    (no_onnx, 3, "tiny.onnx"),
-    (empty, 3, "tiny.onnx"),
     (truncated, 3, "tiny.onnx"),
-    (newer_opset, 3, "999"),
-    (newer_ir, 3, "99"),
-    (unknown_op, 3, "Frobnicate"),
-    (cycle, 3, "tiny.onnx"),
-    (dangling, 3, "nowhere"),
-    (external_missing, 3, "weights.bin"),
     (external_outside, 3, "weights.bin"),
     (unbound, 3, "--dim batch=N"),
 ]
@@ -120,14 +64,12 @@ MODELS: list[tuple[Spoil, int, str]] = [
 @pytest.mark.parametrize(
     ("spoil", "code", "says"), MODELS, ids=lambda v: getattr(v, "__name__", "")
 )
-@pytest.mark.parametrize("verb", ["compare", "run"])
 def test_a_broken_model(
-    cli: Cli, model: Path, platform: Path, tmp_path: Path,
-    verb: str, spoil: Spoil, code: int, says: str,
-) -> None:  # fmt: skip
+    cli: Cli, model: Path, platform: Path, tmp_path: Path, spoil: Spoil, code: int, says: str
+) -> None:
     spoil(model)
     out = tmp_path / "out"
-    result = cli(verb, model, "--platform", platform, "--out", out, "--trace", tmp_path / "t")
+    result = cli("run", model, "--platform", platform, "--out", out, "--trace", tmp_path / "t")
     refused(result, code, says)
     assert result.stdout == ""
     assert not out.exists()
@@ -150,54 +92,23 @@ def test_a_wrong_binding(
 
 
 PLATFORMS = [
-    (
-        "cpu: intel-core-ultra-155h-cpu",
-        "cpu: intel-core-ultra-155h-cp",
-        "intel-core-ultra-155h-cpu",
-    ),
-    ("host: cpu", "hots: cpu", "host"),
-    ("host: cpu", "host: gpu", "gpu"),
     ("between: [cpu, npu]", "between: [cpu, npx]", "npu"),
-    ("  - {between: [cpu, npu], latency_us: 5, bandwidth_gbytes_s: 10}", "  []", "npu"),
     ("bandwidth_gbytes_s: 10", "bandwidth_gbytes_s: 0", "bandwidth_gbytes_s"),
-    ("bandwidth_gbytes_s: 10", "bandwidth_gbytes_s: -1", "bandwidth_gbytes_s"),
     ("devices:", "devices: [", "pair.yaml"),
 ]
 
 
 @pytest.mark.parametrize(("old", "new", "says"), PLATFORMS)
-@pytest.mark.parametrize("verb", ["compare", "inspect", "partition"])
 def test_a_broken_platform(
-    cli: Cli, model: Path, platform: Path, verb: str, old: str, new: str, says: str
+    cli: Cli, model: Path, platform: Path, old: str, new: str, says: str
 ) -> None:
     text = platform.read_text()
     assert old in text
     platform.write_text(text.replace(old, new))
-    result = cli(verb, model, "--platform", platform)
+    result = cli("compare", model, "--platform", platform)
     refused(result, 3, says)
     assert "pair.yaml" in result.stderr
     assert result.stdout == ""
-
-
-def test_an_unknown_platform(cli: Cli, model: Path) -> None:
-    refused(cli("compare", model, "--platform", "none.yaml"), 2, "none.yaml")
-
-
-@pytest.mark.parametrize(
-    ("array", "name", "says"),
-    [
-        (np.zeros((2, 8), np.float32), "z", "z"),
-        (np.zeros((2, 8), np.float64), "x", "float32"),
-        (np.zeros((2, 9), np.float32), "x", "(2, 9)"),
-    ],
-)
-def test_arrays_that_do_not_fit(
-    cli: Cli, model: Path, platform: Path, tmp_path: Path,
-    array: np.ndarray, name: str, says: str,
-) -> None:  # fmt: skip
-    np.save(tmp_path / "a.npy", array)
-    words = ["run", model, "--platform", platform, "--executor", "threads"]
-    refused(cli(*words, "--input", f"{name}={tmp_path / 'a.npy'}"), 3, says)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no array", b"\x93NUMPY\x01\x00\x10\x00"])
@@ -220,39 +131,12 @@ def test_an_array_of_objects_is_not_unpickled(
     refused(cli(*words, "--input", f"x={path}"), 3, "not a .npy file of a plain array")
 
 
-def test_a_node_that_no_device_supports(cli: Cli, model: Path, tmp_path: Path) -> None:
-    npu_only = tmp_path / "npu.yaml"
-    npu_only.write_text("host: npu\ndevices: {npu: intel-core-ultra-155h-npu}\nlinks: []\n")
-    for verb in ("compare", "simulate", "partition", "run"):
-        result = cli(verb, model, "--platform", npu_only)
-        assert result.exit_code == 4
-        assert result.stderr.count("\n") == 1
-        assert "Greater" in result.stderr
-
-
-def test_a_model_that_does_not_fit(cli: Cli, model: Path, tmp_path: Path) -> None:
-    small = tmp_path / "small.yaml"
-    small.write_text(
-        "host: cpu\ndevices:\n  cpu:\n    device: intel-core-ultra-155h-cpu\n"
-        "    overrides: {memory_gib: 1.0e-7}\nlinks: []\n"
-    )
-    result = cli("compare", model, "--platform", small)
-    assert result.exit_code == 4
-    assert result.stderr.count("\n") == 1
-    assert "needs 772 B" in result.stderr
-    refused(cli("simulate", model, "--platform", small, "--strategy", "single:cpu"), 4, "cpu")
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema": "hetsim-plan/1"}', "\x00"])
+@pytest.mark.parametrize("text", ["{", '{"schema": "hetsim-plan/1"}'])
 def test_a_broken_plan(cli: Cli, tmp_path: Path, text: str) -> None:
     path = tmp_path / "plan.json"
     path.write_text(text)
     refused(cli("simulate", path), 3, "plan.json")
     refused(cli("run", path), 3, "plan.json")
-
-
-def test_a_missing_plan(cli: Cli, tmp_path: Path) -> None:
-    refused(cli("simulate", tmp_path / "plan.json"), 2, "plan.json")
 
 
 def test_a_plan_whose_model_changed(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> None:

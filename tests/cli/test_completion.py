@@ -161,14 +161,6 @@ def test_the_script_names_the_function_and_the_program(shell: str, cli: Cli) -> 
     assert "hetsim" in result.stdout
 
 
-def test_bash_takes_the_script() -> None:
-    script = subprocess.run(
-        [sys.executable, "-m", "hetsim", "--completion", "bash"],
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    subprocess.run(["bash", "-n"], input=script.stdout, text=True, check=True, timeout=60)
-
-
 def commands() -> Iterator[tuple[str, click.Command]]:
     """Every verb, and those in groups."""
     context = click.Context(main)
@@ -180,9 +172,6 @@ def commands() -> Iterator[tuple[str, click.Command]]:
                 yield f"{name} {child}", command
         else:
             yield name, verb
-
-
-NAMELESS = ("NUMBER", "FILE", "DIR", "MS", "SECONDS", "TIME", "SHARE")
 
 
 def test_every_parameter_that_takes_a_name_offers_some() -> None:

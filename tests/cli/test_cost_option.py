@@ -12,6 +12,7 @@ from cli_calls import Cli
 from figure_builders import kernels_block
 from hetsim.cost import DEFAULT_COST
 from hetsim.hardware.files.catalog_files import catalog_folder
+from sweeps import sweep
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def words(tmp_path: Path) -> list[str]:
     return ["zoo:squeezenet", "--platform", str(path)]
 
 
-@pytest.mark.parametrize("verb", ["simulate", "compare", "partition"])
+@sweep("verb", quick=["simulate"], full=["simulate", "compare", "partition"])
 def test_every_verb_that_prices_takes_it_and_says_it(cli: Cli, words: list[str], verb: str) -> None:
     found = {}
     for cost in ("fitted", "roofline", None):

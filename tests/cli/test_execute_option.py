@@ -9,16 +9,13 @@ import pytest
 
 from cli_calls import PRICING_VERBS, Cli, told
 from cost.test_quantized import quantized
+from sweeps import sweep
 
 AS_IF = ("--platform", "laptop", "--execute", "npu=int8,gpu=float16")
 HEADER = "float16 on gpu, int8 on npu; transfers keep the model's own types"
 
 
-@pytest.mark.parametrize(
-    "verb",
-    PRICING_VERBS,
-    ids=" ".join,
-)
+@sweep("verb", quick=PRICING_VERBS[1::3], full=PRICING_VERBS, ids=" ".join)
 def test_every_verb_that_prices_says_so(cli: Cli, model: Path, verb: tuple[str, ...]) -> None:
     shown = cli(verb[0], model, *verb[1:], *AS_IF)
     assert shown.exit_code == 0, shown.stderr

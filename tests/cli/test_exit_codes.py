@@ -16,14 +16,12 @@ from cli_calls import Cli
     ("words", "code", "says"),
     [
         ("simulate {model} --platform {platform}", 0, ""),
-        ("simulate {model} --platform {platform} --target 1e6ms", 0, ""),
         (
             "run {model} --platform {platform} --executor threads --timeout 1us",
             1,
             "did not answer",
         ),
         ("simulate {model} --platform {platform} --strategy hefd", 2, "did you mean 'heft'"),
-        ("simulate none.onnx --platform {platform}", 2, "none.onnx"),
         ("simulate {model} --platform none.yaml", 2, "none.yaml"),
         ("simulate {model} --platform {platform} --strategy single:npu", 4, "does not support"),
         (
@@ -31,7 +29,6 @@ from cli_calls import Cli
             4,
             "1 bytes",
         ),
-        ("compare {model} --platform {platform} --strategy single:npu", 4, "does not support"),
         ("simulate {model} --platform {platform} --target 1e-6ms", 5, "misses the target"),
         (
             "compare {model} --platform {platform} --target 1e-6ms",

@@ -12,6 +12,7 @@ from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.problem.parts import Z80
 from onnx_builders import save
 from profile_builders import unit_model
+from sweeps import sweep
 
 
 @pytest.fixture
@@ -22,12 +23,13 @@ def words(tmp_path):
     return [path, "--platform", "laptop", "--measured", f"cpu={tmp_path / 'l.csv'}"]
 
 
-@pytest.mark.parametrize(
-    "verb",
-    [["compare"], ["simulate"], ["partition"], ["inspect", "--nodes"],
-     ["run", "--executor", "threads"], ["simulate", "--rate", "10/s", "--requests", "20"]],
-    ids=" ".join,
-)  # fmt: skip
+VERBS = [
+    ["compare"], ["simulate"], ["partition"], ["inspect", "--nodes"],
+    ["run", "--executor", "threads"], ["simulate", "--rate", "10/s", "--requests", "20"],
+]  # fmt: skip
+
+
+@sweep("verb", quick=VERBS[2::3], full=VERBS, ids=" ".join)
 def test_every_verb_takes_measurements(cli, words, verb):
     plain = cli(verb[0], *words[:3], *verb[1:], "--json")
     result = cli(verb[0], *words, *verb[1:], "--json")

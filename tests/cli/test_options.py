@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from cli_calls import Cli
 from hetsim.cli.main import main
-from hetsim.cli.options.common import whole_number
 from hetsim.core.units import parse_per_s, parse_seconds
 
 
@@ -143,18 +142,6 @@ def test_every_option_of_one_value_is_refused_where_it_comes_twice(cli: Cli) -> 
                 assert f"see hetsim {' '.join(words)} --help" in result.stderr
                 tried += 1
     assert tried > 50
-
-
-def test_flags_may_be_repeated(cli: Cli) -> None:
-    assert cli("zoo", "list", "--json", "--json", "-q", "-q").exit_code == 0
-
-
-@given(st.integers(1, 10**18 - 1))
-def test_whole_numbers_are_read_back(number: int) -> None:
-    assert whole_number(str(number)) == number
-    assert whole_number(f" {number} ") == number
-    assert whole_number(f"-{number}") is None
-    assert whole_number(f"{number}.0") is None
 
 
 OWN_WORDS = {

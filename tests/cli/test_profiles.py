@@ -9,6 +9,7 @@ import pytest
 
 from onnx_builders import save
 from profile_builders import ort_profile, trt_profile, unit_model, written
+from sweeps import sweep
 
 LAYERS = {"conv1 + relu1": 0.5, "conv2 + relu2 + add": 0.7, "pool": 0.1, "mystery": 0.3}
 
@@ -21,12 +22,13 @@ def words(tmp_path):
     return [str(path), "--platform", "laptop", "--profile", f"npu={profile}"]
 
 
-@pytest.mark.parametrize(
-    "verb",
-    [["compare"], ["simulate"], ["partition"], ["partition", "--method", "all"],
-     ["compare", "--explain"], ["run", "--executor", "threads"]],
-    ids=" ".join,
-)  # fmt: skip
+VERBS = [
+    ["compare"], ["simulate"], ["partition"], ["partition", "--method", "all"],
+    ["compare", "--explain"], ["run", "--executor", "threads"],
+]  # fmt: skip
+
+
+@sweep("verb", quick=VERBS[1::4], full=VERBS, ids=" ".join)
 def test_every_verb_says_what_is_measured(cli, words, verb):
     result = cli(verb[0], *words, *verb[1:])
     assert result.exit_code == 0, result.stderr

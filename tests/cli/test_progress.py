@@ -105,7 +105,7 @@ def test_it_is_on_a_terminal_and_gone_in_the_end() -> None:
 
 @sweep(
     "more, err, env",
-    quick=[((), True, {"TERM": "dumb"})],
+    quick=[],
     full=[((), True, {"TERM": "dumb"}), ((), False, {}), (("--quiet",), True, {})],
 )
 def test_it_is_nowhere_else(more: tuple[str, ...], err: bool, env: dict[str, str]) -> None:
@@ -113,6 +113,7 @@ def test_it_is_nowhere_else(more: tuple[str, ...], err: bool, env: dict[str, str
     assert (done.code, done.err) == (0, "")
 
 
+@pytest.mark.sweep
 def test_a_proof_says_on_a_terminal_how_long_it_takes_at_most() -> None:
     words = ("--platform", "laptop", "--strategy", "exact", "--set", "time_limit_s=50")
     done = shown("simulate", "zoo:alexnet", *words, out=False, at_once=True)

@@ -10,20 +10,17 @@ import pytest
 import hetsim
 from cli_calls import PRICING_VERBS, Cli, told
 from hetsim.errors import PlanError, WorkloadError
+from sweeps import sweep
 
 LAPTOP = ("--platform", "laptop")
 WIDER = ("--what-if", "link cpu-npu.bandwidth x2", "--without", "gpu")
 SAID = "what if link cpu-npu.bandwidth x2; without gpu"
 
 
-@pytest.mark.parametrize(
-    "verb",
-    [
-        *PRICING_VERBS,
-        ("run", "--executor", "threads", "--emulate", "--time-scale", "100"),
-    ],
-    ids=" ".join,
-)
+EMULATED = ("run", "--executor", "threads", "--emulate", "--time-scale", "100")
+
+
+@sweep("verb", quick=PRICING_VERBS[::3], full=[*PRICING_VERBS, EMULATED], ids=" ".join)
 def test_every_report_says_what_is_supposed(cli: Cli, model: Path, verb: tuple[str, ...]) -> None:
     shown = cli(verb[0], model, *verb[1:], *LAPTOP, *WIDER)
     assert shown.exit_code == 0, shown.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +11,6 @@ from typing import Any
 import pytest
 
 from cli_calls import Cli
-from hetsim.simulation.service import run as running
-from hetsim.simulation.service import serving
-from hetsim.simulation.serving import engine
 from hetsim.workload import traces as lines
 
 Refused = Callable[..., str]
@@ -157,17 +153,6 @@ def test_a_trace_of_too_many_lines_is_refused_before_it_is_read(
     assert "t.csv:2: a line of 1048576 bytes or more" in found
 
 
-def test_what_expands_or_is_endless_is_refused_soon(refused: Refused) -> None:
-    nested = "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
-    for one, other in zip("bcdef", "abcde", strict=True):
-        nested += f"{one}: &{one} [{', '.join([f'*{other}'] * 10)}]\n"
-    assert "more than 200000 values; use fewer aliases" in refused(nested + "streams: *f\n")
-    assert "nested too deep" in refused("streams: &a {x: *a}\n")
-    assert "nested too deep" in refused("streams: " + "[" * 5000 + "]" * 5000)
-    long = "streams: {a: [" + "1," * 600_000 + "1]}\n"
-    assert ":1: more than 200000 values; shorten" in refused(long)
-
-
 def test_many_streams(refused: Refused, cli: Cli, platform: Path, tmp_path: Path) -> None:
     def of(count: int) -> str:
         one = "{model: dynamic.onnx, arrivals: {poisson: {rate_per_s: 5}}}"
@@ -179,18 +164,6 @@ def test_many_streams(refused: Refused, cli: Cli, platform: Path, tmp_path: Path
     assert result.exit_code == 0, result.stderr
 
 
-def test_clients_send_no_more_than_is_kept(
-    refused: Refused, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(running, "memory_bytes", lambda: 128 * 3000)
-    # Little is told at a time, and nothing is compiled for it.
-    monkeypatch.setattr(engine, "BLOCK", 1000)
-    monkeypatch.setattr(serving, "expected", lambda workload: math.nan)
-    closed = "{closed: {concurrency: 3, think_time_s: 0.001}}"
-    found = refused(workload(end="duration_s: 1e9", arrivals=closed))
-    assert "requests come, and this machine keeps 3e+03 at most" in found
-
-
 @pytest.mark.parametrize("option", ["--input", "--out", "--trace", "--workload", "--affinity"])
 def test_names_that_are_too_long(option: str, cli: Cli, model: Path, platform: Path) -> None:
     name = f"x={'x' * 300}" if option == "--input" else "x" * 300
@@ -199,15 +172,6 @@ def test_names_that_are_too_long(option: str, cli: Cli, model: Path, platform: P
     result = cli("simulate", *words, "--platform", platform, option, name)
     assert (result.exit_code in (2, 3), result.stderr.count("\n")) == (True, 1)
     assert result.stderr.startswith("error: ")
-
-
-def test_a_pipe_is_no_input(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> None:
-    for name in ("pipe.npz", "pipe"):
-        os.mkfifo(tmp_path / name)
-        given = tmp_path / name if name.endswith("npz") else f"x={tmp_path / name}"
-        result = cli("simulate", model, "--platform", platform, "--rate", 5, "--input", given)
-        assert (result.exit_code, result.stderr.count("\n")) == (3, 1)
-        assert "not a regular file" in result.stderr
 
 
 @pytest.mark.parametrize("times", ["1 1 1", "0 0", "7"])
