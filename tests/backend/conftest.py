@@ -13,7 +13,7 @@ from oracles.onnx_suite import Judged, Suite, judge
 from summary import SUMMARY
 
 _SHOWN = 120
-EACH_TIME = 4
+EACH_TIME = 8
 """Every how-manieth test of the suite is judged where none of the sweep asks for more."""
 _SOURCE_LINE = re.compile(r"/onnxruntime_src/\S+ .*\) (?=[A-Z])")
 
