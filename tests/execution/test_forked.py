@@ -57,7 +57,8 @@ if os.getpid() != parent:
 
 
 @pytest.mark.parametrize(
-    "executor", ["threads", pytest.param("ray", marks=pytest.mark.group("own_ray"))]
+    "executor",
+    ["threads", pytest.param("ray", marks=[pytest.mark.group("own_ray"), pytest.mark.sweep])],
 )
 def test_a_forked_child_neither_uses_a_session_nor_ends_it(executor: str) -> None:
     done = subprocess.run(

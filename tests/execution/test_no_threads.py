@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
 
 import onnx
 import pytest
 
-import hetsim
+from execution.conftest import Cut
 from hetsim.errors import OutOfRoom
 from hetsim.execution.dispatch import loop
 from hetsim.execution.session import Session
 
-Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
 TWO = [("cpu", [0, 1, 2]), ("gpu", [3, 4, 5])]
 STREAMS = "device 'cpu': cannot start a thread for each of its 1 streams: .*fewer streams"
 NONE = "cannot start another thread.*ulimit"

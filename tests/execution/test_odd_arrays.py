@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import hetsim
+from execution.conftest import Cut
 from hetsim import backend
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import RequestError
@@ -19,7 +19,6 @@ from hetsim.execution.compiled.run import open_compiled, run_compiled
 from hetsim.execution.compiled.write import compile_plan
 from onnx_builders import bits, make_model, op, save, value
 
-Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
 GROUPS: list[tuple[str, list[int]]] = [("cpu", [0]), ("npu", [1])]
 X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import onnx
 import pytest
 
 import hetsim
 from builders import BOX
+from execution.conftest import Cut, Executor, Groups
 from hetsim.errors import UsageError
 from hetsim.execution.compiled.write import compile_plan
 from hetsim.execution.program import assemble, roundings_of
@@ -21,9 +22,6 @@ from hetsim.workload.failure import Failure
 from onnx_builders import assert_bitwise_equal, run_whole
 from sweeps import sweep
 
-Groups = Sequence[tuple[str, Sequence[int]]]
-Cut = Callable[[onnx.ModelProto, Groups], Plan]
-Executor = Literal["ray", "threads"]
 WHOLE = [("gpu", range(6))]
 SPLIT = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("cpu", [4, 5])]
 

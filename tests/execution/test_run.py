@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,6 +13,7 @@ import pytest
 from onnx import helper
 
 import hetsim
+from execution.conftest import Cut, Executor, Groups
 from hetsim.errors import ExecutionError, RequestError, UsageError
 from hetsim.execution import run as runner
 from hetsim.execution.run import Deviation, Plain, run
@@ -22,9 +23,6 @@ from onnx_builders import assert_bitwise_equal, bits, make_model, op, run_whole,
 from oracles.onnx_suite import side_by_side
 from sweeps import sweep
 
-Groups = Sequence[tuple[str, Sequence[int]]]
-Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
-Executor = Literal["ray", "threads"]
 BAD_INDEX = {"x": np.ones(5, np.float32), "i": np.array([0, 7])}
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
 import hetsim
+from execution.conftest import BRANCHES, Cut, Executor
 from hetsim.errors import (
     Cancelled,
     ExecutionError,
@@ -24,11 +24,6 @@ from hetsim.execution.session import Session
 from hetsim.execution.transports.threads import ThreadTransport
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, run_whole
-
-Groups = Sequence[tuple[str, Sequence[int]]]
-Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
-Executor = Literal["ray", "threads"]
-BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
 
 
 def threads() -> list[str]:

@@ -8,10 +8,8 @@ import pytest
 
 from hetsim.errors import Cancelled, ExecutionError, TimedOut
 from hetsim.execution.dispatch import loop as open_requests
-from hetsim.execution.dispatch.device_states import Policy
 from hetsim.execution.dispatch.requests import Expired
 from hetsim.execution.dispatch.transport import Fault, Fetched, Loaded
-from hetsim.workload.failure import Failure
 from session_parts import Session
 
 
@@ -82,29 +80,6 @@ def test_a_call_that_took_half_of_a_requests_time_is_of_a_device_that_hangs(
     assert late.outputs is None
 
 
-def test_a_call_has_its_time_from_when_it_was_given_out(session: Session) -> None:
-    session.open._policy = Policy(600.0, hang_s=3.0)
-    session.up("a", "b")
-    session.now = 2.0
-    request = session.submit()
-    call, number = session.last()
-    assert (5.0, Expired(0, call, 0)) in session.later
-    session.end(call, number)
-    # It came back in time, so that nothing is lost as its time is over.
-    session.open.expired(Expired(0, call, 0))
-    assert session.discarded == []
-    second, number = session.last()
-    session.open.expired(Expired(0, second, number))
-    assert session.discarded == ["b"]
-    assert request.error is None
-    # An alarm of the process before does not count against the one that took its place.
-    session.up("b")
-    session.open.give_out()
-    assert session.last() == (second, 1)
-    session.open.expired(Expired(0, second, 0))
-    assert session.discarded == ["b"]
-
-
 def test_what_a_device_said_before_it_was_lost_does_not_count(session: Session) -> None:
     session.up("a", "b")
     request = session.submit()
@@ -164,25 +139,3 @@ def test_devices_forget_what_they_hold_of_a_request_that_did_not_go_as_planned(
     session.forgotten.clear()
     session.open.fetched(Fetched(2, {"y": 1}))
     assert sorted(session.forgotten) == [("a", 0, 2), ("b", 0, 2)]
-
-
-def test_failures_are_made_of_devices_that_can_be_told(session: Session) -> None:
-    session.up("a")
-    session.now = 2.0
-    session.open.harm(Failure("a", 1.0, "hang", 4.0))
-    assert session.harmed == [("a", "hang")]
-    ((when, event),) = session.later
-    assert when == 6.0
-    assert callable(event)
-    # One that is starting can be; a kill shows by itself.
-    session.open.harm(Failure("b", 1.0))
-    assert session.harmed[1:] == [("b", "kill")]
-    assert len(session.later) == 1
-    # One that is lost for good cannot, nor one that there is not yet.
-    session.open.lose("b", "died", ExecutionError("gone"), values_too=True)
-    session.open.harm(Failure("b", 1.0))
-    assert len(session.harmed) == 2
-    # When its time is over a device that hangs is lost, but once.
-    for _ in range(2):
-        event()
-        assert session.devices.incarnation("a") == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, Literal
@@ -14,6 +13,7 @@ import onnx
 import pytest
 
 import hetsim
+from execution.conftest import BRANCHES, Cut, Executor
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import DeviceLost, ExecutionError, Infeasible
 from hetsim.execution.dispatch.device_states import Recovery
@@ -21,11 +21,6 @@ from hetsim.execution.session import Session
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, run_whole
 from sweeps import sweep
-
-Groups = Sequence[tuple[str, Sequence[int]]]
-Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
-Executor = Literal["ray", "threads"]
-BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
 
 
 def check(session: Session, seeds: range) -> None:

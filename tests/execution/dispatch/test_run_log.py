@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Literal
 
 import onnx
 import pytest
 
 import hetsim
+from execution.conftest import BRANCHES, Cut, Executor
 from hetsim.execution.dispatch import run_log
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.run_log import CALLER, RunLog
 from hetsim.execution.program import Step, Timing
 from hetsim.execution.run import run
 from hetsim.problem.timeline import Event
-
-Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
-Executor = Literal["ray", "threads"]
-BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
 
 
 def check(events: Sequence[Event]) -> None:

@@ -129,6 +129,7 @@ def run_by_others(hits: Path, pid: int) -> list[str]:
     return sorted({name for by, name in lines if int(by) != pid})
 
 
+@pytest.mark.sweep
 def test_a_planted_module_says_that_it_was_run(planted: tuple[Path, Path]) -> None:
     folder, hits = planted
     code = "import sys; sys.path.insert(0, sys.argv[1]); import pydantic"
@@ -137,6 +138,7 @@ def test_a_planted_module_says_that_it_was_run(planted: tuple[Path, Path]) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 def test_no_module_of_the_working_directory_is_run(
     planted: tuple[Path, Path], tmp_path: Path
 ) -> None:

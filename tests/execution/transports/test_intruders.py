@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import onnx
 import pytest
 
-import hetsim
+from execution.conftest import Cut
 from hetsim.execution.session import Session
 from hetsim.execution.transports.processes import descendants
 from hetsim.execution.transports.ray_connection import RayConnection
 from listening import listening, own_processes
 
-Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
 TWO = [("cpu", [0, 1, 2]), ("gpu", [3, 4, 5])]
 NOBODY = 65534
 

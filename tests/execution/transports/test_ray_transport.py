@@ -16,6 +16,7 @@ import pytest
 from onnx.external_data_helper import convert_model_to_external_data
 
 import hetsim
+from execution.conftest import BRANCHES, Cut
 from hetsim.errors import DeviceLost
 from hetsim.execution import weights as node_weights
 from hetsim.execution.program import assemble
@@ -28,9 +29,6 @@ from hetsim.execution.weights import Extent, Shipments, staged
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, make_model, op, run_whole, value
 from sweeps import sweep
-
-Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
-BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
 
 
 def actors() -> list[Process]:

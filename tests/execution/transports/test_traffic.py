@@ -39,6 +39,7 @@ def is_loopback(address: str) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.group("own_ray")
 @pytest.mark.skipif(not can_trace(), reason="strace is not installed, or may not trace here")
 def test_a_run_on_a_private_ray_sends_nothing_off_the_machine(tmp_path: Path) -> None:
