@@ -163,7 +163,7 @@ def test_where_nobody_can_take_over_the_error_says_so(
             with pytest.raises(Infeasible, match="no remaining device can run it") as caught:
                 session.run()
             assert caught.value.exit_code == 4
-            assert caught.value.where == "node 'n2'"
+            assert caught.value.where == "node 'n2' (Task)"
 
 
 @sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
