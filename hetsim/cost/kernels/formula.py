@@ -4,22 +4,22 @@ A kernel does arithmetic, moves activations and reads weights, partly at once, a
 
     seconds = (arithmetic^p + activations^p + weights^p)^(1/p) + launch         p: overlap
 
-- *Arithmetic*, of products alone: FLOP over the rate of a dense convolution that fills the
-  device, times the relative rate of the kernel's form, times what Winograd's algorithm gains on
-  3x3 convolutions of stride 1 (less with few channels and few positions, as its transforms are
-  paid by them). The relative rate of matrix products is to the power ``1 - 1 / rows``, as one
-  with a vector waits for its weights; that of grouped convolutions to ``32 / (32 + columns)``, as
-  a group of many channels is a dense convolution. A product that does not fill the device is
-  slower by ``1 + half / size`` for each of its sizes: half of the rate at ``size = half``, all of
-  it far beyond. ``columns``: lanes of output channels. ``depth``: pipelines that fill and drain
-  for each sum. ``rows``: weights that are loaded for few rows, the matrix times one vector.
-  ``outputs``: cores that wait as there are fewer tiles than cores; this one is what tells batch 1
-  from bulk. ``channel_granule``: input channels that are padded. Depthwise convolutions have one
-  channel a sum: of these only rows and outputs are for them, the rest is in their relative rate.
-  Units that hold maps in tiles of 8 x 8 positions and 32 channels also compute what pads the last
-  ones: ``padding ^ tile``, where padding is the positions of one image, square, times the
-  channels in and out, each up to whole tiles over what it is, and tile 0 where that costs
-  nothing, 1 where it costs as much.
+- *Arithmetic*, of products alone: FLOP over the rate of a dense convolution that fills the device,
+  times the relative rate of the kernel's form, times what Winograd's algorithm gains on 3x3
+  convolutions of stride 1 (less with few channels and few positions, as its transforms are paid by
+  them). The relative rate of matrix products is to the power ``rows / (rows + half)``, as one with
+  a vector waits for its weights; that of grouped convolutions to ``32 / (32 + columns)``, as a
+  group of many channels is a dense convolution. A product that does not fill the device is slower
+  by ``1 + half / size`` for each of its sizes: half of the rate at ``size = half``, all of it far
+  beyond. ``columns``: lanes of output channels. ``depth``: pipelines that fill and drain for each
+  sum. ``rows``: weights that are loaded for few rows, the matrix times one vector. ``outputs``:
+  cores that wait as there are fewer tiles than cores; this one is what tells batch 1 from bulk.
+  ``channel_granule``: input channels that are padded. Depthwise convolutions have one channel a
+  sum: of these only rows and outputs are for them, the rest is in their relative rate. Units that
+  hold maps in tiles of 8 x 8 positions and 32 channels also compute what pads the last ones:
+  ``padding ^ tile``, where padding is the positions of one image, square, times the channels in and
+  out, each up to whole tiles over what it is, and tile 0 where that costs nothing, 1 where it costs
+  as much.
 - *Activations*: bytes read and written, and those that padding of channels adds, times the
   traffic of the form relative to its bytes (1 for products), times ``padding ^ tile`` with a tile
   of its own and the root of the padding of channels, over the bandwidth of near memory;
@@ -263,7 +263,7 @@ def kernel_parts(
             if form == _GROUPED:
                 shares = GROUP_CHANNELS / (GROUP_CHANNELS + row[_COLUMNS])
             elif relative == _MATMUL:
-                shares = 1.0 - 1.0 / row[_ROWS]
+                shares = 1.0 / (1.0 + rows)
             rate *= values[relative] ** shares
         if (
             form == _DENSE
@@ -362,6 +362,10 @@ def kernel_parts(
                 slopes[_RATE] -= of_arithmetic
                 if relative >= 0:
                     slopes[relative] -= of_arithmetic * shares
+                if relative == _MATMUL:
+                    slopes[_FILL_ROWS] += (
+                        of_arithmetic * shares * (1.0 - shares) * math.log(values[relative])
+                    )
                 slopes[_WINOGRAD] -= of_arithmetic * winograd
                 slopes[_FILL_COLUMNS] += of_arithmetic * columns / (1.0 + columns)
                 slopes[_FILL_DEPTH] += of_arithmetic * depth / (1.0 + depth)

@@ -116,7 +116,7 @@ def told_in_numpy(values: NDArray[np.float64], row: NDArray[np.float64], streame
         relative = {
             "dense": 1, "transposed": 1, "recurrent": v["matmul"], "attention": v["batched"],
         }  # fmt: skip
-        of_many = 1 - 1 / k["rows"]
+        of_many = 1 / (1 + v["fill_rows"] / k["rows"])
         power = {"grouped": 32 / (32 + k["columns"]), "matmul": of_many, "recurrent": of_many}
         of_form = relative[form] if form in relative else v[form]
         rate = v["rate_tflops"] * of_form ** power.get(form, 1)
@@ -295,7 +295,7 @@ def test_arithmetic_is_half_of_the_rate_at_the_size_of_half() -> None:
         given_one = values.copy()
         given_one[INDEX[name]] = 16.0
         features = {"rows": 512.0, "columns": 512.0, "depth": 512.0, size: 16.0}
-        kernel = row("matmul", flops=wide, **features)
+        kernel = row("pointwise", flops=wide, **features)
         slow, fast = (kernel_parts(each, kernel, 1.0)[1] for each in (given_one, values))
         assert slow == pytest.approx(2 * fast)
 
