@@ -18,7 +18,7 @@ from hetsim.analysis import sensitivity
 from hetsim.analysis.sensitivity import EACH, levers, sensitivities, served_sensitivities
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.hardware.spec import Link, Platform
-from hetsim.placement.objective import judge, measure
+from hetsim.placement.objective import judge
 from hetsim.placement.planning import again
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -48,12 +48,12 @@ def plan(source: Path) -> Plan:
 def test_each_share_is_that_of_the_changed_problem(plan: Plan, objective: str) -> None:
     weighed = hetsim.placement.objective.check_objective(objective)
     found = sensitivities(plan, objective=weighed)
-    assert found.value_s == measure(plan, weighed)
+    assert found.value_s == judge(plan, weighed)
     assert {one.change for one in found.changes} == set(levers(PLATFORM))
     for one in found.changes:
         problem = repriced(plan.problem, hetsim.what_if(PLATFORM, one.change))
-        kept = measure(replace(plan, problem=problem), weighed)
-        anew = measure(again(plan, problem), weighed)
+        kept = judge(replace(plan, problem=problem), weighed)
+        anew = judge(again(plan, problem), weighed)
         assert one.kept == kept / found.value_s - 1
         least = min(kept, anew) / found.value_s - 1
         assert one.anew == least if one.strategy == "heft" else one.anew < least

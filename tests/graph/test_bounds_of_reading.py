@@ -18,7 +18,7 @@ from hetsim.graph import preparation
 from hetsim.graph.canonical.folding import too_much
 from hetsim.graph.model import Model
 from hetsim.graph.reading import onnx_runtime
-from hetsim.graph.shapes import inference, observe
+from hetsim.graph.shapes import inference, measurement
 from onnx_builders import make_model, op, value
 
 WIDE = np.array([2**14, 2**14])
@@ -137,7 +137,7 @@ def growing(turns: int) -> onnx.ModelProto:
 def test_a_run_that_takes_too_much_memory_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observe, "GROWTH_BYTES", 2**26)
+    monkeypatch.setattr(measurement, "GROWTH_BYTES", 2**26)
     onnx.save(growing(60), tmp_path / "m.onnx")
     model = hetsim.load_model(tmp_path / "m.onnx")
     assert model.unmeasured is not None
@@ -191,9 +191,9 @@ def test_one_node_of_a_run_takes_no_more_than_there_may_be(
     op_type: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before it is taken: nothing ends a kernel that is under way."""
-    monkeypatch.setattr(observe, "GROWTH_BYTES", 2**26)
+    monkeypatch.setattr(measurement, "GROWTH_BYTES", 2**26)
     # Nobody looks meanwhile.
-    monkeypatch.setattr(observe, "_LOOK_S", 60.0)
+    monkeypatch.setattr(measurement, "_LOOK_S", 60.0)
     ends = [op("ReduceMax", "x", "m", keepdims=0), op("Exp", "m", "e"), op("Mul", "e many", "f")]
     make = {
         "Range": [op("Range", "zero f step", "r")],

@@ -148,7 +148,7 @@ def test_composites_of_a_lost_device_are_lost_with_it() -> None:
     assert without(problem, ["d0"]).fused == problem.fused
     with pytest.raises(UnsupportedNode, match="without 'd0', 'd1'") as caught:
         without(problem, ["d1", "d0"])
-    assert caught.value.where == "node 'n0'"
+    assert caught.value.where == "node 'n0' (Task)"
 
 
 def test_options_hold_for_the_new_plan_but_for_pins_to_what_is_lost() -> None:

@@ -207,6 +207,7 @@ def test_libraries_are_loaded_where_there_is_time(monkeypatch: pytest.MonkeyPatc
 
 def test_a_deadline_goes_by_one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    monkeypatch.setattr(deadline, "_stopped_s", [0.0])
     with deadline.until(deadline.now_s() + 50.0), deadline.by_wall_clock():
         assert deadline.now_s() == 1000.0
         assert 0.0 < deadline.left_s() <= 50.0
