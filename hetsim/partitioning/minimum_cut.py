@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from hetsim.core import left_to_python
 from hetsim.core.machine_code import machine_code
 from hetsim.graph.dag import Ints
+from hetsim.problem.columns import transfer_costs
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
-from hetsim.problem.travel import transfer_costs
 
 Array = Any
 """A list of numbers, or an array of them where it is compiled; matrices lie flat, by row."""

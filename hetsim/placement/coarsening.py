@@ -12,10 +12,10 @@ import numpy as np
 
 from hetsim.core import deadline
 from hetsim.graph.dag import Contraction, joined
+from hetsim.problem.columns import travel_matrices
 from hetsim.problem.groups import Group, order_groups
 from hetsim.problem.parts import GRAPH_INPUT, Constant, FusedKernel, Value
 from hetsim.problem.problem import Problem
-from hetsim.problem.travel import travel_matrices
 
 
 def contract_chains(problem: Problem, labels: Sequence[int], most_tasks: int) -> list[int]:

@@ -27,11 +27,11 @@ from hetsim.placement.objective import measure
 from hetsim.placement.search import dispatched
 from hetsim.placement.search.dispatched import Dispatcher
 from hetsim.placement.search.drafts import asked_of, estimates_groups
+from hetsim.problem.columns import travel_matrices
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.problem.travel import travel_matrices
 
 Array = Any
 

@@ -19,9 +19,9 @@ from hetsim.placement.listing.list_schedule import Listing
 from hetsim.placement.listing.ranks import by_falling_rank, upward_ranks
 from hetsim.placement.objective import measure
 from hetsim.placement.priced_start import BothWays, Listed, priced_start
+from hetsim.problem.columns import travel_matrices
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
-from hetsim.problem.travel import travel_matrices
 from placement_instances import RANDOM20, case, model_like
 from sweeps import examples
 

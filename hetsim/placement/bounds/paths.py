@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from hetsim.core.left_to_python import called
 from hetsim.core.machine_code import machine_code
+from hetsim.problem.columns import transfer_costs
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
-from hetsim.problem.travel import transfer_costs
 
 Floats = NDArray[np.float64]
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.graph.dag import Dag, Ints
+from hetsim.problem.columns import travel_matrices
 from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.problem import Problem
-from hetsim.problem.travel import travel_matrices
 
 Floats = NDArray[np.float64]
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from hetsim.placement.coarsening import pays_to_coarsen
 from hetsim.placement.listing.list_schedule import Room, add, remove
+from hetsim.problem.columns import travel_matrices
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
-from hetsim.problem.travel import travel_matrices
 from hetsim.simulation.clock.templates import flat
 
 Array = Any

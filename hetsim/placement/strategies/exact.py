@@ -26,11 +26,11 @@ from hetsim.placement.listing.list_schedule import Schedule, scheduled
 from hetsim.placement.objective import latency_of, measure
 from hetsim.placement.search.drafts import draft_of
 from hetsim.placement.strategies.local_search import LocalSearch
+from hetsim.problem.columns import travel_matrices
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.problem.travel import travel_matrices
 
 TICKS = 1_000_000
 """Ticks of the solver's clock over the horizon, where times are no multiples of anything."""

@@ -37,8 +37,8 @@ from hetsim.placement.listing.ranks import (
     static_levels,
     upward_ranks,
 )
+from hetsim.problem.columns import travel_matrices
 from hetsim.problem.problem import Problem
-from hetsim.problem.travel import travel_matrices
 
 PAIRS_FROM = 1_500
 """Nodes from which loading the machine code costs less CPU time than it saves."""

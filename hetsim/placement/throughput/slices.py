@@ -16,9 +16,9 @@ from hetsim.graph.dag import Contraction, Dag, topological_order
 from hetsim.partitioning.regions import Quotient
 from hetsim.placement.listing.ranks import orders_by_rule
 from hetsim.placement.throughput.costs import Costs, Floats, costs_of
+from hetsim.problem.columns import travel_matrices
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
-from hetsim.problem.travel import travel_matrices
 
 INFINITY = float("inf")
 
