@@ -303,3 +303,24 @@ class Contraction:
                 path.append(entry)
             path.append(source)
         return tuple(reversed(path))
+
+
+def depth_first(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
+    """Return a topological order that follows each path as far as possible. O(V + E)."""
+    waits = [len(found) for found in before]
+    stack = [v for v in range(len(before) - 1, -1, -1) if waits[v] == 0]
+    order: list[int] = []
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        for v in reversed(after[node]):
+            waits[v] -= 1
+            if waits[v] == 0:
+                stack.append(v)
+    return order
+
+
+def orders_by_rule(dag: Dag) -> list[list[int]]:
+    """Return initial topological orders: by id, and depth first from either end."""
+    forth, back = depth_first(dag.preds, dag.succs), depth_first(dag.succs, dag.preds)
+    return [list(range(dag.n)), forth, back[::-1]]

@@ -13,9 +13,9 @@ import numpy as np
 
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory
+from hetsim.graph.dag import orders_by_rule
 from hetsim.placement.footprint import Excess, Filling, Footprint, excess, refusal, weights_that_fit
 from hetsim.placement.grouping import groupings
-from hetsim.placement.listing.ranks import orders_by_rule
 from hetsim.placement.objective import check_room, memory_binds
 from hetsim.placement.search.drafts import (
     Asked,

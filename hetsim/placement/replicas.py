@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
+from hetsim.graph.dag import orders_by_rule
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.minimum_cut import least_serial
 from hetsim.placement.constraints import without_devices
 from hetsim.placement.grouping import plan_of_stages
 from hetsim.placement.initial_plans import whole_models
-from hetsim.placement.listing.ranks import orders_by_rule
 from hetsim.placement.objective import check_room, kept_s, measure, seconds_a_request
 from hetsim.placement.registry import resolve
 from hetsim.placement.throughput.slices import fastest_runs

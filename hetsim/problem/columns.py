@@ -1,10 +1,16 @@
-"""Latency and bandwidth between all devices of a problem, as arrays."""
+"""Columns of a problem: its times, values and routes as arrays."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.graph.dag import Ints
+from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.problem import Problem
 
 
@@ -26,3 +32,84 @@ def transfer_costs(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.fl
         per_byte_s = per_byte_s + np.array(store_s)[:, None] + np.array(fetch_s)[None, :]
         np.fill_diagonal(per_byte_s, 0.0)
     return latency_s, per_byte_s
+
+
+Floats = NDArray[np.float64]
+
+
+class Columns(NamedTuple):
+    """Read-only arrays of a problem; matrices are flat, by row."""
+
+    seconds: Floats  # [n P]: Of nodes as a subgraph's members; inf where not supported alone
+    # [n + 1]: Which values each node makes, their bytes, and whether the host awaits them
+    made_at: Ints
+    made_bytes: Floats
+    leaves: Ints
+    reader_at: Ints  # [made + 1]: The nodes that read each of these
+    readers: Ints
+    latency: Floats  # [P P]: Of routes; the diagonal is free
+    bandwidth: Floats
+    # [n P]: When the inputs of each node are on each device, and what its outputs take from there
+    # to the host
+    arrival: Floats
+    back: Floats
+
+
+_MADE: WeakKeyDictionary[Problem, Columns] = WeakKeyDictionary()
+
+
+def columns_of(problem: Problem) -> Columns:
+    """Return the columns. O(V P + E) the first time."""
+    known = _MADE.get(problem)
+    if known is None:
+        known = _MADE[problem] = _columns(problem)
+    return known
+
+
+def _columns(problem: Problem) -> Columns:
+    n, count, host = problem.n, len(problem.devices), problem.host
+    values = problem.value_arrays
+    latency_s, bytes_per_s = travel_matrices(problem)
+    by_maker = np.argsort(values.producer, kind="stable")
+    made = by_maker[np.searchsorted(values.producer[by_maker], 0) :]
+    number = np.diff(values.readers.at)[made]
+    reader_at = np.concatenate(([0], np.cumsum(number)))
+    first = np.repeat(values.readers.at[made] - reader_at[:-1], number)
+    arrival, back = np.zeros((2, n, count))
+    if host is not None:
+        given = np.flatnonzero(values.producer == GRAPH_INPUT)
+        there = latency_s[host] + values.nbytes[given, None] / bytes_per_s[host]
+        for value, row in zip(given.tolist(), there, strict=True):
+            nodes = values.readers.node[values.readers.at[value] : values.readers.at[value + 1]]
+            arrival[nodes] = np.maximum(arrival[nodes], row)
+        out = made[values.leaves[made]]
+        ways = latency_s[:, host] + values.nbytes[out, None] / bytes_per_s[:, host]
+        np.maximum.at(back, values.producer[out], ways)
+    made_by = np.bincount(values.producer[made], minlength=n)
+    return Columns(
+        seconds=np.where(problem.supported, problem.shared_seconds, np.inf).ravel(),
+        made_at=np.concatenate(([0], np.cumsum(made_by))),
+        made_bytes=values.nbytes[made],
+        leaves=values.leaves[made].astype(np.int64),
+        reader_at=reader_at,
+        readers=values.readers.node[first + np.arange(reader_at[-1])],
+        latency=latency_s.ravel(),
+        bandwidth=bytes_per_s.ravel(),
+        arrival=arrival.ravel(),
+        back=back.ravel(),
+    )
+
+
+_VALUES: WeakKeyDictionary[Problem, list[list[Value]]] = WeakKeyDictionary()
+"""By problem, as long as it is there: all schedules of it ask for the same."""
+
+
+def made_by(problem: Problem) -> Sequence[Sequence[Value]]:
+    """Return the values that each node makes, in the problem's order; cached. O(V + E)."""
+    known = _VALUES.get(problem)
+    if known is None:
+        known = _VALUES[problem] = [[] for _ in range(problem.n)]
+        for value in problem.values:
+            if value.producer != GRAPH_INPUT:
+                known[value.producer].append(value)
+    return known

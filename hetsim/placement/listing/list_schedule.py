@@ -16,7 +16,7 @@ from hetsim.core import deadline, left_to_python
 from hetsim.core.machine_code import machine_code
 from hetsim.errors import OutOfMemory
 from hetsim.partitioning.regions import unsupported
-from hetsim.placement.listing.ranks import columns_of
+from hetsim.problem.columns import columns_of
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import flat
 

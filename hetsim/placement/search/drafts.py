@@ -46,7 +46,6 @@ HURRIED = 0.8
 WORDS, SPARE = 2_048, 256
 """Words drawn ahead, and those of them that a move is sure not to need more of."""
 
-
 STEP = 32
 """Places in the order between two marks, from which on a changed draft is estimated anew."""
 

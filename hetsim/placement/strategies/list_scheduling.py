@@ -31,13 +31,12 @@ from hetsim.placement.listing.list_schedule import (
 from hetsim.placement.listing.ranks import (
     by_falling_rank,
     downward_ranks,
-    made_by,
     mean_route,
     rounded,
     static_levels,
     upward_ranks,
 )
-from hetsim.problem.columns import travel_matrices
+from hetsim.problem.columns import made_by, travel_matrices
 from hetsim.problem.problem import Problem
 
 PAIRS_FROM = 1_500

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline
-from hetsim.graph.dag import Contraction, Dag, topological_order
+from hetsim.graph.dag import Contraction, Dag, orders_by_rule, topological_order
 from hetsim.partitioning.regions import Quotient
-from hetsim.placement.listing.ranks import orders_by_rule
 from hetsim.placement.throughput.costs import Costs, Floats, costs_of
 from hetsim.problem.columns import travel_matrices
 from hetsim.problem.parts import GRAPH_INPUT

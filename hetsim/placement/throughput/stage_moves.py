@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hetsim.core import deadline
 from hetsim.core.machine_code import machine_code
-from hetsim.placement.listing.ranks import depth_first
+from hetsim.graph.dag import depth_first
 from hetsim.placement.throughput.costs import Floats, kernels_of, moving_values
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.placement.listing.ranks import depth_first
+from hetsim.graph.dag import depth_first
 from hetsim.placement.throughput.costs import Costs, contract, costs_of
 from hetsim.placement.throughput.search import cut_stages
 from hetsim.placement.throughput.slices import cut, fastest_runs, fastest_staged_runs
