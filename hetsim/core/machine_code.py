@@ -212,7 +212,7 @@ def _dispatcher(
 
 
 def _numba() -> Any:
-    """Import numba, but not the ``scipy.linalg`` that it looks for until that is called."""
+    """Import numba, but not scipy's linear algebra, which it looks for, until that is called."""
     import numba
 
     with suppress(ImportError, AttributeError):

@@ -60,7 +60,7 @@ NOT_OF_A_COMPARISON = (
 
 
 def test_a_comparison_loads_what_it_needs() -> None:
-    words = ["compare", "zoo:squeezenet", "--platform", "edge-tpu", "--quiet"]
+    words = ["compare", "zoo:resnet18", "--platform", "edge-tpu", "--quiet"]
     probe = (
         f"import sys\nfrom hetsim.cli.main import main\nmain({words!r}, standalone_mode=False)\n"
         "loaded = [f'{name}.' for name in sys.modules]\n"

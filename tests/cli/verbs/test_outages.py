@@ -71,7 +71,7 @@ def test_survive_and_availability_of_one_plan(
         (
             ("--survive", "2"),
             4,
-            "cannot hold without cpu, npu: node 'MatMul_0': no remaining device",
+            "cannot hold without cpu, npu: node 'MatMul_0' (MatMul): no remaining device",
         ),
     ],
 )
