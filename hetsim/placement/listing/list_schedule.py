@@ -190,7 +190,7 @@ class Lists(NamedTuple):
 
     devices: int  # Number of devices; gaps that there is space for on a stream
     room: int
-    seconds: Array  # As in ``problem.columns.Columns``; `back` is zero where slots count by their end alone
+    seconds: Array  # As in ``columns.Columns``; `back` is zero where slots count by their end alone
     made_at: Array
     made_bytes: Array
     reader_at: Array
