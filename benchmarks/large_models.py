@@ -141,6 +141,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hetsim-large-") as made:
         folder = given.folder or Path(made)
+        folder.mkdir(parents=True, exist_ok=True)
         for model in given.models:
             path = folder / f"{model}.onnx"
             if not path.exists():
