@@ -18,6 +18,7 @@ LOAD_S = 1.0
 _UNTIL: ContextVar[float] = ContextVar("until", default=math.inf)
 _CLOCK: ContextVar[Callable[[], float]] = ContextVar("clock", default=time.process_time)
 _stopped_s = [0.0]
+"""Seconds of this process in ``stopped`` blocks, by the clock of each."""
 
 
 class OutOfTime(Exception):
