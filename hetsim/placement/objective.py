@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from typing import Literal
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
+from hetsim.problem.columns import cached
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
@@ -95,14 +95,14 @@ def memory_binds(problem: Problem) -> bool:
     """Whether some device could not hold all weights and all tensors at once. O(V + weights)."""
     if problem.capacity_bytes is None:
         return False
-    if problem not in _total_bytes:
-        weights = sum(constant.nbytes for constant in problem.constants)
-        _total_bytes[problem] = weights + sum(value.nbytes for value in problem.values)
-    return _total_bytes[problem] > min(problem.capacity_bytes, default=0)
+    return _total_bytes(problem) > min(problem.capacity_bytes, default=0)
 
 
-_total_bytes: WeakKeyDictionary[Problem, int] = WeakKeyDictionary()
-"""Weights and tensors of problems: every plan that is tried asks."""
+@cached
+def _total_bytes(problem: Problem) -> int:
+    """Bytes of weights and tensors: every plan that is tried asks."""
+    weights = sum(constant.nbytes for constant in problem.constants)
+    return weights + sum(value.nbytes for value in problem.values)
 
 
 def kept_s(plan: Plan) -> float:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -55,18 +56,25 @@ class Columns(NamedTuple):
     back: Floats
 
 
-_MADE: WeakKeyDictionary[Problem, Columns] = WeakKeyDictionary()
+T = TypeVar("T")
 
 
+def cached(make: Callable[[Problem], T]) -> Callable[[Problem], T]:
+    """Let a function of a problem answer once for each, as long as the problem is there."""
+    known: WeakKeyDictionary[Problem, T] = WeakKeyDictionary()
+
+    @wraps(make)
+    def found(problem: Problem) -> T:
+        if problem not in known:
+            known[problem] = make(problem)
+        return known[problem]
+
+    return found
+
+
+@cached
 def columns_of(problem: Problem) -> Columns:
     """Return the columns. O(V P + E) the first time."""
-    known = _MADE.get(problem)
-    if known is None:
-        known = _MADE[problem] = _columns(problem)
-    return known
-
-
-def _columns(problem: Problem) -> Columns:
     n, count, host = problem.n, len(problem.devices), problem.host
     values = problem.value_arrays
     latency_s, bytes_per_s = travel_matrices(problem)
@@ -100,16 +108,11 @@ def _columns(problem: Problem) -> Columns:
     )
 
 
-_VALUES: WeakKeyDictionary[Problem, list[list[Value]]] = WeakKeyDictionary()
-"""By problem, as long as it is there: all schedules of it ask for the same."""
-
-
+@cached
 def made_by(problem: Problem) -> Sequence[Sequence[Value]]:
-    """Return the values that each node makes, in the problem's order; cached. O(V + E)."""
-    known = _VALUES.get(problem)
-    if known is None:
-        known = _VALUES[problem] = [[] for _ in range(problem.n)]
-        for value in problem.values:
-            if value.producer != GRAPH_INPUT:
-                known[value.producer].append(value)
-    return known
+    """Return the values that each node makes, in the problem's order. O(V + E) the first time."""
+    made: list[list[Value]] = [[] for _ in range(problem.n)]
+    for value in problem.values:
+        if value.producer != GRAPH_INPUT:
+            made[value.producer].append(value)
+    return made

@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.graph.dag import Ints, Rows
+from hetsim.problem.columns import cached
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
@@ -21,15 +21,11 @@ from hetsim.simulation.clock.virtual_time import VirtualTime, pays
 MOST_KEPT = 200_000
 """Subgraphs whose seconds are kept, and plans whose ends are."""
 
-_ready: WeakKeyDictionary[Problem, OneRequest] = WeakKeyDictionary()
 
-
+@cached
 def one_request(problem: Problem) -> OneRequest:
     """Return the simulator of plans of `problem`, cached per problem."""
-    found = _ready.get(problem)
-    if found is None:
-        found = _ready[problem] = OneRequest(problem)
-    return found
+    return OneRequest(problem)
 
 
 class OneRequest:
