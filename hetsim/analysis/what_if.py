@@ -17,10 +17,10 @@ from hetsim.cost.registry import cost_model
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.work import graph_work
 from hetsim.hardware.routes import build_routes
-from hetsim.placement.coarsening import Coarse
 from hetsim.placement.constraints import Constrained, only_devices
 from hetsim.placement.initial_plans import Start, prepared
 from hetsim.placement.strategies.local_search import LocalSearch
+from hetsim.problem.coarse import Coarse
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import Z80, scaled
 from hetsim.problem.plan import Plan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import add
 
@@ -12,9 +11,10 @@ import numpy as np
 
 from hetsim.core import deadline
 from hetsim.graph.dag import Contraction, joined
+from hetsim.problem.coarse import Coarse, contracted
 from hetsim.problem.columns import travel_matrices
-from hetsim.problem.groups import Group, order_groups
-from hetsim.problem.parts import GRAPH_INPUT, Constant, FusedKernel, Value
+from hetsim.problem.groups import order_groups
+from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
 
@@ -227,63 +227,6 @@ MOST_TASKS = 400
 """Tasks above which neighbours are joined even where a split of them could pay."""
 
 
-@dataclass(frozen=True, eq=False)
-class Coarse:
-    """Coarser problem of fewer nodes."""
-
-    fine: Problem = field(repr=False)  # What was coarsened, and the tasks that came of it
-    problem: Problem = field(repr=False)
-    # The fine nodes that each task stands for, ascending
-    members: tuple[tuple[int, ...], ...] = field(repr=False)
-    task_of: tuple[int, ...] = field(repr=False)  # The task of each fine node
-
-    def spread(self, groups: Sequence[Group]) -> tuple[Group, ...]:
-        """Return groups of tasks as groups of fine nodes, in the same order."""
-        if self.problem is self.fine:
-            return tuple(groups)
-        members = self.members
-        return tuple([
-            Group(group.device, members[group.nodes[0]])
-            if len(group.nodes) == 1
-            else Group(
-                group.device,
-                tuple(sorted(chain.from_iterable(map(members.__getitem__, group.nodes)))),
-            )
-            for group in groups
-        ])  # fmt: skip
-
-    def on(self, fine: Problem) -> Coarse:
-        """Return the same tasks of another problem of the same nodes. O(V + E)."""
-        if self.problem is self.fine:
-            return replace(self, fine=fine, problem=fine)
-        return _contracted(fine, self.members)
-
-    def cut_by(self, groups: Sequence[Group]) -> Coarse:
-        """Return these tasks, cut where `groups`, in an executable order, split them. O(V + E).
-
-        Both ranks never fall along an edge, so that no cycle closes.
-        """
-        rank = {v: place for place, group in enumerate(groups) for v in group.nodes}
-        first: dict[tuple[int, int], int] = {}
-        labels = [first.setdefault((task, rank[v]), v) for v, task in enumerate(self.task_of)]
-        if len(first) == len(self.members):
-            return self
-        parts = order_groups(self.fine.dag, labels)
-        if parts is None:
-            raise AssertionError("cut tasks close a cycle")
-        return _contracted(self.fine, tuple(parts))
-
-    def gathered(self, groups: Sequence[Group]) -> tuple[Group, ...] | None:
-        """Return groups of fine nodes as groups of tasks; None where a group splits a task."""
-        found: list[Group] = []
-        for group in groups:
-            tasks = sorted({self.task_of[v] for v in group.nodes})
-            if sum(len(self.members[task]) for task in tasks) != len(group.nodes):
-                return None
-            found.append(Group(group.device, tuple(tasks)))
-        return tuple(found)
-
-
 def pays_to_coarsen(problem: Problem) -> bool:
     """Whether dispatch overhead or fused kernels exist, as on models."""
     return bool(problem.fused) or any(problem.dispatch_s)
@@ -308,7 +251,7 @@ def coarsen(problem: Problem, most_tasks: int = MOST_TASKS, *, joins_apart: bool
     parts = order_groups(problem.dag, labels)
     if parts is None:
         raise AssertionError("coarsening closed a cycle")
-    return _contracted(problem, tuple(parts))
+    return contracted(problem, tuple(parts))
 
 
 LOSS = 1.02
@@ -334,12 +277,6 @@ def _least_work(problem: Problem) -> tuple[float, float]:
     for v in range(problem.n - 1, -1, -1):
         level[v] += max((level[w] for w in problem.dag.succs[v]), default=0.0)
     return float(seconds.sum()) / sum(problem.streams), max(level, default=0.0)
-
-
-def uncoarsened(problem: Problem) -> Coarse:
-    """Return the problem as a coarse one of itself."""
-    nodes = range(problem.n)
-    return Coarse(problem, problem, tuple((v,) for v in nodes), tuple(nodes))
 
 
 def _joined_kernels(problem: Problem) -> list[int]:
@@ -393,107 +330,3 @@ def _runs_whole(problem: Problem, nodes: Sequence[int]) -> bool:
     mask = problem.runnable[list(nodes)]
     whole = [not problem.unsupported(device, nodes) for device in range(len(problem.devices))]
     return any(whole) and bool((mask.all(axis=0) == np.array(whole)).all())
-
-
-def _contracted(problem: Problem, members: tuple[tuple[int, ...], ...]) -> Coarse:
-    count = len(members)
-    task_of = [0] * problem.n
-    for task, nodes in enumerate(members):
-        for v in nodes:
-            task_of[v] = task
-    alone = problem.seconds.tolist()
-    seconds = np.array(
-        [
-            alone[nodes[0]]
-            if len(nodes) == 1
-            else [problem.compute_seconds(device, nodes) for device in range(len(problem.devices))]
-            for nodes in members
-        ],
-        dtype=np.float64,
-    ).reshape(count, len(problem.devices))
-    coarse = replace(
-        problem,
-        seconds=seconds,
-        values=tuple(_values(problem, task_of)),
-        constants=tuple(
-            Constant(c.name, c.nbytes, tuple(sorted({task_of[v] for v in c.consumers})))
-            for c in problem.constants
-        ),
-        fused=tuple(_spanning(problem, members, task_of, seconds)),
-        node_names=_first(problem.node_names, members),
-        op_types=_first(problem.op_types, members),
-        origins=tuple(
-            tuple(name for v in nodes for name in problem.origins[v]) for nodes in members
-        )
-        if problem.origins
-        else (),
-        refusals=tuple(
-            {task_of[v]: why for v, why in reversed(tuple(refused.items()))}
-            for refused in problem.refusals
-        ),
-        unpriced={task_of[v]: why for v, why in problem.unpriced.items()},
-        unsized={task_of[v]: why for v, why in problem.unsized.items()},
-        least_s=_least(problem, members, task_of, seconds),
-    )
-    return Coarse(problem, coarse, members, tuple(task_of))
-
-
-def _least(
-    problem: Problem,
-    members: Sequence[tuple[int, ...]],
-    task_of: Sequence[int],
-    seconds: np.typing.NDArray[np.float64],
-) -> dict[int, tuple[float, ...]]:
-    """The least time of tasks that hold a node which may take less than it is priced at."""
-    easier = sorted({task_of[v] for v in problem.least_s})
-    return {
-        task: tuple(
-            np.minimum(seconds[task], problem.least_seconds[list(members[task])].sum(axis=0))
-        )
-        for task in easier
-    }
-
-
-def _first(names: Sequence[str], members: Sequence[Sequence[int]]) -> tuple[str, ...]:
-    return tuple(names[nodes[0]] for nodes in members) if names else ()
-
-
-def _values(problem: Problem, task_of: Sequence[int]) -> Iterable[Value]:
-    for value in problem.values:
-        producer = value.producer if value.producer == GRAPH_INPUT else task_of[value.producer]
-        consumers = value.consumers
-        if len(consumers) == 1:
-            reader = task_of[consumers[0]]
-            readers: tuple[int, ...] = (reader,) if reader != producer else ()
-        else:
-            readers = tuple(sorted({task_of[v] for v in consumers} - {producer}))
-        if readers or value.is_output:
-            yield Value(value.name, value.nbytes, producer, readers, value.is_output)
-
-
-def _spanning(
-    problem: Problem,
-    members: Sequence[tuple[int, ...]],
-    task_of: Sequence[int],
-    seconds: np.typing.NDArray[np.float64],
-) -> Iterable[FusedKernel]:
-    """Fusions between tasks: what tasks that share kernels cost together on a device."""
-    for device in range(len(problem.devices)):
-        kernels = [
-            k
-            for k in problem.fused
-            if k.device == device and not k.pattern and len({task_of[v] for v in k.nodes}) > 1
-        ]
-        roots = joined(
-            len(members), ((task_of[k.nodes[0]], task_of[v]) for k in kernels for v in k.nodes)
-        )
-        touched = {roots[task_of[v]] for k in kernels for v in k.nodes}
-        together: dict[int, list[int]] = {}
-        for task, root in enumerate(roots):
-            if root in touched:
-                together.setdefault(root, []).append(task)
-        for tasks in together.values():
-            inside = sorted(v for task in tasks for v in members[task])
-            total = sum(s for _, s in problem.kernels(device, inside))
-            if total < float(seconds[tasks, device].sum()) < np.inf:
-                yield FusedKernel(device, tuple(tasks), total)

@@ -15,7 +15,7 @@ import numpy as np
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.partitioning.flow import partition
-from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen, uncoarsened
+from hetsim.placement.coarsening import coarsen, pays_to_coarsen
 from hetsim.placement.constraints import Constrained, check_runnable, with_less_until
 from hetsim.placement.feasibility import plan_that_fits
 from hetsim.placement.footprint import Footprint, weights_that_fit
@@ -23,6 +23,7 @@ from hetsim.placement.grouping import best_grouping, merge_where_it_pays
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.objective import Objective, measure
 from hetsim.placement.registry import resolve
+from hetsim.problem.coarse import Coarse, uncoarsened
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

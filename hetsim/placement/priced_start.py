@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from hetsim.core import deadline
 from hetsim.core.machine_code import machine_code
 from hetsim.errors import Infeasible
-from hetsim.placement.coarsening import Coarse
 from hetsim.placement.grouping import Owned, best_grouping
 from hetsim.placement.initial_plans import Start
 from hetsim.placement.listing.ranks import by_falling_rank, upward_ranks
@@ -27,6 +26,7 @@ from hetsim.placement.objective import measure
 from hetsim.placement.search import dispatched
 from hetsim.placement.search.dispatched import Dispatcher
 from hetsim.placement.search.drafts import asked_of, estimates_groups
+from hetsim.problem.coarse import Coarse
 from hetsim.problem.columns import travel_matrices
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT

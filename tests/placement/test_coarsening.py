@@ -15,13 +15,8 @@ import hetsim
 from builders import problems
 from hetsim.errors import Infeasible
 from hetsim.placement import coarsening as chains
-from hetsim.placement.coarsening import (
-    Coarse,
-    coarsen,
-    contract_chains,
-    pays_to_coarsen,
-    uncoarsened,
-)
+from hetsim.placement.coarsening import coarsen, contract_chains, pays_to_coarsen
+from hetsim.problem.coarse import Coarse, uncoarsened
 from hetsim.problem.groups import Group, as_groups, order_groups
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

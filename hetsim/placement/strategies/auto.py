@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from hetsim.core.progress import each, part
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.placement.bounds.lower_bound import SURE, path_bound_of
-from hetsim.placement.coarsening import Coarse, pays_to_coarsen
+from hetsim.placement.coarsening import pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping import merge_where_it_pays, refine
 from hetsim.placement.initial_plans import (
@@ -35,6 +35,7 @@ from hetsim.placement.registry import resolve, strategy_names
 from hetsim.placement.replicas import replicated
 from hetsim.placement.strategies.exact import PROVEN, Exact
 from hetsim.placement.strategies.local_search import LocalSearch
+from hetsim.problem.coarse import Coarse
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 

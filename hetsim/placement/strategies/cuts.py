@@ -11,7 +11,6 @@ import numpy as np
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.minimum_cut import least_serial
-from hetsim.placement.coarsening import uncoarsened
 from hetsim.placement.constraints import Constrained, check_runnable
 from hetsim.placement.grouping import best_grouping, merge_where_it_pays, plan_of_stages
 from hetsim.placement.initial_plans import prepared
@@ -28,6 +27,7 @@ from hetsim.placement.throughput.search import (
 )
 from hetsim.placement.throughput.slices import Run, climbed, fastest_runs, fastest_staged_runs
 from hetsim.placement.throughput.stage_moves import StageMoves
+from hetsim.problem.coarse import uncoarsened
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 

@@ -16,7 +16,7 @@ from hetsim.core import deadline
 from hetsim.core.progress import AT_MOST, before, say
 from hetsim.errors import NotInstalled, OutOfMemory, UsageError
 from hetsim.placement.bounds.lower_bound import bound_of, path_bound_of
-from hetsim.placement.coarsening import Coarse, pays_to_coarsen
+from hetsim.placement.coarsening import pays_to_coarsen
 from hetsim.placement.constraints import Constrained, narrowed
 from hetsim.placement.feasibility import Found, search_all
 from hetsim.placement.footprint import Footprint
@@ -26,6 +26,7 @@ from hetsim.placement.listing.list_schedule import Schedule, scheduled
 from hetsim.placement.objective import latency_of, measure
 from hetsim.placement.search.drafts import draft_of
 from hetsim.placement.strategies.local_search import LocalSearch
+from hetsim.problem.coarse import Coarse
 from hetsim.problem.columns import travel_matrices
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT

@@ -14,11 +14,9 @@ from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.placement.coarsening import (
     MOST_TASKS,
-    Coarse,
     coarsen,
     loses,
     pays_to_coarsen,
-    uncoarsened,
 )
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping import refine
@@ -39,6 +37,7 @@ from hetsim.placement.objective import (
 from hetsim.placement.priced_start import LARGE, priced_start
 from hetsim.placement.search.annealing import JUDGED, Budget, rounds, walk
 from hetsim.placement.throughput.search import search_stages, within_memory
+from hetsim.problem.coarse import Coarse, uncoarsened
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

@@ -17,9 +17,9 @@ import hetsim
 from full_problems import every_plan, full_problems
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory
-from hetsim.placement.coarsening import uncoarsened
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.strategies.exact import _laid_out, _reason, load_cp_model, solve_makespan
+from hetsim.problem.coarse import uncoarsened
 from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.parts import Constant
 from hetsim.problem.plan import Plan
