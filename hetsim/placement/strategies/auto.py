@@ -249,10 +249,11 @@ class Auto(Constrained):
         if not self._tries("local-search", coarse):
             priced = self.search and self.objective == "latency"
             return [start for _, start in search.priced(coarse)] if priced else []
-        best = [start for start in found if start.groups and not start.plan.sizes]
+        latency = self.objective == "latency"
+        best = [start for start in found if not start.plan.sizes and (start.groups or latency)]
         best = sorted(best, key=_worth)[:1]
         at = None
-        if starts and self.objective == "latency":
+        if starts and latency:
             at = search.begun(coarse, starts)
         least = at[1].cost if at else min((start.cost for start in starts), default=math.inf)
         # Of equal cost as what it begins with: the same search.
@@ -268,9 +269,12 @@ class Auto(Constrained):
             return search.spread_out(coarse.fine, starts)
 
         def from_best() -> Plan:
-            if self.objective == "throughput":
+            if not latency:
                 return search.spread_out(coarse.fine, best)
-            return search.improved(coarse, *best) if at else search.searched(coarse, best)
+            # A plan that splits tasks is improved on by moves of their parts.
+            cut = coarse.cut_by(best[0].plan.groups)
+            start = replace(best[0], groups=cut.gathered(best[0].plan.groups) or ())
+            return search.improved(cut, start) if at else search.searched(cut, [start])
 
         made: list[Start] = []
         for low, run in ((0.35, asked_alone), *([(0.65, from_best)] if further else [])):
