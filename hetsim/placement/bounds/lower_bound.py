@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +20,10 @@ from hetsim.placement.bounds.chain import lifted, units_of
 from hetsim.placement.bounds.paths import Floats, Setting, heads, tails
 from hetsim.placement.constraints import Constrained, narrowed, with_affinity
 from hetsim.placement.objective import Objective, check_objective, memory_binds
+from hetsim.problem.coarse import contracted
+from hetsim.problem.columns import transfer_costs
+from hetsim.problem.groups import order_groups
+from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.problem import Problem, kinds_of
 
 LARGE, CLOSE_OF_LARGE = 300, 0.01
@@ -77,7 +82,53 @@ def quick_bound_of(problem: Problem, objective: Objective) -> float:
 def _open(problem: Problem) -> Problem | None:
     """Return what memory leaves of a problem; None where a node runs nowhere."""
     fitting = within_memory(problem) if problem.runnable.any(axis=1).all() else None
-    return fitting if fitting is None or fitting.runnable.any(axis=1).all() else None
+    if fitting is None or not fitting.runnable.any(axis=1).all():
+        return None
+    return fitting if memory_binds(problem) else with_free_fusions(fitting)
+
+
+def with_free_fusions(problem: Problem) -> Problem:
+    """Problem of the same least latency and load, in which pairs that fuse for nothing are nodes.
+
+    A pair is a node and its only reader, which every device that runs the first fuses, in no more
+    time than the first takes alone, and whose tensors are no larger than the one between. In a plan
+    that has them apart the reader moves to the first node's device: no device has more to do, and
+    who reads the pair has its tensor no later, as no way through another device is shorter. Memory
+    is left out. O(V + E + P^3).
+    """
+    latency_s, per_byte_s = transfer_costs(problem)
+    over_s = latency_s[:, :, None] + (latency_s + np.array(problem.dispatch_s)[:, None])
+    over_per_byte_s = per_byte_s[:, :, None] + per_byte_s
+    if (latency_s[:, None] > over_s).any() or (per_byte_s[:, None] > over_per_byte_s).any():
+        return problem
+    made = defaultdict[int, list[Value]](list)
+    for value in problem.values:
+        made[value.producer].append(value)
+    given = {v for value in made[GRAPH_INPUT] for v in value.consumers}
+    kernels = Counter(v for kernel in problem.fused for v in kernel.nodes)
+    free = Counter(
+        kernel.nodes
+        for kernel in problem.fused
+        if len(kernel.nodes) == 2
+        and kernel.seconds <= problem.seconds[kernel.nodes[0], kernel.device]
+        and problem.runnable[list(kernel.nodes), kernel.device].all()
+    )
+    labels = list(range(problem.n))
+    for (u, v), devices in free.items():
+        if (
+            kernels[u] == kernels[v] == devices == problem.runnable[u].sum()
+            and problem.dag.preds[v] == (u,)
+            and v not in given
+            and problem.least_s.keys().isdisjoint((u, v))
+            and [value.consumers for value in made[u]] == [(v,)]
+            and not any(value.is_output for value in (*made[u], *made[v]))
+            and all(value.nbytes <= made[u][0].nbytes for value in made[v])
+        ):
+            labels[v] = u
+    # Coarse problems keep no composites of several tasks.
+    composites = any(len({labels[v] for v in kernel.nodes}) > 1 for kernel in problem.composites)
+    parts = None if composites else order_groups(problem.dag, labels)
+    return problem if parts is None else contracted(problem, tuple(parts)).problem
 
 
 def _rounding(problem: Problem) -> float:

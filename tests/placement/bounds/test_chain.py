@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
-from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.placement.bounds.lower_bound import lower_bound, with_free_fusions
 from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.parts import FusedKernel, Staging
 from hetsim.problem.plan import Plan
@@ -21,8 +21,11 @@ from sweeps import examples
 
 
 @st.composite
-def blocks(draw: st.DrawFn, max_nodes: int, max_devices: int = 2) -> Problem:
-    """Blocks one after another: each a node, branches of up to two nodes, and where they join."""
+def blocks(draw: st.DrawFn, max_nodes: int, max_devices: int = 2, *, free: bool = False) -> Problem:
+    """Blocks one after another: each a node, branches of up to two nodes, and where they join.
+
+    `free`: most kernels take what their first node takes alone, and all links are alike.
+    """
     edges: list[tuple[int, int]] = []
     last, n = 0, 1
     while n < max_nodes:
@@ -53,8 +56,19 @@ def blocks(draw: st.DrawFn, max_nodes: int, max_devices: int = 2) -> Problem:
             if alone_s < np.inf and not taken & {u, v}:
                 less = draw(st.sampled_from([0.125, 0.5, 0.75]))
                 fused.append(FusedKernel(p, tuple(sorted((u, v))), alone_s * less))
+    if free:
+        apart = [pair for pair in edges if pair[1] == pair[0] + 1][:: draw(st.integers(1, 2)) + 1]
+        fused = [
+            FusedKernel(
+                p, pair, float(seconds[pair[0], p]) + draw(st.sampled_from([0.0, 0.0, 0.5]))
+            )
+            for pair in apart
+            for p in range(count)
+            if (seconds[list(pair), p] < np.inf).all()
+        ]
     rates = st.tuples(*[st.sampled_from([0.0, 0.125]) for _ in range(count)])
     latency = np.array([[draw(eighths) for _ in range(count)] for _ in range(count)])
+    latency[:] = latency[0, 0] if free else latency
     made = Problem.from_arrays(
         seconds,
         tensors=[
@@ -98,6 +112,12 @@ def test_no_grouping_of_any_kind_is_below(problem: Problem) -> None:
     assert_below_every_grouping(problem)
 
 
+@examples(quick=12, full=150)
+@given(blocks(max_nodes=5, free=True))
+def test_no_grouping_is_below_where_pairs_fuse_for_nothing(problem: Problem) -> None:
+    assert_below_every_grouping(problem)
+
+
 def assert_below_every_grouping(problem: Problem) -> None:
     bound = lower_bound(problem)
     for plan in every_grouping(problem):
@@ -131,3 +151,19 @@ def test_a_kernel_that_a_chain_cuts_is_paid_for_in_parts() -> None:
     assert lower_bound(problem) == pytest.approx(4.0)
     fused = tuple(FusedKernel(p, (0, 1), 3.0) for p in range(2))
     assert lower_bound(replace(problem, fused=fused)) == pytest.approx(3.0)
+
+
+def test_what_fuses_for_nothing_is_never_apart() -> None:
+    # Two branches of a product and its activation.
+    seconds = [[1.0, 2.0]] * 6
+    pairs = [(1, 2), (3, 4)]
+    edges = [(0, 1, 8), (0, 3, 8), *((u, v, 8) for u, v in pairs), (2, 5, 8), (4, 5, 8)]
+    fused = tuple(FusedKernel(p, pair, seconds[0][p]) for pair in pairs for p in range(2))
+    problem = replace(Problem.from_arrays(seconds, edges=edges, bytes_per_s=4.0), fused=fused)
+    assert with_free_fusions(problem).n == 4
+    # A device that does not fuse one; a larger tensor behind both.
+    assert with_free_fusions(replace(problem, fused=fused[1:])).n == 5
+    larger = Problem.from_arrays(
+        seconds, edges=[(u, v, 9 if u in (2, 4) else 8) for u, v, _ in edges], bytes_per_s=4.0
+    )
+    assert with_free_fusions(replace(larger, fused=fused)).n == 6
