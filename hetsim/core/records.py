@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-untyped-call,untyped-decorator,override,misc"
-"""Extensions of numba for functions whose parts are put inline: records, and unoptimised parts.
+"""Extensions of numba for functions whose parts are put inline: records, and fewer steps.
 
 A record is a named tuple of arrays, handed over by the address of a table. numba passes a named
 tuple by value: of forty arrays that is 280 numbers, loaded and stored at every access and every
@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from operator import call, is_
+from collections.abc import Iterator
+from contextlib import contextmanager
+from operator import call, getitem, is_, setitem
 from typing import Any
 from weakref import ref
 
@@ -24,8 +26,14 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
-from numba.core.imputils import lower_getattr_generic
-from numba.core.typing.templates import AttributeTemplate
+from numba.core.imputils import lower_builtin, lower_getattr_generic
+from numba.core.types.functions import BaseFunction
+from numba.core.typing.templates import (
+    AbstractTemplate,
+    AttributeTemplate,
+    infer_global,
+    signature,
+)
 from numba.extending import (
     NativeValue,
     infer_getattr,
@@ -34,7 +42,6 @@ from numba.extending import (
     typeof_impl,
     unbox,
 )
-from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
 
@@ -143,7 +150,7 @@ def _type(key: Any) -> RecordType:
     of, *kinds = key
     fields = [
         types.float64 if kind is float else types.int64 if kind is int
-        else types.Array(from_dtype(kind), 1, "C")
+        else Column(from_dtype(kind))
         for kind in kinds
     ]  # fmt: skip
     return RecordType(of.__name__, tuple(zip(of._fields, fields, strict=True)))
@@ -191,20 +198,78 @@ def _field(context: Any, builder: Any, kind: RecordType, value: Any, name: str) 
         found.set_metadata("invariant.load", builder.module.add_metadata([]))
         return found
 
-    if not isinstance(of, types.Array):
+    if not isinstance(of, Column):
         return read(2 * place, context.get_value_type(of))
-    array = make_array(of)(context, builder)
-    data_type = context.get_data_type(of.dtype)
-    size = context.get_abi_sizeof(data_type)
-    populate_array(
-        array,
-        data=read(2 * place, data_type.as_pointer()),
-        shape=(read(2 * place + 1, word),),
-        strides=(ir.Constant(word, size),),
-        itemsize=ir.Constant(word, size),
-        meminfo=None,
-    )
-    return array._getvalue()
+    column = cgutils.create_struct_proxy(of)(context, builder)
+    column.data = read(2 * place, context.get_data_type(of.dtype).as_pointer())
+    column.size = read(2 * place + 1, word)
+    return column._getvalue()
+
+
+class Column(types.Type):
+    """An array of a record: an address and a length, where numba's own has seven numbers."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        super().__init__(name=f"Column({dtype})")
+
+
+@register_model(Column)
+class _ColumnModel(models.StructModel):
+    def __init__(self, manager: Any, kind: Column) -> None:
+        members = [("data", types.CPointer(kind.dtype)), ("size", types.intp)]
+        super().__init__(manager, kind, members)
+
+
+@infer_global(getitem)
+class _Item(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], Column) and isinstance(args[1], types.Integer):
+            return signature(args[0].dtype, args[0], types.intp)
+        return None
+
+
+@infer_global(setitem)
+class _SetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], Column) and isinstance(args[1], types.Integer):
+            return signature(types.none, args[0], types.intp, args[0].dtype)
+        return None
+
+
+@infer_global(len)
+class _Length(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], Column):
+            return signature(types.intp, *args)
+        return None
+
+
+def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """The address of an element; negative indices count from the end."""
+    column = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0])
+    at = args[1]
+    if not isinstance(at, ir.Constant) or at.constant < 0:
+        negative = builder.icmp_signed("<", at, ir.Constant(at.type, 0))
+        at = builder.select(negative, builder.add(at, column.size), at)
+    return builder.gep(column.data, [at])
+
+
+@lower_builtin(getitem, Column, types.intp)
+def _item(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    place = _place(context, builder, signature, args)
+    return context.unpack_value(builder, signature.return_type, place)
+
+
+@lower_builtin(setitem, Column, types.intp, types.Any)
+def _set_item(context: Any, builder: Any, signature: Any, args: Any) -> None:
+    place = _place(context, builder, signature, args)
+    context.pack_value(builder, signature.args[2], args[2], place)
+
+
+@lower_builtin(len, Column)
+def _length(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return builder.extract_value(args[0], 1)
 
 
 class _Unoptimised(JITCodeLibrary):
@@ -221,7 +286,72 @@ class _Unoptimised(JITCodeLibrary):
         self._finalized = True
 
 
-class Part(Compiler):
+class _Once(JITCodeLibrary):
+    def _optimize_functions(self, module: Any) -> None:
+        """Leave functions to the passes over the module."""
+        module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        """Optimise once; numba does before and after it drops counts of references."""
+        manager, builder = self._codegen._module_pass_manager()
+        manager.run(self._final_module, builder)
+
+
+_UNUSED = {
+    "WithLifting", "InlineClosureLikes", "RewriteSemanticConstants", "GenericRewrites",
+    "RewriteDynamicRaises", "MakeFunctionToJitFunction", "InlineInlinables", "FindLiterallyCalls",
+    "LiteralUnroll", "LiteralPropagationSubPipelinePass", "InlineOverloads", "NopythonRewrites",
+    "DeadBranchPrune", "DumpParforDiagnostics",
+}  # fmt: skip
+"""Steps of numba for what these functions do not have."""
+
+
+_functions: Any = BaseFunction
+_type_of_call = _functions.get_call_type
+
+
+@contextmanager
+def _typed_once() -> Iterator[None]:
+    """Let numba look once for what a function of its own makes of arguments of some types.
+
+    At every call it tries whatever implements the function, of ``getitem`` a dozen.
+    """
+    known: dict[Any, Any] = {}
+
+    def get_call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
+        if kws:
+            return _type_of_call(function, context, args, kws)
+        key = function, context, tuple(args)
+        if key not in known:
+            known[key] = _type_of_call(function, context, args, kws)
+        return known[key]
+
+    _functions.get_call_type = get_call_type
+    try:
+        yield
+    finally:
+        _functions.get_call_type = _type_of_call
+
+
+class Whole(Compiler):
+    """Steps of numba for a function whose parts are put inline."""
+
+    def define_pipelines(self) -> Any:
+        pipelines = super().define_pipelines()
+        for pipeline in pipelines:
+            pipeline.passes = [one for one in pipeline.passes if one[0].__name__ not in _UNUSED]
+            pipeline.finalize()
+        return pipelines
+
+    def _compile_bytecode(self) -> Any:
+        state = self.state
+        state.library = _Once(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        with _typed_once():
+            return super()._compile_bytecode()
+
+
+class Part(Whole):
     """Steps of numba for code inlined into its callers, which optimise and emit it with theirs.
 
     Else LLVM would do both once for every level of calls above it.
@@ -231,7 +361,7 @@ class Part(Compiler):
         state = self.state
         state.library = _Unoptimised(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
-        made = super()._compile_bytecode()
+        made = Compiler._compile_bytecode(self)
         # numba looks the code up by a function of C, of which nobody calls this one.
         entry: Any = [].append
         state.targetctx.insert_user_function(entry, made.fndesc, [made.library])

@@ -206,16 +206,9 @@ def dispatch_all(
 
 
 compiled = machine_code(
-    dispatch_all,
-    push_event,
-    pop_event,
-    push_key,
-    pop_key,
-    ask_transfer,
-    deliver,
-    inline=True,
-    forced=False,
-)
+    dispatch_all, push_event, pop_event, push_key, pop_key, ask_transfer, deliver,
+    inline=True, forced=False,
+)  # fmt: skip
 
 
 class Dispatcher:

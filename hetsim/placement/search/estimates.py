@@ -313,7 +313,8 @@ def gather(asked: Asked, search: Search) -> int:
         last[p] = -1
         ahead[p] = 0.0
     groups = 0
-    for v in search.order:
+    for place in range(len(search.order)):
+        v = search.order[place]
         p = device[v]
         run = last[p]
         if run >= 0 and cut[v] == 0:
