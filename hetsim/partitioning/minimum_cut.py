@@ -317,4 +317,4 @@ def saturate(
                 now[u] += 1
 
 
-_flow = machine_code(saturate)
+_flow = machine_code(saturate, inline=True)

@@ -120,7 +120,7 @@ def label_runs(
             opened[device[node]] = -1
 
 
-_runs = machine_code(label_runs)
+_runs = machine_code(label_runs, inline=True)
 
 
 def runs(dag: Dag, assignment: Sequence[int], order: Sequence[int], *, cut_at_exits: bool) -> Ints:

@@ -115,7 +115,7 @@ def insert_nodes(
     return latest
 
 
-_insertion = machine_code(insert_nodes)
+_insertion = machine_code(insert_nodes, inline=True)
 
 
 COMPILE_FROM, COMPILE_ANEW_FROM = 5_000, 150_000

@@ -292,4 +292,4 @@ def start_of(
     return raised
 
 
-_compiled_sweep = machine_code(sweep_nodes, start_of)
+_compiled_sweep = machine_code(sweep_nodes, start_of, inline=True)
