@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -26,6 +26,9 @@ THOROUGH_UP_TO = 10_000
 
 EVERY_START_UP_TO = 4_000
 """Nodes, times results to start from, up to which each equally good one is completed."""
+
+Cost = tuple[int, int]
+"""Groups off the host, and groups in all; without a host the first is 0."""
 
 _SCANS = ((False, False), (True, True), (False, True), (True, False))
 """(from the sinks, producer by producer) of each scan, in the order they are made."""
@@ -53,10 +56,13 @@ def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[i
     Weakly connected parts of up to ``SEARCHED_UP_TO`` nodes, of graphs of up to
     THOROUGH_UP_TO, are searched for it: there are no fewer groups, off the host first, there.
 
+    Where a result is as small as any can be (``_least``), no more are made.
+
     Complexity: O((V + E) * VISITS_PER_EDGE) at most; near linear on layered graphs.
     """
+    least = _least(dag, device_of, host) if dag.n <= THOROUGH_UP_TO else (0, 0)
     if host is None or host not in device_of:
-        scanned = min(_scans(dag, device_of), key=_count)
+        scanned = _smallest(_scans(dag, device_of), lambda labels: (0, _count(labels)), least)
         return improve(dag, device_of, scanned) if dag.n <= THOROUGH_UP_TO else scanned
     apart = [device if device != host else -1 - v for v, device in enumerate(device_of)]
     if dag.n > THOROUGH_UP_TO:
@@ -64,49 +70,101 @@ def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[i
         if not finished:
             return min(_scans(dag, device_of), key=_count)
         return _contract(dag, device_of, labels, by_producer=False)[0]
-    starts = sorted(_scans(dag, apart), key=_count)
-    most = EVERY_START_UP_TO // max(dag.n, 1)
-    starts = [labels for labels in starts if _count(labels) == _count(starts[0])][: max(1, most)]
-    # Scans often come to the same groups, whichever of its nodes each is called by.
-    different = {first_of_label(np.array(labels)).tobytes(): labels for labels in starts}
-    found = [labels for start in different.values() for labels in _around(dag, device_of, start)]
-    found += _scans(dag, device_of)
 
-    def size(labels: Sequence[int]) -> tuple[int, int]:
+    def found() -> Iterator[list[int]]:
+        scans = _scans(dag, apart)
+        starts = [next(scans)]
+        different: dict[bytes, list[int]] = {}
+        if _count(starts[0]) == least[0] + device_of.count(host):
+            # None of the others can be smaller.
+            yield from _around(dag, device_of, starts[0])
+            different = {_of_first(starts[0]): []}
+        starts = sorted([*starts, *scans], key=_count)
+        most = max(1, EVERY_START_UP_TO // max(dag.n, 1))
+        for start in [one for one in starts if _count(one) == _count(starts[0])][:most]:
+            # Scans often come to the same groups, whichever of its nodes each is called by.
+            if different.setdefault(_of_first(start), start) is start:
+                yield from _around(dag, device_of, start)
+        yield from _scans(dag, device_of)
+
+    def size(labels: Sequence[int]) -> Cost:
         pairs = zip(labels, device_of, strict=True)
         return len({label for label, device in pairs if device != host}), _count(labels)
 
-    return improve(dag, device_of, min(found, key=size), host)
+    return improve(dag, device_of, _smallest(found(), size, least), host)
 
 
 def _count(labels: Sequence[int]) -> int:
     return len(set(labels))
 
 
-def _around(dag: Dag, device_of: Sequence[int], groups: Sequence[int]) -> list[list[int]]:
+def _of_first(labels: Sequence[int]) -> bytes:
+    return first_of_label(np.array(labels)).tobytes()
+
+
+def _smallest(
+    found: Iterable[list[int]], size: Callable[[Sequence[int]], Cost], least: Cost
+) -> list[int]:
+    """The smallest, of equals the first; where one is the `least` there is, no more are made."""
+    best: tuple[Cost, list[int]] | None = None
+    for labels in found:
+        cost = size(labels)
+        if best is None or cost < best[0]:
+            best = cost, labels
+        if cost == least:
+            break
+    assert best is not None
+    return best[1]
+
+
+MOST_COUNTED = 4_000_000
+"""Nodes, times parts of one device, up to which the least number of groups is looked for."""
+
+
+def _least(dag: Dag, device_of: Sequence[int], host: int | None) -> Cost:
+    """Groups off the host and in all that there are at least; 0 where the graph is too large.
+
+    A group lies within one connected part of a device, and where a path leaves the part and comes
+    back, the two ends are in different groups, as else these were on a cycle. So a part has at
+    least as many groups as times that some path comes to it. O(E parts).
+    """
+    parts = np.array(components(dag, device_of), dtype=np.int64)
+    first, part_of = np.unique(parts, return_inverse=True)
+    if dag.n * len(first) > MOST_COUNTED:
+        return 0, 0
+    part, times = part_of.tolist(), np.zeros((dag.n, len(first)), dtype=np.int32)
+    for v, preds in enumerate(dag.preds):
+        own, most = part[v], 1
+        for u in preds:
+            np.maximum(times[v], times[u], out=times[v])
+            most = max(most, int(times[u, own]) + (part[u] != own))
+        times[v, own] = most
+    each = times.max(axis=0, initial=0)
+    apart = [host is not None and device_of[v] != host for v in first.tolist()]
+    return int(each @ np.array(apart, dtype=np.int64)), int(each.sum())
+
+
+def _around(dag: Dag, device_of: Sequence[int], groups: Sequence[int]) -> Iterator[list[int]]:
     """Merge what can still be merged around `groups`, scanned from either end."""
+    yield _contract(dag, device_of, groups, by_producer=False)[0]
     mirror = dag.mirrored()
-    forwards, _ = _contract(dag, device_of, groups, by_producer=False)
-    backwards, _ = _contract(mirror, device_of[::-1], groups[::-1], by_producer=True)
-    return [forwards, backwards[::-1]]
+    yield _contract(mirror, device_of[::-1], groups[::-1], by_producer=True)[0][::-1]
 
 
-def _scans(dag: Dag, device_of: Sequence[int]) -> list[list[int]]:
+def _scans(dag: Dag, device_of: Sequence[int]) -> Iterator[list[int]]:
     """What each scan gives, in the order they are made; see ``merge``."""
     mirror = dag.mirrored()
-    found: list[list[int]] = []
     for backwards, by_producer in _SCANS if dag.n <= THOROUGH_UP_TO else _SCANS[:2]:
         if backwards:
             labels, finished = _contract(mirror, device_of[::-1], None, by_producer=by_producer)
             labels.reverse()
         else:
             labels, finished = _contract(dag, device_of, None, by_producer=by_producer)
-        found.append(labels)
+        yield labels
         if not finished:
             parts = components(dag, stage.merge(dag, device_of))
-            found.append(_contract(dag, device_of, parts, by_producer=False)[0])
+            yield _contract(dag, device_of, parts, by_producer=False)[0]
             break
-    return found
 
 
 def _contract(
@@ -122,9 +180,6 @@ def _contract(
     budget = each * max(dag.n + sum(map(len, dag.preds)), LEAST_BUDGETED)
     return scanned(dag, device_of, budget, groups=groups, by_producer=by_producer)
 
-
-Cost = tuple[int, int]
-"""Groups off the host, and groups in all; without a host the first is 0."""
 
 SEARCHED_UP_TO = 12
 """Nodes of a weakly connected part up to which it is searched."""

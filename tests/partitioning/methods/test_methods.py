@@ -16,6 +16,7 @@ from hetsim.partitioning.methods import compact, stage
 from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.problem import Problem
 from hetsim.problem.validator import problems_of
+from merge_graphs import random_graphs
 from oracles.fewest_groups import fewest_connected
 from sweeps import sweep
 
@@ -147,6 +148,21 @@ def test_compact_falls_back_when_the_budget_runs_out(monkeypatch: pytest.MonkeyP
     parts = order_groups(dag, compact.merge(dag, device_of))
     assert parts is not None
     assert problems_of(dag, as_groups(parts, device_of, NAMES), NAMES, connected=True) == []
+
+
+def test_compact_ends_early_where_there_are_no_fewer_groups() -> None:
+    met = 0
+    for _, dag, device_of in random_graphs(0):
+        for host in (None, 0):
+            labels = compact.merge(dag, device_of, host)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(compact, "MOST_COUNTED", -1)
+                assert compact.merge(dag, device_of, host) == labels
+            least, found = compact._least(dag, device_of, host), size(labels, device_of, host)
+            assert least[0] <= found[0]
+            assert least[1] <= found[1]
+            met += least == found
+    assert met > 100
 
 
 def test_a_repaired_partition_says_so() -> None:
