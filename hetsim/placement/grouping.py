@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,27 +174,29 @@ def best_grouping(
     return made.groups(problem), name
 
 
-KEPT_NODES = 1_000_000
-"""Of the partitions of a problem that are kept: strategies come to the same assignments."""
+KEPT_NODES = 100_000
+"""Of the partitions that are kept: strategies and changes come to the same assignments."""
 
-_known: WeakKeyDictionary[Problem, dict[bytes, Ints]] = WeakKeyDictionary()
+_known: dict[object, Ints] = {}
 
 
 def _compacted(problem: Problem, device_of: Ints) -> Ints:
     """Return labels of the groups of ``compact``. Raises UnsupportedNode."""
-    known, asked = _known.setdefault(problem, {}), device_of.tobytes()
-    if asked not in known:
-        if not problem.composites:
-            if not problem.supported[np.arange(problem.n), device_of].all():
-                as_resolution(problem, device_of.tolist())
-            labels = compact.merge(problem.dag, device_of.tolist(), problem.host)
+    whole = problem.composites and (problem.composites, problem.supported.tobytes())
+    asked = problem.dag, whole, device_of.tobytes(), problem.host
+    devices = device_of.tolist()
+    if not whole and not problem.supported[np.arange(problem.n), device_of].all():
+        as_resolution(problem, devices)
+    labels = _known.get(asked)
+    if labels is None:
+        if whole:
+            found = owners(problem.n, partition(problem, assignment=devices).groups)
         else:
-            made = partition(problem, "compact", assignment=device_of.tolist())
-            labels = owners(problem.n, made.groups)
-        while known and (len(known) + 1) * problem.n > KEPT_NODES:
-            known.pop(next(iter(known)), None)
-        known[asked] = np.array(labels, dtype=np.int64)
-    return known[asked]
+            found = compact.merge(problem.dag, devices, problem.host)
+        while _known and (len(_known) + 1) * problem.n > KEPT_NODES:
+            _known.pop(next(iter(_known)), None)
+        labels = _known[asked] = np.array(found, dtype=np.int64)
+    return labels
 
 
 def plan_of_stages(
