@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -52,39 +53,34 @@ def bound_of(
     O(log(1 / CLOSE) (E P^2 + P n log n)), about ten programs of ``area.relaxed`` a limit, and
     CASES of ``cases.by_cases``.
     """
-    fitting = _open(problem)
-    if fitting is None:
-        return float("inf")
-    if problem.n == 0 or problem.unpriced:
-        return 0.0
-    if objective == "latency":
-        found = _latency(fitting, met_s)
-    else:
-        found = 0.0
-        with suppress(deadline.OutOfTime):
-            found = area_bound(fitting)
-    return found * (1.0 - _rounding(problem))
+    known, asked = _known.setdefault(problem, {}), (objective, met_s)
+    if asked not in known:
+        found = _of_feasible(problem, lambda fitting: _closely(fitting, objective, met_s))
+        if deadline.is_set():
+            return found
+        known[asked] = found
+    return known[asked]
+
+
+_known: WeakKeyDictionary[Problem, dict[tuple[Objective, float], float]] = WeakKeyDictionary()
 
 
 def quick_bound_of(problem: Problem, objective: Objective) -> float:
     """Return a bound of at most ``bound_of``, from one linear program without bisection."""
-    fitting = _open(problem)
-    if fitting is None:
+    if objective == "latency":
+        return _of_feasible(problem, lambda fit: max(area_bound(fit), critical_path_bound(fit)))
+    return _of_feasible(problem, area_bound)
+
+
+def _of_feasible(problem: Problem, bound: Callable[[Problem], float]) -> float:
+    """Return `bound` of what memory leaves of a problem; inf where a node runs nowhere."""
+    fitting = within_memory(problem) if problem.runnable.any(axis=1).all() else None
+    if fitting is None or not fitting.runnable.any(axis=1).all():
         return float("inf")
     if problem.n == 0 or problem.unpriced:
         return 0.0
-    found = area_bound(fitting)
-    if objective == "latency":
-        found = max(found, critical_path_bound(fitting))
-    return found * (1.0 - _rounding(problem))
-
-
-def _open(problem: Problem) -> Problem | None:
-    """Return what memory leaves of a problem; None where a node runs nowhere."""
-    fitting = within_memory(problem) if problem.runnable.any(axis=1).all() else None
-    if fitting is None or not fitting.runnable.any(axis=1).all():
-        return None
-    return fitting if memory_binds(problem) else with_free_fusions(fitting)
+    left = fitting if memory_binds(problem) else with_free_fusions(fitting)
+    return bound(left) * (1.0 - _rounding(problem))
 
 
 def with_free_fusions(problem: Problem) -> Problem:
@@ -167,9 +163,11 @@ def _along(
     return setting, head, tail, max(found, float(through.min(axis=1).max()))
 
 
-def _latency(problem: Problem, met_s: float) -> float:
+def _closely(problem: Problem, objective: Objective, met_s: float) -> float:
     low = 0.0
     with suppress(deadline.OutOfTime):
+        if objective == "throughput":
+            return area_bound(problem)
         deadline.check()
         setting, head, tail, low = _along(problem, met_s)
         if memory_binds(problem) or not _fits(problem, low):
