@@ -85,7 +85,7 @@ HOT, COLD = 0.03, 0.003
 """Worsening that is accepted with probability 1/e at first and at last, over the best cost."""
 JUDGED = 40
 """Drafts of a round that are judged at most."""
-LEAST, KEPT_FROM, COMPILE_FROM = 250_000, 1_500_000, 10_000_000
+LEAST, KEPT_FROM, COMPILE_FROM = 20_000, 1_500_000, 3_500_000
 """Tasks evaluated by one search, and by all of a process, that are for machine code where it is
 kept and where it is not; those of subgraphs count GROUPED times."""
 GROUPED = 4
@@ -256,7 +256,7 @@ PARTS = (
 )  # fmt: skip
 
 
-_compiled = machine_code(anneal, *PARTS, inline=True)
+_compiled = machine_code(anneal, *PARTS, inline=True, forced=False)
 
 
 class Walk:
