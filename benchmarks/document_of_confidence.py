@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 LOW, HIGH = 0.93, 0.97
 
@@ -71,8 +71,8 @@ def _summary(found: Sequence[dict[str, Any]]) -> str:
     seeds = found[0]["seeds"]
     # Of intervals that hold the truth in just 95 of 100.
     chance = 1 - float(
-        stats.binom.cdf(HIGH * seeds + 1e-9, seeds, 0.95)
-        - stats.binom.cdf(LOW * seeds - 1e-9, seeds, 0.95)
+        scipy.stats.binom.cdf(HIGH * seeds + 1e-9, seeds, 0.95)
+        - scipy.stats.binom.cdf(LOW * seeds - 1e-9, seeds, 0.95)
     )
     held = sum(one["held"] for one in found)
     enough = sum(one["enough"] for one in found)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import linalg, stats
+import scipy
 
 from hetsim.errors import HetsimError
 from hetsim.workload import arrivals as room
@@ -115,7 +115,7 @@ def test_constant_times_are_rounded_once() -> None:
 
 def test_gaps_of_poisson_arrivals_are_exponential_and_independent() -> None:
     gaps = np.diff(times_of(Poisson(40.0), 200_001))
-    assert stats.kstest(gaps, "expon", args=(0, 1 / 40.0)).pvalue > SURE
+    assert scipy.stats.kstest(gaps, "expon", args=(0, 1 / 40.0)).pvalue > SURE
     assert gaps.std() / gaps.mean() == pytest.approx(1, abs=0.01)
     for lag in (1, 2, 10):
         assert abs(np.corrcoef(gaps[:-lag], gaps[lag:])[0, 1]) < 4 / np.sqrt(len(gaps))
@@ -127,9 +127,9 @@ def test_gaps_of_gamma_arrivals_are_gamma_distributed_with_this_cv(cv: float) ->
     shape = 1 / cv**2
     # Differences of times lose what times of this size cannot hold.
     drawn = gaps[gaps > 1e-9]
-    bound = stats.gamma(shape, scale=1 / 40.0 / shape)
+    bound = scipy.stats.gamma(shape, scale=1 / 40.0 / shape)
     if cv < 3:
-        assert stats.kstest(drawn, bound.cdf).pvalue > SURE
+        assert scipy.stats.kstest(drawn, bound.cdf).pvalue > SURE
     for share in (0.1, 0.5, 0.9, 0.99):
         assert np.mean(gaps <= bound.ppf(share)) == pytest.approx(share, abs=0.005)
     assert gaps.std() / gaps.mean() == pytest.approx(cv, rel=0.03)
@@ -192,9 +192,9 @@ def test_an_mmpp_begins_as_it_is_after_a_long_time(process: Mmpp) -> None:
     begin = lasts / lasts.sum()
 
     def cdf(times: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.asarray([1 - (begin @ linalg.expm(without * t)).sum() for t in times])
+        return np.asarray([1 - (begin @ scipy.linalg.expm(without * t)).sum() for t in times])
 
-    assert stats.kstest(firsts, cdf).pvalue > SURE
+    assert scipy.stats.kstest(firsts, cdf).pvalue > SURE
 
 
 def test_counts_of_an_mmpp_are_dispersed_as_its_formula_says() -> None:
@@ -219,7 +219,7 @@ def test_bursts_are_of_their_size_and_spaced_as_said(spacing: Any) -> None:
     if spacing == "constant":
         assert gaps == pytest.approx(5 / 40.0)
     else:
-        assert stats.kstest(gaps, "expon", args=(0, 5 / 40.0)).pvalue > SURE
+        assert scipy.stats.kstest(gaps, "expon", args=(0, 5 / 40.0)).pvalue > SURE
 
 
 def test_thinking_is_by_client_and_turn_alone() -> None:
@@ -228,7 +228,7 @@ def test_thinking_is_by_client_and_turn_alone() -> None:
     times = np.concatenate([closed.think_times_s(NUMBERS, 0), later])
     assert times.shape == (2 * TURNS, 40)
     assert np.array_equal(closed.think_times_s(NUMBERS, 1), later)
-    assert stats.kstest(times.ravel(), "expon", args=(0, 0.2)).pvalue > SURE
+    assert scipy.stats.kstest(times.ravel(), "expon", args=(0, 0.2)).pvalue > SURE
     assert np.array_equal(Closed(40, 0.2).think_times_s(NUMBERS, 3), np.full((TURNS, 40), 0.2))
 
 

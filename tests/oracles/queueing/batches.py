@@ -11,11 +11,17 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from oracles.queueing.several_servers import stationary
 
 Floats = NDArray[np.float64]
+
+
+def poisson(came: NDArray[np.int64], mean: float | Floats) -> Floats:
+    """How likely so many come where so many do on average."""
+    found: Floats = np.exp(special.xlogy(came, mean) - mean - special.gammaln(came + 1))
+    return found
 
 
 class BatchServer:
@@ -27,7 +33,7 @@ class BatchServer:
         moves = np.zeros((states, states))
         for waiting in range(states):
             size = self.size(waiting)
-            came = stats.poisson.pmf(np.arange(states), rate * takes[size - 1])
+            came = poisson(np.arange(states), rate * takes[size - 1])
             left = max(waiting - size, 0)
             moves[waiting, left:] = came[: states - left]
             moves[waiting, -1] += max(1 - moves[waiting].sum(), 0.0)
@@ -101,8 +107,7 @@ class BatchServer:
         most = (int(time / self.takes[-1]) + 2) * self.largest
         came = np.arange(max(most - behind, 0))[:, None]
         offered = self.rate * since
-        before = special.xlogy(came, offered) - offered - special.gammaln(came + 1)
-        chance = np.exp(before)
+        chance = poisson(came, offered)
         # When its own batch goes, its place there, and the most that may be in it to be in time.
         until = seconds - since + (behind + came) // self.largest * self.takes[-1]
         within = (behind + came) % self.largest + 1
