@@ -16,6 +16,11 @@ from oracles.queueing.one_server import CONSTANT, TWO, Memoryless
 from sweeps import sweep
 
 LOADS = pytest.mark.parametrize("load", [0.5, 0.8, 0.95])
+LOADS_AND_SERVERS = sweep(
+    "load, servers",
+    quick=[(0.5, 1), (0.8, 2), (0.95, 5)],
+    full=product([0.5, 0.8, 0.95], [1, 2, 3, 5]),
+)
 
 
 @LOADS
@@ -60,11 +65,7 @@ def test_exponential_services_in_cells_are_as_good_as_exponential(load: float) -
     assert abs(math.log(late / 0.01)) < 5e-4 * math.log(100)
 
 
-@sweep(
-    "load, servers",
-    quick=[(0.5, 1), (0.8, 2), (0.95, 5)],
-    full=product([0.5, 0.8, 0.95], [1, 2, 3, 5]),
-)
+@LOADS_AND_SERVERS
 def test_erlang_by_recursion_by_balance_and_by_phases(load: float, servers: int) -> None:
     offered = load * servers
     powers = offered ** np.arange(servers + 1) / special.factorial(np.arange(servers + 1))
@@ -79,8 +80,7 @@ def test_erlang_by_recursion_by_balance_and_by_phases(load: float, servers: int)
         assert several_servers.late(offered, servers, time) == pytest.approx(watched, rel=1e-5)
 
 
-@LOADS
-@pytest.mark.parametrize("servers", [1, 2, 3, 5])
+@LOADS_AND_SERVERS
 def test_m_d_c_by_its_chain_and_by_spitzers_sums(load: float, servers: int) -> None:
     offered = load * servers
     inside = several_servers.constant_inside(offered, servers)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
-import pytest
 
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Clients, Model, Source
@@ -18,8 +19,7 @@ def test_latency_throughput_and_use_by_mean_value_analysis(load: float, seeds: i
     holds(repaired(load), seeds)
 
 
-@pytest.mark.parametrize("machines", [1, 4, 12])
-@sweep("seeds", quick=[4], full=[4, 40])
+@sweep("machines, seeds", quick=[(4, 4)], full=product([1, 4, 12], [4, 40]))
 def test_constant_services_by_the_embedded_chain(machines: int, seeds: int) -> None:
     think_s, requests = 6.0, 20_000
     rates = []

@@ -24,7 +24,7 @@ streams:
 def asked(model: Path, platform: Path) -> tuple[object, ...]:
     return (
         *("simulate", "--max-rate", model, "--platform", platform, "--strategy", "single:cpu"),
-        *("--requests", 20_000),
+        *("--requests", 4_000),
     )
 
 

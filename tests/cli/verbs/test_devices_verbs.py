@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper
 
 import hetsim
-from cli_calls import Cli, told
+from cli_calls import Cli, call, told
 from figure_builders import ERROR, VALUES, kernels_block
 from hetsim.cli.verbs.inspect import SCHEMAS
 from hetsim.device.device import SimulatedDevice
@@ -289,10 +290,16 @@ def test_schema_is_printed_as_json_alone(cli: Cli, kind: str) -> None:
     assert "hetsim" in schema["title"]
 
 
+@cache
+def catalog_table(*words: str) -> str:
+    """What ``devices list`` prints of the catalog, whose files are read once."""
+    return call("devices", "list", *words).stdout
+
+
 def test_list_and_show_have_links(cli: Cli) -> None:
     read = told(cli("devices", "list", "--json"))
     assert [entry["name"] for entry in read["links"]] == list(link_names())
-    table = cli("devices", "list").stdout
+    table = catalog_table()
     for entry in read["links"]:
         assert entry["name"] in table
         assert entry["bytes_per_s"] == entry["peak_bytes_per_s"] * entry["efficiency"]
@@ -304,18 +311,18 @@ def test_list_and_show_have_links(cli: Cli) -> None:
 
 
 def test_list_stays_short_where_every_pair_has_a_link(cli: Cli) -> None:
-    assert "gpu.0-7, each to each" in cli("devices", "list", "--wide").stdout
+    assert "gpu.0-7, each to each" in catalog_table("--wide")
     assert "gpu.0-7, each to each" in cli("devices", "show", "gpu-server-8").stdout
     assert "gpu.6-gpu.7" in cli("devices", "show", "gpu-server-8", "--wide").stdout
 
 
 def test_list_and_show_have_prices_with_month_and_source(cli: Cli) -> None:
-    row = next(r for r in cli("devices", "list").stdout.splitlines() if r.startswith("rock-5b "))
+    row = next(r for r in catalog_table().splitlines() if r.startswith("rock-5b "))
     assert "$149 " in row
     shown = cli("devices", "show", "rock-5b").stdout
     (first, *_) = told(cli("devices", "show", "rock-5b", "--json"))["offers"]
     assert (first["usd"], first["month"], first["month"] in shown) == (149, "2022-01", True)
-    rent = next(r for r in cli("devices", "list", "--wide").stdout.splitlines() if "nvidia-t4" in r)
+    rent = next(r for r in catalog_table("--wide").splitlines() if "nvidia-t4" in r)
     assert "$0.526/h" in rent
 
 

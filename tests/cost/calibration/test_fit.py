@@ -77,6 +77,11 @@ def fitted(networks: list[Network]) -> Fit:
     return fit(networks, MEAN, DEVIATION)
 
 
+def test_the_first_networks_have_most_forms(tables: list[tuple[str, np.ndarray]]) -> None:
+    found = {FORMS[int(row[0])] for _, rows in tables for row in rows}
+    assert found >= {"dense", "pointwise", "depthwise", "matmul", "batched", "pooling", "softmax"}
+
+
 def test_overheads_come_back(networks: list[Network]) -> None:
     found = overheads(networks)
     assert found.profiler_s == pytest.approx(PROFILER_S, rel=0.02)

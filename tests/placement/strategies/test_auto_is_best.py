@@ -58,17 +58,17 @@ def check(problem: Problem, objective: Objective, **limits: Any) -> None:
     assert not better, f"{problem.name}: auto has {cost}"
 
 
-@sweep("seed", quick=[4], full=range(FULL))
+@sweep("seed", quick=[5], full=range(FULL))
 def test_no_strategy_keeps_fewer_seconds_a_request(seed: int) -> None:
     check(small(seed), "throughput")
 
 
-@sweep("seed", quick=[4], full=range(FULL))
+@sweep("seed", quick=[5], full=range(FULL))
 def test_no_strategy_has_a_lower_latency(seed: int) -> None:
     check(small(seed), "latency")
 
 
-@sweep("seed", quick=[1], full=range(1, FULL, 5))
+@sweep("seed", quick=[16], full=range(1, FULL, 5))
 @pytest.mark.parametrize("objective", ["latency", "throughput"])
 def test_no_strategy_is_better_with_few_devices(seed: int, objective: Objective) -> None:
     check(small(seed), objective, max_devices=2)

@@ -216,8 +216,8 @@ problem = hetsim.Problem.from_arrays(
 solve = cp_model.CpSolver.solve
 
 def interrupted(*words):
-    # A second after it began, however long it took to come there.
-    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    # Soon after it began, however long it took to come there.
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     return solve(*words)
 
 if during:

@@ -12,6 +12,7 @@ from hetsim.errors import UsageError
 from hetsim.partitioning.minimum_cut import least_serial, serial_latency
 from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
+from sweeps import sweep
 
 
 def random_problem(rng: np.random.Generator, count: int, most: int) -> Problem:
@@ -59,9 +60,10 @@ def every_total(problem: Problem) -> list[float]:
     return found
 
 
-def test_two_devices_equal_brute_force_on_500_problems() -> None:
+@sweep("count", quick=[100], full=[100, 500])
+def test_two_devices_equal_brute_force(count: int) -> None:
     rng = np.random.default_rng(20260)
-    for number in range(500):
+    for number in range(count):
         problem = random_problem(rng, 2, 12 if number % 10 == 0 else 8)
         best = min(every_total(problem))
         assert serial_latency(problem, least_serial(problem)) == best
