@@ -129,8 +129,9 @@ def test_a_plan_that_is_returned_fits(strategy: str, seeds: tuple[int, ...]) -> 
         assert fits(made), (strategy, seed)
 
 
-def test_every_plan_is_looked_at() -> None:
-    for seed in range(200):
+@sweep("seeds", quick=[range(60)], full=[range(60), range(60, 200)])
+def test_every_plan_is_looked_at(seeds: range) -> None:
+    for seed in seeds:
         problem = tight_problem(seed, most_nodes=4)
         found = search_all(problem)
         assert found.complete

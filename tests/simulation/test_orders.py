@@ -156,10 +156,10 @@ def depends_on_none_later(seed: int) -> bool:
     return True
 
 
-@sweep("chunk", quick=[0], full=range(50))
-def test_what_is_foreseeable_depends_on_none_that_come_later(chunk: int) -> None:
-    cases = range(CASES * chunk, CASES * (chunk + 1))
-    assert sum(depends_on_none_later(seed) for seed in cases) > CASES / 5
+@sweep("chunk, count", quick=[(0, 50)], full=[(0, 50), *((chunk, CASES) for chunk in range(50))])
+def test_what_is_foreseeable_depends_on_none_that_come_later(chunk: int, count: int) -> None:
+    cases = range(CASES * chunk, CASES * chunk + count)
+    assert sum(depends_on_none_later(seed) for seed in cases) > count / 5
 
 
 def one_by_one(limit: int = 1, template: int = 0, **policy: object) -> Model:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -34,6 +34,7 @@ from hetsim.provisioning.platforms.simulation import batch_means
 from hetsim.reporting.tables.recommendation import recommendation_record, recommendation_report
 from hetsim.workload.arrivals import Poisson
 from hetsim.workload.workload import Slo
+from sweeps import examples
 
 BUDGET = 2**14
 MOST = 4
@@ -96,8 +97,8 @@ KINDS = st.lists(
 )
 
 
+@examples(quick=4, full=10)
 @given(KINDS, st.sampled_from((20.0, 60.0, 150.0)))
-@settings(max_examples=10, deadline=None)
 def test_nothing_cheaper_meets(kinds: list[tuple[int, float, float]], rate: float) -> None:
     draft = question_at(rate, kinds)
     stream = hetsim.Stream("model", "none.onnx", Poisson(rate), slos=(Slo(0.95, 0.05),))

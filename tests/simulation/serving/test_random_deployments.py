@@ -105,10 +105,10 @@ def test_queues_are_as_long_as_requests_wait(few: bool, monkeypatch: pytest.Monk
     assert max(seen) > 2
 
 
-@sweep("chunk", quick=[0], full=range(25))
-def test_what_always_holds(chunk: int) -> None:
+@sweep("chunk, count", quick=[(0, 25)], full=[(0, 25), *((chunk, CASES) for chunk in range(25))])
+def test_what_always_holds(chunk: int, count: int) -> None:
     seen = []
-    for seed in range(CASES * chunk, CASES * (chunk + 1)):
+    for seed in range(CASES * chunk, CASES * chunk + count):
         given = deployed(seed)
         try:
             plain, serving = played(given, 1, False)
@@ -122,7 +122,7 @@ def test_what_always_holds(chunk: int) -> None:
                 assert one.tobytes() == column.tobytes(), seed
             assert again.lengths.at_length_s.tobytes() == serving.lengths.at_length_s.tobytes()
             assert again.lengths.inside_s.tobytes() == serving.lengths.inside_s.tobytes()
-    assert len(seen) > CASES / 2
+    assert len(seen) > count / 2
 
 
 def test_what_passes_as_a_whole_has_the_bits_of_task_by_task(
