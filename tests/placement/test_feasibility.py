@@ -212,10 +212,9 @@ def test_limits_hold_for_what_is_moved() -> None:
     problem = Problem.from_arrays(
         [[4.0, 1.0, 4.0]] * 3, weight_bytes=[8] * 3, capacity_bytes=[30, 30, 30]
     )
+    limits: dict[str, Any] = {"pins": {"n0": "d1"}, "capacity_bytes": {"d1": 8}, "max_devices": 2}
     for strategy in ("hetero", "mincut", "heft", "auto"):
-        made = hetsim.plan(
-            problem, strategy, pins={"n0": "d1"}, capacity_bytes={"d1": 8}, max_devices=2
-        )
+        made = hetsim.plan(problem, strategy, **COMPLETE[strategy], **limits)
         assert made.assignment[0] == 1
         assert made.assignment.count(1) == 1
         assert len(made.devices_used) <= 2
