@@ -293,8 +293,12 @@ class _Once(JITCodeLibrary):
 
     def _optimize_final_module(self) -> None:
         """Optimise once; numba does before and after it drops counts of references."""
-        manager, builder = self._codegen._module_pass_manager()
-        manager.run(self._final_module, builder)
+        try:
+            manager, builder = self._codegen._module_pass_manager()
+        except (AttributeError, TypeError):  # numba before 0.62 has other passes
+            super()._optimize_final_module()
+        else:
+            manager.run(self._final_module, builder)
 
 
 _UNUSED = {
