@@ -80,6 +80,10 @@ def test_rows_like_those_left_out_are_kept():
     assert sample("ncnn", unit="cpu", config=steady).seconds == 0.002
     yolo = [{"file": "ncnn_mobilenet_yolo.onnx"}]
     assert sample("ncnn", unit="cpu", config=config, graphs=yolo).network == yolo[0]["file"]
+    lite = [{"file": "efficientnet_lite4.onnx"}]
+    for chip, precision in (("ARM Mali G52MP8(8EE)", "int8"), ("Arm Mali-G52 MP6 GPU", "fp32")):
+        of_mali = sample("mlperf", chip=chip, precision=precision, graphs=lite)
+        assert of_mali.kin.startswith("armnn-gpu-")
     segformer = {"unit": "npu", "model": "segformer_base", "runtime": "QNN"}
     assert sample("aihub", precision="w8a8", **segformer).precision == "int8"
     assert sample("tnn", model="squeezenet_v1.0", precision="float16").kin == "phone-gpu-float"
@@ -95,6 +99,11 @@ def test_rows_like_those_left_out_are_kept():
         ("aihub", {"unit": "npu+cpu"}, "several units"),
         ("aihub", {"unit": "npu", "flags": ["same figure as X: a proxy"]}, "second name"),
         ("mlperf", {"metric": "MLPerf Server"}, "bound on its tail"),
+        (
+            "mlperf",
+            {"chip": "Arm Mali-G52 MP6 GPU", "graphs": [{"file": "efficientnet_lite4.onnx"}]},
+            "longer than float32",
+        ),
         ("mlperf", {"config": {"system": "A100_MaxQ"}}, "below its power"),
         (
             "mlperf",
