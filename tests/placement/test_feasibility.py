@@ -208,13 +208,14 @@ def test_a_plan_is_changed_no_more_than_it_must_be() -> None:
         hetsim.plan(problem, "hetero:d1")
 
 
-def test_limits_hold_for_what_is_moved() -> None:
+@sweep("searched", quick=[False], full=[False, True])
+def test_limits_hold_for_what_is_moved(searched: bool) -> None:
     problem = Problem.from_arrays(
         [[4.0, 1.0, 4.0]] * 3, weight_bytes=[8] * 3, capacity_bytes=[30, 30, 30]
     )
     limits: dict[str, Any] = {"pins": {"n0": "d1"}, "capacity_bytes": {"d1": 8}, "max_devices": 2}
     for strategy in ("hetero", "mincut", "heft", "auto"):
-        made = hetsim.plan(problem, strategy, **COMPLETE[strategy], **limits)
+        made = hetsim.plan(problem, strategy, **limits, **({} if searched else COMPLETE[strategy]))
         assert made.assignment[0] == 1
         assert made.assignment.count(1) == 1
         assert len(made.devices_used) <= 2
