@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -189,7 +190,8 @@ def test_a_bound_that_is_cut_short_is_one(monkeypatch: pytest.MonkeyPatch) -> No
         found = []
         for seconds in (0.0, 1e-4, 1.5, 3.5, 100.0):
             with deadline.until(work.now_s + seconds):
-                found.append(bound_of(problem, objective))
+                # Of the problem itself the bound is known.
+                found.append(bound_of(replace(problem), objective))
         assert found == sorted(found)
         assert found[0] == 0.0
         assert found[-1] == whole > 0.0
