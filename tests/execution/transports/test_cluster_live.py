@@ -18,7 +18,7 @@ from hetsim.execution.transports.processes import descendants, end_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.group("own_ray")]
 
-DEADLINE_S = 400.0
+DEADLINE_S = 1200.0
 
 # The tests' own process may be connected to another Ray, so the story is played in a child.
 STORY = """
