@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,9 +21,9 @@ from hetsim.placement.bounds.paths import Floats, Setting, heads, tails
 from hetsim.placement.constraints import Constrained, narrowed, with_affinity
 from hetsim.placement.objective import Objective, check_objective, memory_binds
 from hetsim.problem.coarse import contracted
-from hetsim.problem.columns import transfer_costs
+from hetsim.problem.columns import cached, made_by, transfer_costs
 from hetsim.problem.groups import order_groups
-from hetsim.problem.parts import GRAPH_INPUT, Value
+from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem, kinds_of
 
 LARGE, CLOSE_OF_LARGE = 300, 0.01
@@ -53,7 +52,7 @@ def bound_of(
     O(log(1 / CLOSE) (E P^2 + P n log n)), about ten programs of ``area.relaxed`` a limit, and
     CASES of ``cases.by_cases``.
     """
-    known, asked = _known.setdefault(problem, {}), (objective, met_s)
+    known, asked = _known(problem), (objective, met_s)
     if asked not in known:
         found = _of_feasible(problem, lambda fitting: _closely(fitting, objective, met_s))
         if deadline.is_set():
@@ -62,7 +61,10 @@ def bound_of(
     return known[asked]
 
 
-_known: WeakKeyDictionary[Problem, dict[tuple[Objective, float], float]] = WeakKeyDictionary()
+@cached
+def _known(_: Problem) -> dict[tuple[Objective, float], float]:
+    """Bounds of a problem that were computed, by objective and `met_s`."""
+    return {}
 
 
 def quick_bound_of(problem: Problem, objective: Objective) -> float:
@@ -97,10 +99,10 @@ def with_free_fusions(problem: Problem) -> Problem:
     over_per_byte_s = per_byte_s[:, :, None] + per_byte_s
     if (latency_s[:, None] > over_s).any() or (per_byte_s[:, None] > over_per_byte_s).any():
         return problem
-    made = defaultdict[int, list[Value]](list)
-    for value in problem.values:
-        made[value.producer].append(value)
-    given = {v for value in made[GRAPH_INPUT] for v in value.consumers}
+    made = made_by(problem)
+    given = {
+        v for value in problem.values if value.producer == GRAPH_INPUT for v in value.consumers
+    }
     kernels = Counter(v for kernel in problem.fused for v in kernel.nodes)
     free = Counter(
         kernel.nodes
@@ -124,7 +126,9 @@ def with_free_fusions(problem: Problem) -> Problem:
     # Coarse problems keep no composites of several tasks.
     composites = any(len({labels[v] for v in kernel.nodes}) > 1 for kernel in problem.composites)
     parts = None if composites else order_groups(problem.dag, labels)
-    return problem if parts is None else contracted(problem, tuple(parts)).problem
+    if parts is None or len(parts) == problem.n:
+        return problem
+    return contracted(problem, tuple(parts)).problem
 
 
 def _rounding(problem: Problem) -> float:
