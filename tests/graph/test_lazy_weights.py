@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,6 +68,22 @@ def test_the_model_is_that_of_the_file_read_as_a_whole(
     assert (left.sha256, left.weights_dir) == (whole.sha256, whole.weights_dir)
     assert [node.origins for node in left.graph.nodes] == [n.origins for n in whole.graph.nodes]
     assert left.graph.tensors == whole.graph.tensors
+
+
+@pytest.mark.parametrize("link", ["hub/snapshot/model.onnx", "model.onnx"])
+def test_weights_behind_a_link_are_left_in_the_file_that_it_leads_to(
+    link: str, tmp_path: Path
+) -> None:
+    (tmp_path / "hub" / "snapshot").mkdir(parents=True)
+    held = saved(tmp_path / "hub" / "5feceb66")
+    named = tmp_path / link
+    named.symlink_to(os.path.relpath(held, named.parent))
+    by_link, itself = hetsim.load_model(named), hetsim.load_model(held)
+    assert by_link.stored == itself.stored
+    assert by_link.stored.ByteSize() < held.stat().st_size / 3
+    assert by_link.name == named.stem
+    assert by_link.sha256 == itself.sha256
+    assert by_link.proto.SerializeToString() == itself.proto.SerializeToString()
 
 
 def test_weights_of_a_file_that_has_changed_are_not_read(tmp_path: Path) -> None:

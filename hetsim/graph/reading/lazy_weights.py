@@ -43,20 +43,22 @@ class _Unread(Exception):
     """The file is for the ordinary reader, which also says what is wrong with it."""
 
 
-def read_apart(path: Path) -> tuple[onnx.ModelProto, os.stat_result] | None:
+def read_apart(path: Path) -> tuple[onnx.ModelProto, Path, os.stat_result] | None:
     """Return the model of a regular file, its large initializers as external data within it.
 
-    Beside it is the state of the file before it was read.
+    Beside it are the file that a link leads to (`path` itself where it is none), in whose folder
+    the external data is, and its state before it was read.
 
-    None where that does not pay, or the file is another than such: a link, over MOST_BYTES, with
-    external data, functions, bodies, or 16-bit floats, or no model at all. O(messages).
+    None where that does not pay, or the file is another than such: over MOST_BYTES, with external
+    data, functions, bodies, or 16-bit floats, or no model at all. O(messages).
     """
     try:
-        if path.is_symlink() or not PAYS_BYTES <= os.stat(path).st_size <= MOST_BYTES:
+        if not PAYS_BYTES <= os.stat(path).st_size <= MOST_BYTES:
             return None
-        with path.open("rb", buffering=4096) as file:
+        held = path.resolve() if path.is_symlink() else path.absolute()
+        with held.open("rb", buffering=4096) as file:
             found = os.fstat(file.fileno())
-            return _read(file, path.name), found
+            return _read(file, held.name), held, found
     except (_Unread, OSError):
         return None
 

@@ -102,9 +102,9 @@ def read_onnx(path: Path, *, apart: bool = False) -> OnnxFile:
     missing, too short, or outside the model's folder.
     """
     if apart and (light := read_apart(path)) is not None:
-        proto, found = light
+        proto, held, found = light
         file = _checked(proto, None, path)
-        return replace(file, apart=path.absolute(), state=_state(found))
+        return replace(file, folder=held.parent, apart=held, state=_state(found))
     content, found = _read(path)
     try:
         check_memory(2 * len(content))
