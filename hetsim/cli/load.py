@@ -117,9 +117,6 @@ def _named(where: str, places: list[tuple[str, YamlPath]], file: str) -> Place |
     return None if found is None else (file, found[1])
 
 
-BUDGET = 2**20
-"""Most requests of a simulation that ends when every objective is decided."""
-
 PRECISE = 2**24
 """Most requests of a simulation that ends when percentiles are precise (--within)."""
 
@@ -288,6 +285,7 @@ def workload_of(load: Load, *, but: Sequence[str] = ()) -> Workload:
 
 
 def _workload_of(load: Load, but: Sequence[str]) -> Workload:
+    from hetsim.simulation.service.run import MOST_REQUESTS
     from hetsim.workload.files.reader import load_workload
     from hetsim.workload.workload import Stream, Workload
 
@@ -308,7 +306,7 @@ def _workload_of(load: Load, but: Sequence[str]) -> Workload:
         if requests is None and load.duration_s is None:
             if load.concurrency is not None:
                 raise UsageError("--concurrency needs an end", hint="give --requests or --duration")
-            requests = BUDGET if load.slos else WITHOUT
+            requests = MOST_REQUESTS if load.slos else WITHOUT
             if load.within is not None:
                 requests = PRECISE
         return Workload(

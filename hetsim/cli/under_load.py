@@ -121,6 +121,7 @@ def play(load: Load) -> None:
     )
     from hetsim.simulation.service.cost import cost_of, priced
     from hetsim.simulation.service.resolution import Made
+    from hetsim.simulation.service.run import MOST_TASKS
     from hetsim.simulation.service.serving import at_bad_end, fixed, serve
 
     invocation = current()
@@ -143,7 +144,9 @@ def play(load: Load) -> None:
             "made": common.elsewhere(), "until_answered": until_answered, "within": load.within
         }  # fmt: skip
         keep = kept() if on is hardware else 0
-        service = serve(deployment, workload, on, asked=asked, keep=keep, **how)
+        # One run, where a search for rates has some ten.
+        most = 4 * MOST_TASKS
+        service = serve(deployment, workload, on, asked=asked, keep=keep, most_tasks=most, **how)
         return service, list(_outages(load, comes, deployment, on, settings=asked, **how))
 
     told = told_where(workload, load.workload, deployment, load.deployment)
@@ -188,14 +191,14 @@ def find_rates(
     target_rate: float | None,
 ) -> None:
     """Highest rates that meet every objective, by strategy and batching: prints and writes them."""
-    from hetsim.provisioning.rates.capacity import BUDGET, capacity
+    from hetsim.provisioning.rates.capacity import capacity
     from hetsim.reporting.tables.capacity import best_sentence, capacity_record, capacity_report
 
     invocation = current()
     check_targets()
     if load.workload is None and not load.slos:
         raise UsageError("--max-rate needs an objective", hint="give --slo, e.g. --slo p99=50ms")
-    most = load.requests or BUDGET
+    most = load.requests
     load, hardware, asked = asked_of(replace(load, rate=1.0, requests=1))
     workload = workload_of(load, but=("requests",))
     named = dict(_compared(load, workload, strategies, batchings))
@@ -203,8 +206,10 @@ def find_rates(
     told = told_where(workload, load.workload, next(iter(named.values())), load.deployment)
 
     def rates(on: Platform) -> Capacity:
-        how: dict[str, int] = {"most_requests": most, "losses": load.survive or 0}
-        return capacity(named, workload, platform=on, settings=asked, **how)
+        losses = load.survive or 0
+        return capacity(
+            named, workload, platform=on, most_requests=most, losses=losses, settings=asked
+        )
 
     with invocation.progress("searching for the highest rates"), told:
         found, was = as_supposed_and_as_is(rates, hardware)

@@ -323,7 +323,6 @@ def _place(
     """The best placement of a workload's models on the devices of one platform."""
     from hetsim.provisioning.instances.candidates import ALONE, MOST, SPLITS
     from hetsim.provisioning.instances.place import place
-    from hetsim.provisioning.rates.capacity import BUDGET
     from hetsim.reporting.tables.placement import best_sentence, place_record, place_report
     from hetsim.workload.deployment import Deployment, Instances, Served
     from hetsim.workload.files.reader import deployment_yaml
@@ -347,7 +346,7 @@ def _place(
         strategies=splits,
         routing=routing,
         most=placements or MOST,
-        most_requests=most_requests or BUDGET,
+        most_requests=most_requests,
     )
     with (
         invocation.progress("searching for the best placement"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import get_args
@@ -23,10 +24,10 @@ from hetsim.provisioning.instances.candidates import (
     served_ways,
 )
 from hetsim.provisioning.instances.search import best_of
-from hetsim.provisioning.rates.capacity import BUDGET
 from hetsim.provisioning.rates.ceiling import rates_of, why_impossible
 from hetsim.simulation.service.layout import Setup, check_together, set_up
 from hetsim.simulation.service.resolution import Asked, Made, Resolved, resolve
+from hetsim.simulation.service.run import MOST_REQUESTS, MOST_TASKS
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played
 from hetsim.statistics.verdict import Answer
@@ -51,7 +52,7 @@ def place(
     strategies: Sequence[str] = SPLITS,
     routing: Routing | None = None,
     most: int = MOST,
-    most_requests: int = BUDGET,
+    most_requests: int | None = None,
     settings: Asked | None = None,
 ) -> Placement:
     """Return where the models of a workload are best placed on a platform.
@@ -75,10 +76,10 @@ def place(
     most : int
         Sets of instances that are simulated, of each way to batch; each with requests that are
         sent to an instance at once, and with those that wait in one line for a free one.
-    most_requests : int
+    most_requests : int, optional
         Where chance makes the requests, what is asked is whether objectives hold in the long run,
         as in ``capacity``: a run goes on until it tells, whatever `workload` says of its end, and
-        ends undecided after so many requests.
+        ends undecided after so many requests. Absent: as there.
     settings : Asked, optional
         How models are read, priced and planned for.
 
@@ -122,7 +123,7 @@ def place(
     lengths = [workload]
     if early and workload.drawn:
         # An overloaded placement is seen in the requests of the workload; the rest goes on.
-        lengths.append(replace(workload, duration_s=None, requests=most_requests))
+        lengths.append(replace(workload, duration_s=None, requests=most_requests or MOST_REQUESTS))
     rows: list[tuple[Placed, tuple[Resolved, ...], Setup]] = []
     looked_at = tuple(candidates(found, most, routing or "least_finish"))
     for candidate in progress.each(looked_at, lambda one: "simulating", low=0.3, high=0.9):
@@ -131,9 +132,14 @@ def place(
             setup = set_up(resolved, workload, check_together(resolved, platform))
             for comes in lengths:
                 # A run that goes on is long enough for machine code to pay.
-                compiled = None if comes is workload else True
+                goes_on = comes is not workload
                 service = played(
-                    comes, resolved, setup, until_answered=early, machine_code=compiled
+                    comes,
+                    resolved,
+                    setup,
+                    until_answered=early,
+                    most_tasks=MOST_TASKS if goes_on and not most_requests else math.inf,
+                    machine_code=True if goes_on else None,
                 )
                 if _answer(service) != "undecided":
                     break

@@ -19,7 +19,7 @@ from hetsim.provisioning.platforms.question import Arrivals, Question, Way
 from hetsim.simulation.clock.templates import Layout, Part, structure_of
 from hetsim.simulation.service.figures import chosen, judged, latencies_of
 from hetsim.simulation.service.service import Stability, stability_of
-from hetsim.simulation.serving.engine import Serving, pays
+from hetsim.simulation.serving.engine import Serving, events_of, pays
 from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.simulation.serving.tables import loads, seconds_alone
 from hetsim.statistics.verdict import FIRST_LOOK, Answer, confidence_of_look, verdict_of
@@ -335,7 +335,7 @@ def engine_for(question: Question, where: Placed, policy: Policy, requests: floa
         tuple(models),
         tuple(Source(stream.model) for stream in question.streams),
         window_s=WINDOW_S,
-        machine_code=pays(requests * float(np.diff(layout.first).mean())),
+        machine_code=pays(requests * events_of(layout)),
         known=(np.array([one for one, _ in known]), np.array([one for _, one in known]))
         if known
         else None,

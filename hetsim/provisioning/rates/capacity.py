@@ -30,7 +30,7 @@ from hetsim.workload.workload import Workload
 
 
 def sustained_without(
-    question: Question, platform: Platform, losses: int, *, most_requests: int, gap: float
+    question: Question, platform: Platform, losses: int, *, most_requests: int | None, gap: float
 ) -> SustainedRate:
     """Return the rates that a deployment sustains with all devices and without any `losses`."""
     rows = ways_of(LossModel(question.resolved, platform), losses)
@@ -103,9 +103,6 @@ def _in_both(one: Rates, other: Rates) -> Rates | None:
     )
 
 
-BUDGET = 2**20
-"""Requests after which a run at one rate ends that has told nothing."""
-
 GAP = 0.02
 """Ratio, less 1, of the rates that meet and miss the objectives, at which they are near enough."""
 
@@ -126,7 +123,7 @@ def capacity(
     workload: Workload,
     *,
     platform: Platform,
-    most_requests: int = BUDGET,
+    most_requests: int | None = None,
     gap: float = GAP,
     losses: int = 0,
     settings: Asked | None = None,
@@ -147,8 +144,9 @@ def capacity(
         How the models are served; several have names. What they have in common is planned once.
     workload : Workload
         With objectives, and arrivals at rates above 0.
-    most_requests : int
-        Requests after which a run at one rate ends undecided.
+    most_requests : int, optional
+        Requests after which a run at one rate ends undecided. Absent: as many as 2^20 requests or
+        2^24 task events are, whichever is less, and 16,384 at least.
     gap : float
         Ratio, less 1, of the rates that meet and miss, at which they are near enough.
     losses : int

@@ -18,9 +18,10 @@ from hetsim.provisioning.rates.exact_rate import Sample, exact_factor, sample_of
 from hetsim.provisioning.rates.search import CONFIDENCE, Judge, Span, lower_end, spans, upper_end
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.resolution import Resolved
+from hetsim.simulation.service.run import most_requests as most_requests_of
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played
-from hetsim.simulation.serving.engine import pays
+from hetsim.simulation.serving.engine import events_of, pays
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.workload import Workload
 
@@ -144,7 +145,7 @@ def refused(name: str, error: Infeasible) -> SustainedRate:
 
 
 def sustained_rate(
-    question: Question, *, most_requests: int, gap: float, confidence: float = CONFIDENCE
+    question: Question, *, most_requests: int | None, gap: float, confidence: float = CONFIDENCE
 ) -> SustainedRate:
     """Return the rate of a deployment; `confidence`: that none of its verdicts is wrong."""
     if question.workload.traces:
@@ -180,7 +181,7 @@ def _of_trace(question: Question) -> SustainedRate:
             found = (Span(0.0, math.inf, None, None),)
     else:
         top = ceiling.factor if math.isfinite(ceiling.factor) else 1.0
-        compiled = pays(len(sample) * EVALUATIONS * setup.mean_tasks)
+        compiled = pays(len(sample) * EVALUATIONS * events_of(setup.layout))
         count = partial(too_many, setup, sample, machine_code=compiled)
         found = spans(count, top * BELOW, top * ABOVE, precision=2.0**-40)
     rates = tuple(_rates(one, rate_per_s) for one in found)
@@ -223,13 +224,14 @@ def _rates(span: Span, rate_per_s: float) -> Rates:
 
 
 def _in_the_long_run(
-    question: Question, budget: int, gap: float, confidence: float
+    question: Question, budget: int | None, gap: float, confidence: float
 ) -> SustainedRate:
     setup, workload = question.setup, question.workload
     ceiling = question.ceiling()
     missed = _overloaded(question)
     late = _too_slow(question)
     why = why_not(question.resolved, setup)
+    budget = budget or most_requests_of(setup)
     judge = Judge(question.resolved, setup, workload, budget=budget, confidence=confidence)
     sample_factor: float | None = None
     found: list[Span] = []
@@ -317,7 +319,7 @@ def _guessed(setup: Setup, sample: Sample, ceiling: float) -> tuple[Span, ...]:
     """The spans of a short sample, roughly; where there is none, its best rate."""
     top = ceiling if math.isfinite(ceiling) else 1.0
     seen: dict[float, int] = {}
-    machine_code = pays(len(sample) * ROUGH_LOOKS * setup.mean_tasks)
+    machine_code = pays(len(sample) * ROUGH_LOOKS * events_of(setup.layout))
 
     def count(factor: float) -> int:
         seen[factor] = too_many(setup, sample, factor, machine_code=machine_code)

@@ -332,11 +332,6 @@ class Setup:
     memory: Memory
     scalings: tuple[Scaling | None, ...] | None = None
 
-    @property
-    def mean_tasks(self) -> float:
-        """Approximate task events per request of a template."""
-        return float(np.diff(self.layout.first).mean())
-
 
 def set_up(resolved: Sequence[Resolved], workload: Workload, memory: Memory) -> Setup:
     """Lay out every plan once, and say which of them a batch runs.

@@ -19,7 +19,7 @@ from hetsim.simulation.service.figures import chosen, latencies, rate_of, stabil
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.service import Stability
 from hetsim.simulation.serving.batcher import account, lengths_of
-from hetsim.simulation.serving.engine import COMPILE_FROM, Serving, pays
+from hetsim.simulation.serving.engine import Serving, events_of, pays, python_until
 from hetsim.simulation.serving.setup import Lengths, Outcomes
 from hetsim.simulation.serving.tables import new_spans
 from hetsim.statistics.batches import innovations_of
@@ -83,8 +83,12 @@ Floats = NDArray[np.float64]
 BLOCK = 1 << 14
 """Requests that are played at a time."""
 
-EARLY = 1 << 16
+EARLY = FIRST_LOOK
 """Requests that a run is taken for, at first, that ends when it is answered."""
+
+MOST_REQUESTS, MOST_TASKS = 2**20, 2**24
+"""Requests, and task events of all of them, after which an undecided run ends by default:
+some seconds."""
 
 KEPT_BYTES = 128
 """Of each request: what became of it, and what is made of that at the end."""
@@ -103,6 +107,11 @@ def expected(workload: Workload) -> float:
     if workload.duration_s is None and workload.requests is None:
         counts.append(sum(len(one.trace().arrival_s) for one in workload.traces))
     return min(counts)
+
+
+def most_requests(setup: Setup, most_tasks: float = MOST_TASKS) -> int:
+    """Return the number of requests after which an undecided run ends by default."""
+    return max(FIRST_LOOK, int(min(MOST_REQUESTS, most_tasks / events_of(setup.layout))))
 
 
 def check_room(requests: float) -> None:
@@ -142,7 +151,7 @@ def engine_of(
     """
     if machine_code is None:
         coming = min(expected(workload), EARLY if early else math.inf)
-        machine_code = pays(coming * setup.mean_tasks)
+        machine_code = pays(coming * events_of(setup.layout))
     given: Any = {"until_s": until_s(workload), "machine_code": machine_code}
     if workload.failures is not None and setup.scalings is None:
         return failing_engine(workload, setup, **given)
@@ -186,7 +195,7 @@ class Run:
         """Return after how many requests to play all again by machine code; infinite: never."""
         if self._machine_code is not None or self.engine.machine_code:
             return math.inf
-        return COMPILE_FROM / self.setup.mean_tasks
+        return python_until(self.setup.layout)
 
     def _begin(self) -> None:
         self.parts: list[Outcomes] = []
@@ -199,9 +208,13 @@ class Run:
         *,
         until_answered: bool,
         within: float | None = None,
+        until_overloaded: bool = False,
         confidence: float = CONFIDENCE,
     ) -> End:
-        """Feed the engine; return why it ended. Verdicts are all right so often, over all looks."""
+        """Feed the engine; return why it ended. Verdicts are all right so often, over all looks.
+
+        `until_overloaded`: to end as soon as a model cannot keep up, of which nothing else is told.
+        """
         early = until_answered or within is not None
         self._of_all_runs = within is not None and self._foreseeable()
         due, look = FIRST_LOOK, 0
@@ -213,9 +226,16 @@ class Run:
                 self.engine = engine_of(self.workload, self.setup, machine_code=True)
                 self._begin()
                 return self.play(
-                    until_answered=until_answered, within=within, confidence=confidence
+                    until_answered=until_answered,
+                    within=within,
+                    until_overloaded=until_overloaded,
+                    confidence=confidence,
                 )
             self.keep(self._playing().serve(block.arrival_s, block.stream, block.variant))
+            if until_overloaded and self.told >= due:
+                due *= 2
+                if self._overloaded():
+                    break
             if early and self.told >= due:
                 look += 1
                 if not self.look(confidence_of_look(look, confidence)):
@@ -321,6 +341,11 @@ class Run:
         counted = chosen(own, own.arrival_s >= self.workload.warm_up_s)
         asking = [self.workload.streams[at] for at in streams]
         return own, stability(self.workload, asking, counted)
+
+    def _overloaded(self) -> bool:
+        """Whether some model does not keep up with what comes."""
+        kept_up = (self.of_model(at)[1] for at in range(len(self.setup.models)))
+        return any(one is not None and one.state == "overloaded" for one in kept_up)
 
     def _all_came(self) -> bool:
         """Whether what came is all that could: traces from end to end, streams without chance."""

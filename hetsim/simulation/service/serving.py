@@ -29,11 +29,19 @@ from hetsim.simulation.service.figures import (
 from hetsim.simulation.service.layout import Setup, check_together, load_s, set_up
 from hetsim.simulation.service.replicas import Scaled, instances_s, scaled_of
 from hetsim.simulation.service.resolution import Asked, Made, Resolved, kept_as, resolve
-from hetsim.simulation.service.run import Recorded, Run, check_room, engine_of, expected
+from hetsim.simulation.service.run import (
+    Recorded,
+    Run,
+    check_room,
+    engine_of,
+    expected,
+    most_requests,
+)
 from hetsim.simulation.service.service import Failed, Kept, Loading, ModelService, Service, Use
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.statistics.verdict import CONFIDENCE, End
+from hetsim.workload.arrivals import Mmpp, Replay
 from hetsim.workload.deployment import Deployment
 from hetsim.workload.failure import Failure
 from hetsim.workload.workload import Workload
@@ -51,6 +59,7 @@ def serve(
     made: Made | None = None,
     until_answered: bool = False,
     within: float | None = None,
+    most_tasks: float = math.inf,
     machine_code: bool | None = None,
     keep: int = 0,
 ) -> Service:
@@ -70,6 +79,8 @@ def serve(
         or the 99th of a stream that has none, is known as closely, and objectives are answered.
         Where gaps between requests are independent and no latency depends on what comes later,
         percentiles are those of all such runs; see ``statistics.batches``.
+    most_tasks : float
+        Of `until_answered`: task events after which it ends, too, after 16,384 requests at least.
     machine_code : bool, optional
         Whether numba compiles the clock; absent: where much comes. The answer is the same.
     keep : int
@@ -103,6 +114,7 @@ def serve(
         set_up(resolved, workload, check_together(resolved, platform)),
         until_answered=until_answered,
         within=within,
+        most_tasks=most_tasks,
         machine_code=machine_code,
         keep=keep,
     )
@@ -115,21 +127,32 @@ def played(
     *,
     until_answered: bool = False,
     within: float | None = None,
+    most_tasks: float = math.inf,
+    until_overloaded: bool = False,
     confidence: float = CONFIDENCE,
     machine_code: bool | None = None,
     keep: int = 0,
 ) -> Service:
     """Play what is resolved and set up; see ``serve``.
 
-    `confidence`: that no verdict is wrong.
+    `until_overloaded`: to end as soon as a model cannot keep up; `confidence`: that no verdict is
+    wrong.
     """
     early = until_answered or within is not None
+    if until_answered and within is None and math.isfinite(most_tasks) and not workload.traces:
+        most = most_requests(setup, most_tasks)
+        workload = replace(workload, requests=min(most, workload.requests or most))
     coming = expected(workload)
     if math.isfinite(coming) and not early:
         check_room(coming)
     engine = engine_of(workload, setup, machine_code=machine_code, early=early)
     run = Run(workload, setup, engine, machine_code=machine_code)
-    end = run.play(until_answered=until_answered, within=within, confidence=confidence)
+    end = run.play(
+        until_answered=until_answered,
+        within=within,
+        until_overloaded=until_overloaded,
+        confidence=confidence,
+    )
     service = service_of(run, resolved, end)
     happened = tuple(engine.happened) if isinstance(engine, FailingServing) else ()
     return keeping(service, run.outcomes(), keep, happened)
@@ -341,7 +364,8 @@ def at_bad_end(service: Service, platform: Platform) -> Service | None:
     """Return the result of the same requests and plans at the bad end of all times.
 
     There every device and link takes as long as the upper end of its own 80 % interval says, all
-    at once. None where the figures are exact, or at their bad end already.
+    at once. Where a model does not keep up with them, the requests until that shows. None where the
+    figures are exact, or at their bad end already.
     """
     plans = (plan for one in service.resolved for rows in one.plans for row in rows for plan in row)
     if all(plan.problem.certain for plan in plans):
@@ -365,7 +389,11 @@ def fixed(service: Service, platform: Platform) -> tuple[Service, ...]:
 def _again(service: Service, platform: Platform, resolved: Sequence[Resolved]) -> Service:
     workload = replace(service.workload, requests=service.requests, duration_s=None)
     setup = set_up(resolved, workload, check_together(resolved, platform))
-    return played(workload, resolved, setup)
+    arrivals = [workload.arrivals_of(stream)[0] for stream in workload.streams]
+    # Where what comes or what serves it changes, a model may catch up again.
+    changes = any(isinstance(one, Mmpp | Replay) for one in arrivals)
+    steady = not changes and workload.failures is None and setup.scalings is None
+    return played(workload, resolved, setup, until_overloaded=steady)
 
 
 def _always(one: Resolved, *, most: bool) -> Resolved:

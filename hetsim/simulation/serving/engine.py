@@ -456,9 +456,12 @@ def _first_window(first: Sequence[int]) -> int:
     return next(window for window in (64, 32, 16) if window == 16 or window * largest <= AT_FIRST)
 
 
-COMPILE_FROM, LEAST = 250_000, 500
+COMPILE_FROM, LEAST = 160_000, 500
 """Task events that take plain Python a second, of all that a process plays; of one play, those that
 outweigh handing over its arrays."""
+
+OWN_EVENTS = 3.0
+"""Of each request, beside those of its tasks: it comes, is sent, and is answered."""
 
 
 class _Unused:
@@ -521,6 +524,17 @@ def compiled(*, turns: bool) -> Compiled:
         driver.sized, driver.finish, driver.look, driver.come,
     )  # fmt: skip
     return machine_code(driver.advance, *parts, inline=True, forced=False)
+
+
+def events_of(layout: Layout) -> float:
+    """Return about how many task events a request takes, its own included."""
+    return OWN_EVENTS + float(np.diff(layout.first).mean())
+
+
+def python_until(layout: Layout) -> float:
+    """Return from how many requests of a run on machine code pays, which it was begun without."""
+    share = left_to_python.LOADING if compiled(turns=False).kept else 1.0
+    return share * COMPILE_FROM / events_of(layout)
 
 
 def pays(events: float) -> bool:

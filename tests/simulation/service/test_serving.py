@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from hetsim.simulation.service.resolution import Asked, resolve
 from hetsim.simulation.service.service import stability_of
 from hetsim.simulation.service.serving import at_bad_end, serve
 from hetsim.simulation.serving.setup import Outcomes
+from hetsim.statistics.verdict import FIRST_LOOK
 from hetsim.workload.arrivals import Closed, Constant, Mmpp, Poisson, Replay
 from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
 from hetsim.workload.workload import Follows, Slo
@@ -43,6 +45,22 @@ def test_it_is_what_pessimistic_figures_give(open_: str, platform: hetsim.Platfo
     assert after.requests == before.requests
     assert after.mean_s > before.mean_s
     assert at_bad_end(told, platform) is None
+
+
+def test_what_does_not_keep_up_at_the_bad_end_is_played_until_that_shows(
+    fixed: str, platform: hetsim.Platform
+) -> None:
+    took_s = alone_s(fixed, platform)
+    workload = poisson(fixed, 0.7 / took_s, 300_000, slos=(Slo(0.99, 100 * took_s),))
+    service = serve(deployed(fixed), workload, platform)
+    assert service.state == "stable"
+    worse = at_bad_end(service, platform)
+    assert worse is not None
+    # Its times are more than 1 / 0.7 times as long.
+    assert worse.state == "overloaded"
+    assert worse.requests < 100_000
+    assert worse.streams[0].percentiles == ()
+    assert worse.streams[0].objectives[0].verdict.answer == "misses"
 
 
 def run(load: float, requests: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -159,6 +177,20 @@ def test_a_run_goes_on_until_it_is_answered(
     assert said.end == "answered"
     assert said.requests < 1_000_000
     assert said.streams[0].objectives[0].verdict.answer == answer
+
+
+@pytest.mark.parametrize(
+    ("most_tasks", "requests"), [(math.inf, 70_000), (1.0, FIRST_LOOK), (4.0 * 40_000, 40_000)]
+)
+def test_a_run_that_tells_nothing_ends_after_so_many_task_events(
+    most_tasks: float, requests: int, fixed: str, platform: hetsim.Platform
+) -> None:
+    took_s = alone_s(fixed, platform)
+    # At the percentile itself no run tells whether it is met.
+    limit_s = latency_at("M/D/1", 0.8, 99) * took_s
+    workload = poisson(fixed, 0.8 / took_s, 70_000, slos=(Slo(0.99, limit_s),))
+    said = serve(deployed(fixed), workload, platform, until_answered=True, most_tasks=most_tasks)
+    assert (said.end, said.requests) == ("budget", requests)
 
 
 @pytest.mark.parametrize("slos", [(), (Slo(0.9, 1.0), Slo(0.95, 1.0))])
