@@ -25,7 +25,7 @@ from hetsim.placement.throughput.search import (
     views,
     within_memory,
 )
-from hetsim.placement.throughput.slices import Run, climbed, fastest_runs, fastest_staged_runs
+from hetsim.placement.throughput.slices import Climb, Run, fastest_runs, fastest_staged_runs
 from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.problem.coarse import uncoarsened
 from hetsim.problem.plan import Plan
@@ -167,7 +167,7 @@ class ChainDp(Constrained):
                 refused.append(error)
                 return None
 
-        found = climbed(problem.dag, self._count(problem), self.seed, judge)
+        found = Climb(problem.dag, self.seed, judge).first(self._count(problem))
         if found:
             return min(found, key=lambda one: one[0])[1]
         deadline.check()

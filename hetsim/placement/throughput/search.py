@@ -21,8 +21,9 @@ from hetsim.placement.constraints import check_runnable, with_less_until
 from hetsim.placement.grouping import plan_of_stages
 from hetsim.placement.objective import measure
 from hetsim.placement.throughput.costs import Costs, costs_of
-from hetsim.placement.throughput.slices import Slices, States, climbed, cut, with_whole_kernels
+from hetsim.placement.throughput.slices import Climb, Slices, States, cut, with_whole_kernels
 from hetsim.placement.throughput.stage_moves import Layout, Network, StageMoves, waiting_in_vain
+from hetsim.problem.columns import cached
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem, interchangeable
 
@@ -264,8 +265,12 @@ def views(problem: Problem) -> list[Costs]:
     return found
 
 
-def cut_stages(costs: Costs, count: int, seed: int) -> Stages | None:
-    """Return the best stages of `count` orders by `costs`; None where nothing was feasible."""
+Cuts = Climb[tuple[list[int], Slices]]
+"""Orders, and where each is cut."""
+
+
+def cuts_by(costs: Costs, seed: int) -> Cuts:
+    """Return the search for stages by `costs`."""
     states = States.of(costs.kinds)
     whole = with_whole_kernels(costs)
 
@@ -274,7 +279,18 @@ def cut_stages(costs: Costs, count: int, seed: int) -> Stages | None:
         found = cut(costs, order, states, least)
         return None if found is None else (found.least_s, (order, found))
 
-    tried = climbed(whole.dag, count, seed, judge)
+    return Climb(whole.dag, seed, judge)
+
+
+@cached
+def _begun(_: Problem) -> dict[tuple[int, int], Cuts]:
+    """Searches for stages of a problem that strategies share, by costs and seed."""
+    return {}
+
+
+def cut_stages(costs: Costs, cuts: Cuts, count: int) -> Stages | None:
+    """Return the best stages of `count` orders; None where nothing was feasible."""
+    tried = cuts.first(count)
     if not tried:
         return None
     # Of equal ones the last, from which changes went on.
@@ -286,10 +302,13 @@ def cut_stages(costs: Costs, count: int, seed: int) -> Stages | None:
 def layouts(moves: StageMoves, known: Sequence[Costs], count: int, seed: int) -> list[Layout]:
     """Return the stages cut from `count` orders, by each of the costs, as simulated."""
     found: list[Layout] = []
-    for costs in known:
+    begun = _begun(moves.problem)
+    for at, costs in enumerate(known):
         if deadline.left_s() <= 0.0:
             break
-        stages = cut_stages(costs, count, seed)
+        if (at, seed) not in begun:
+            begun[at, seed] = cuts_by(costs, seed)
+        stages = cut_stages(costs, begun[at, seed], count)
         if stages is not None:
             found.append(swapped(moves, moves.layout(assigned(stages))))
     return found

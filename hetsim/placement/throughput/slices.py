@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,38 +36,49 @@ def with_whole_kernels(costs: Costs) -> Quotient:
 T = TypeVar("T")
 
 
-def climbed(
-    dag: Dag, count: int, seed: int, judge: Callable[[list[int], float], tuple[float, T] | None]
-) -> list[tuple[float, T]]:
-    """Return the results of `judge` for `count` orders, each with its cost; fewer at a deadline.
+class Climb(Generic[T]):
+    """Topological orders judged in turn: those by rule, then changes of the best one so far.
 
-    The orders are those by rule, then changes of the best one. `judge` is told the least cost so
-    far and gives None where an order is not feasible.
+    `judge` is told the least cost so far and gives None where an order is not feasible.
     """
-    found: list[tuple[float, T]] = []
-    keys: list[float] = []
-    random = Random(seed)
-    by_rule = iter(orders_by_rule(dag))
-    for _ in range(count):
-        order = next(by_rule, None)
-        if order is not None:
-            trial = [0.0] * dag.n
-            for place, part in enumerate(order):
-                trial[part] = place / max(1, dag.n)
-        else:
-            trial = _changed(keys, random)
-            order = topological_order(dag.succs, trial)
+
+    def __init__(
+        self, dag: Dag, seed: int, judge: Callable[[list[int], float], tuple[float, T] | None]
+    ) -> None:
+        self._dag, self._judge, self._random = dag, judge, Random(seed)
+        self._by_rule = iter(orders_by_rule(dag))
+        self._found: list[tuple[float, T] | None] = []
+        self._keys: list[float] = []
+        self._next: tuple[list[int], list[float]] | None = None
+
+    def first(self, count: int) -> list[tuple[float, T]]:
+        """Return what `judge` gives for the first `count` orders; fewer at a deadline."""
+        while len(self._found) < count:
+            self._next = self._next or self._draw()
+            order, keys = self._next
+            least = min((one[0] for one in self._found if one is not None), default=INFINITY)
+            try:
+                one = self._judge(order, least)
+            except deadline.OutOfTime:
+                break
+            if not self._keys or (one is not None and one[0] <= least):
+                self._keys = keys
+            self._found.append(one)
+            self._next = None
+        return [one for one in self._found[:count] if one is not None]
+
+    def _draw(self) -> tuple[list[int], list[float]]:
+        """Return the next order, and the keys that sort it."""
+        order = next(self._by_rule, None)
+        if order is None:
+            keys = _changed(self._keys, self._random)
+            order = topological_order(self._dag.succs, keys)
             assert order is not None
-        least = min((cost for cost, _ in found), default=INFINITY)
-        try:
-            one = judge(order, least)
-        except deadline.OutOfTime:
-            break
-        if not keys or (one is not None and one[0] <= least):
-            keys = trial
-        if one is not None:
-            found.append(one)
-    return found
+            return order, keys
+        keys = [0.0] * self._dag.n
+        for place, part in enumerate(order):
+            keys[part] = place / max(1, self._dag.n)
+        return order, keys
 
 
 def _changed(keys: Sequence[float], random: Random) -> list[float]:
