@@ -246,13 +246,14 @@ def _best_segments(
         np.arange(states.count) if free else np.flatnonzero(states.room[:, kind])
         for kind, free in enumerate(again)
     ]
+    within = table <= ceiling
     for end in range(1, n + 1):
         deadline.check()
         for kind, able in enumerate(able_by_kind):
-            starts = np.flatnonzero(table[kind, :end, end] <= ceiling)
+            [starts] = within[kind, :end, end].nonzero()
             if len(starts) == 0:
                 continue
-            through = combine(best[np.ix_(starts, able)], table[kind, starts, end][:, None])
+            through = combine(best[starts[:, None], able], table[kind, starts, end][:, None])
             start = through.argmin(axis=0)
             reached = through[start, np.arange(len(able))]
             better = reached < best[end, able + step[kind]]
