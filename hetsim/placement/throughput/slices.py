@@ -52,7 +52,7 @@ class Climb(Generic[T]):
         self._next: tuple[list[int], list[float]] | None = None
 
     def first(self, count: int) -> list[tuple[float, T]]:
-        """Return what `judge` gives for the first `count` orders; fewer at a deadline."""
+        """Return the results of the first `count` orders, each with its cost; fewer at a deadline."""
         while len(self._found) < count:
             self._next = self._next or self._draw()
             order, keys = self._next

@@ -213,7 +213,7 @@ class Run:
     ) -> End:
         """Feed the engine; return why it ended. Verdicts are all right so often, over all looks.
 
-        `until_overloaded`: to end as soon as a model cannot keep up, of which nothing else is told.
+        `until_overloaded`: to end as soon as no model keeps up, of which nothing else is told.
         """
         early = until_answered or within is not None
         self._of_all_runs = within is not None and self._foreseeable()
@@ -343,9 +343,9 @@ class Run:
         return own, stability(self.workload, asking, counted)
 
     def _overloaded(self) -> bool:
-        """Whether some model does not keep up with what comes."""
+        """Whether no model keeps up with what comes."""
         kept_up = (self.of_model(at)[1] for at in range(len(self.setup.models)))
-        return any(one is not None and one.state == "overloaded" for one in kept_up)
+        return all(one is not None and one.state == "overloaded" for one in kept_up)
 
     def _all_came(self) -> bool:
         """Whether what came is all that could: traces from end to end, streams without chance."""

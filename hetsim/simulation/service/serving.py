@@ -135,8 +135,7 @@ def played(
 ) -> Service:
     """Play what is resolved and set up; see ``serve``.
 
-    `until_overloaded`: to end as soon as a model cannot keep up; `confidence`: that no verdict is
-    wrong.
+    `until_overloaded`: to end as soon as no model keeps up; `confidence`: that no verdict is wrong.
     """
     early = until_answered or within is not None
     if until_answered and within is None and math.isfinite(most_tasks) and not workload.traces:
@@ -364,7 +363,7 @@ def at_bad_end(service: Service, platform: Platform) -> Service | None:
     """Return the result of the same requests and plans at the bad end of all times.
 
     There every device and link takes as long as the upper end of its own 80 % interval says, all
-    at once. Where a model does not keep up with them, the requests until that shows. None where the
+    at once. Where no model keeps up with them, of the requests until that shows. None where the
     figures are exact, or at their bad end already.
     """
     plans = (plan for one in service.resolved for rows in one.plans for row in rows for plan in row)
