@@ -58,7 +58,11 @@ def test_gaps_hold_with_dispatch_and_contention(problem: Problem) -> None:
 
 def test_gaps_are_told_where_time_runs_out() -> None:
     problem, optimum = case("random20/rand-n25-p3-ccr5.0-s1")
-    plan, latency = played(problem, "exact", time_limit_s=0.5)
+    # Beside much other work nothing is known after the first of these.
+    for time_limit_s in (0.5, 4.0, 32.0):
+        plan, latency = played(problem, "exact", time_limit_s=time_limit_s)
+        if plan.reason != "nothing proven":
+            break
     if plan.reason.startswith("proven optimal"):  # a machine quicker than any of today
         assert latency == pytest.approx(optimum)
         return
