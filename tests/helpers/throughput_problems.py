@@ -161,6 +161,4 @@ def stage_load(costs: Costs, kind: int, inside: set[int]) -> float:
     held = sum(size for size, readers in costs.constants if inside & set(readers))
     if lacks or held > costs.capacity_bytes[kind]:
         return float("inf")
-    parts = np.zeros((3, len(costs.kinds)))
-    parts[:, kind] = compute, fetch, store
-    return float(costs.load(*parts)[kind])
+    return float(costs.load(kind, *map(np.float64, (compute, fetch, store))))

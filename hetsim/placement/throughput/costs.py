@@ -67,11 +67,11 @@ class Costs:
         """Whether some device could not hold all constants."""
         return sum(nbytes for nbytes, _ in self.constants) > float(self.capacity_bytes.min())
 
-    def load(self, compute_s: Floats, fetch_s: Floats, store_s: Floats) -> Floats:
-        """Combine the three parts, kinds along the last axis."""
+    def load(self, kind: int, compute_s: Floats, fetch_s: Floats, store_s: Floats) -> Floats:
+        """Combine the three parts of stages on one kind."""
         if not self.overlapped:
             return compute_s + fetch_s + store_s
-        moved = np.where(self.joint, fetch_s + store_s, np.maximum(fetch_s, store_s))
+        moved = fetch_s + store_s if self.joint[kind] else np.maximum(fetch_s, store_s)
         return np.maximum(compute_s, moved)
 
 

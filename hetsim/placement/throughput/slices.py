@@ -52,7 +52,7 @@ class Climb(Generic[T]):
         self._next: tuple[list[int], list[float]] | None = None
 
     def first(self, count: int) -> list[tuple[float, T]]:
-        """Return the results of the first `count` orders, each with its cost; fewer at a deadline."""
+        """Return the results of the first `count` orders and their costs; fewer at a deadline."""
         while len(self._found) < count:
             self._next = self._next or self._draw()
             order, keys = self._next
@@ -143,24 +143,10 @@ def segment_loads(
 ) -> Floats:
     """Return the load of every segment: [K, i, j] is that of ``order[i:j]``; inf for i >= j."""
     edges = np.arange(costs.n + 1) if borders is None else borders
-    n, kinds = len(edges) - 1, costs.compute_s.shape[1]
+    n = len(edges) - 1
     place = np.empty(costs.n, dtype=np.int64)
     place[np.array(order, dtype=np.int64)] = np.repeat(np.arange(n), np.diff(edges))
-    fetch = np.zeros((n + 2, n + 2, kinds))
-    store = np.zeros((n + 2, n + 2, kinds))
-    memory = np.zeros((n + 2, n + 2))
-    whole = np.zeros((n + 2, n + 2, kinds))
-    covered = np.zeros((n + 2, n + 2, kinds))
-
-    def add(
-        table: NDArray[np.float64], low: int, high: int, end: int, last: int, by: object
-    ) -> None:
-        # Segments [i, j) with low <= i < high and end <= j < last.
-        table[low, end] += by
-        table[high, end] -= by
-        table[low, last] -= by
-        table[high, last] += by
-
+    fetched, stored, whole, held = (_Segments(n) for _ in range(4))
     for index, (producer, consumers, leaves) in enumerate(costs.values):
         if index % LOOK == 0:
             deadline.check()
@@ -168,43 +154,74 @@ def segment_loads(
         before = made
         for at in sorted(int(place[v]) for v in consumers):
             # The first reader in the segment is the one at `at`.
-            add(fetch, before + 1, at + 1, at + 1, n + 1, costs.fetch_s[:, index])
+            fetched.add(before + 1, at + 1, at + 1, n + 1, index)
             before = at
         if made >= 0:
-            add(store, 0, made + 1, made + 1, before + 1, costs.store_s[:, index])
+            stored.add(0, made + 1, made + 1, before + 1, index)
             if leaves:
-                add(store, 0, made + 1, made + 1, n + 1, costs.make_s[:, index])
-    for kernel in costs.kernels:
+                stored.add(0, made + 1, made + 1, n + 1, len(costs.values) + index)
+    store_s = np.concatenate([costs.store_s, costs.make_s], axis=1)
+    for at, kernel in enumerate(costs.kernels):
         places = [int(place[v]) for v in kernel.nodes]
-        by = np.zeros(kinds)
-        by[kernel.kind] = kernel.delta_s
-        add(whole, 0, min(places) + 1, max(places) + 1, n + 1, by)
-        by[kernel.kind] = kernel.covers
-        add(covered, 0, min(places) + 1, max(places) + 1, n + 1, by)
-    for nbytes, consumers in costs.constants:
+        whole.add(0, min(places) + 1, max(places) + 1, n + 1, at)
+    of_kind = np.array([kernel.kind for kernel in costs.kernels], dtype=np.int64)
+    delta_s = np.array([kernel.delta_s for kernel in costs.kernels])
+    covers = np.array([kernel.covers for kernel in costs.kernels], dtype=np.float64)
+    for at, (_, consumers) in enumerate(costs.constants):
         before = -1
-        for at in sorted({int(place[v]) for v in consumers}):
-            add(memory, before + 1, at + 1, at + 1, n + 1, float(nbytes))
-            before = at
-
-    def summed(table: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.cumsum(np.cumsum(table, axis=0), axis=1)[: n + 1, : n + 1]
-
+        for reader in sorted({int(place[v]) for v in consumers}):
+            held.add(before + 1, reader + 1, reader + 1, n + 1, at)
+            before = reader
     nodes = np.array(order, dtype=np.int64)
-    blank = np.zeros((1, kinds))
-    lacking = np.concatenate([blank, np.cumsum(costs.lacks[nodes], axis=0)])[edges]
-    upto = np.concatenate([blank, np.cumsum(costs.compute_s[nodes], axis=0)])[edges]
-    compute = upto[None, :, :] - upto[:, None, :] + costs.dispatch_s
-    alone = lacking[None, :, :] - lacking[:, None, :]
-    if costs.kernels:
-        compute += summed(whole)
-        alone = alone - summed(covered)
-    found = costs.load(compute, np.maximum(summed(fetch), 0.0), np.maximum(summed(store), 0.0))
-    found[alone > 0.5] = INFINITY
-    found[np.tril_indices(n + 1)] = INFINITY
+    behind = np.tri(n + 1, dtype=bool)
+    memory = None
     if costs.memory_binds:
-        found[summed(memory)[:, :, None] > costs.capacity_bytes] = INFINITY
-    return np.ascontiguousarray(np.moveaxis(found, 2, 0))
+        memory = held.summed(np.array([nbytes for nbytes, _ in costs.constants], np.float64))
+    found = np.empty((len(costs.kinds), n + 1, n + 1))
+    for kind, table in enumerate(found):
+        deadline.check()
+        lacking = np.concatenate([[0.0], np.cumsum(costs.lacks[nodes, kind])])[edges]
+        upto = np.concatenate([[0.0], np.cumsum(costs.compute_s[nodes, kind])])[edges]
+        compute = upto[None, :] - upto[:, None] + costs.dispatch_s[kind]
+        alone = lacking[None, :] - lacking[:, None]
+        if costs.kernels:
+            own = of_kind == kind
+            compute += whole.summed(np.where(own, delta_s, 0.0))
+            alone = alone - whole.summed(np.where(own, covers, 0.0))
+        fetch = np.maximum(fetched.summed(costs.fetch_s[kind]), 0.0)
+        store = np.maximum(stored.summed(store_s[kind]), 0.0)
+        table[:] = costs.load(kind, compute, fetch, store)
+        table[alone > 0.5] = INFINITY
+        table[behind] = INFINITY
+        if memory is not None:
+            table[memory > costs.capacity_bytes[kind]] = INFINITY
+    return found
+
+
+class _Segments:
+    """Sets of segments [i, j), by where i and j begin and end, and the number of what each adds."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._sets: list[tuple[int, int, int, int, int]] = []
+
+    def add(self, low: int, high: int, end: int, last: int, number: int) -> None:
+        """Add the segments with low <= i < high and end <= j < last."""
+        self._sets.append((low, high, end, last, number))
+
+    def summed(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum of `weights`, by number, over the sets of each segment, [n + 1, n + 1]."""
+        width = self._n + 2
+        sets = np.array(self._sets, dtype=np.int64).reshape(-1, 5)
+        low, high, end, last, number = sets.T
+        cells = np.stack([low * width + end, high * width + end, low * width + last,
+                          high * width + last], axis=1)  # fmt: skip
+        by = weights[number][:, None] * np.array([1.0, -1.0, -1.0, 1.0])
+        table = np.bincount(cells.ravel(), by.ravel(), minlength=width * width)
+        square = table.astype(np.float64, copy=False).reshape(width, width)
+        np.cumsum(square, axis=0, out=square)
+        np.cumsum(square, axis=1, out=square)
+        return square[:-1, :-1]
 
 
 def cut(
