@@ -69,6 +69,12 @@ QUESTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         SMALL[:1], ("recommend", "--workload", "WORKLOAD", "--catalog", CATALOG,
          "--max-devices", "4", "--price", "laptop=900/3y"),
     ),
+    "compare --objective throughput": (
+        SMALL, ("compare", "MODEL", "--platform", PLATFORM, "--objective", "throughput"),
+    ),
+    "simulate --max-rate": (
+        SMALL, ("simulate", "MODEL", "--platform", PLATFORM, "--slo", "p99=200ms", "--max-rate"),
+    ),
     "compare --strategy auto": (
         ("decoder-20000",),
         ("compare", "MODEL", "--platform", PLATFORM, "--strategy", "auto"),
