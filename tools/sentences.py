@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,8 +63,8 @@ class Sentence:
         return f"{self.path}:{self.line}: {self.kind}: {self.text}"
 
 
-def sentences(path: Path, *, docstrings: bool = False) -> Iterator[Sentence]:
-    """Yield the texts of a module, a page or a script in their order."""
+def sentences(path: Path) -> Iterator[Sentence]:
+    """Yield the texts of a module, a page or a script in their order, then its docstrings."""
     name = path.relative_to(ROOT).as_posix()
     source = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
@@ -74,10 +74,8 @@ def sentences(path: Path, *, docstrings: bool = False) -> Iterator[Sentence]:
                     yield Sentence(name, number, "page", said.strip())
         return
     tree = ast.parse(source)
-    if docstrings:
-        yield from _docstrings(name, tree)
-    else:
-        yield from sorted(_texts(name, tree, "text"), key=lambda one: one.line)
+    yield from sorted(_texts(name, tree, "text"), key=lambda one: one.line)
+    yield from _docstrings(name, tree)
 
 
 def _docstrings(name: str, tree: ast.Module) -> Iterator[Sentence]:
@@ -113,7 +111,7 @@ def _texts(name: str, node: ast.AST, kind: str) -> Iterator[Sentence]:
         case ast.Call(func=ast.Name(id="fields" | "records")):
             return  # keys of JSON
         case ast.Call():
-            callee = ast.unparse(node.func).rpartition(".")[2]
+            callee = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
             kind = _CALLS.get(callee, "error" if callee[:1].isupper() and _raises(callee) else kind)
         case ast.keyword(arg=str() as word):
             kind = _KEYWORDS.get(word, kind)
@@ -133,21 +131,21 @@ def _with_holes(text: ast.JoinedStr) -> str:
 ERRORS = set(re.findall(r"^class (\w+)", (ROOT / "hetsim/errors.py").read_text(), re.MULTILINE))
 
 
-def listed(rooms: list[str], *, docstrings: bool = False) -> Iterator[Sentence]:
+def listed(rooms: list[str]) -> Iterator[Sentence]:
     """Yield the sentences of the package, or of some of its rooms."""
     for path in sorted((ROOT / "hetsim").rglob("*")):
         room = path.relative_to(ROOT / "hetsim").parts[0].removesuffix(".py")
         if path.suffix in (".py", ".html", ".js") and (not rooms or room in rooms):
-            yield from sentences(path, docstrings=docstrings)
+            yield from sentences(path)
 
 
-def complaints(rooms: list[str]) -> Iterator[str]:
+def complaints(found: Iterable[Sentence]) -> Iterator[str]:
     """Yield sentences with private words, and what to write instead."""
-    for docstrings in (False, True):
-        for one in listed(rooms, docstrings=docstrings):
-            for pattern, instead in (PRIVATE | RIDDLES if docstrings else PRIVATE).items():
-                if found := re.search(pattern, one.text):
-                    yield f"{one}\n    '{found[0]}': {instead}"
+    for one in found:
+        patterns = PRIVATE | RIDDLES if one.kind == "docstring" else PRIVATE
+        for pattern, instead in patterns.items():
+            if word := re.search(pattern, one.text):
+                yield f"{one}\n    '{word[0]}': {instead}"
 
 
 def main() -> None:
@@ -157,12 +155,14 @@ def main() -> None:
     parser.add_argument("--docstrings", action="store_true")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
+    found = listed(options.rooms)
     if options.check:
-        found = list(complaints(options.rooms))
-        print(*found, sep="\n")
-        raise SystemExit(bool(found))
-    for one in listed(options.rooms, docstrings=options.docstrings):
-        print(one)
+        wrong = list(complaints(found))
+        print(*wrong, sep="\n")
+        raise SystemExit(bool(wrong))
+    for one in found:
+        if (one.kind == "docstring") == options.docstrings:
+            print(one)
 
 
 if __name__ == "__main__":
