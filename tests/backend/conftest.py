@@ -13,8 +13,6 @@ from oracles.onnx_suite import Judged, Suite, judge
 from summary import SUMMARY
 
 _SHOWN = 120
-EACH_TIME = 8
-"""Every how-manieth test of the suite is judged where none of the sweep asks for more."""
 _SOURCE_LINE = re.compile(r"/onnxruntime_src/\S+ .*\) (?=[A-Z])")
 
 
@@ -25,7 +23,7 @@ def judged(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ONNX_HOME", str(tmp_path_factory.mktemp("onnx")))
         swept = any(item.get_closest_marker("sweep") for item in request.session.items)
-        found = judge(Suite(), 1 if swept else EACH_TIME)
+        found = judge(Suite(small=not swept))
         request.config.stash[SUMMARY]["onnx.backend.test on plain ONNX Runtime"] = _listed(found)
         yield found
 

@@ -1,7 +1,7 @@
 """What a plain session passes of the official suite, hetsim's backend passes, however it cuts.
 
-Each time a 24th of the tests runs with each node alone, and an eighth of those of several nodes is
-cut; the sweep has the other parts, eighths and seeds, and batches on Ray.
+Each time models that came from PyTorch are cut, and some of them run with each node alone; the
+sweep has all tests, also of operators and real models, more seeds, and batches on Ray.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ def same_bits(one: Found, other: Found) -> bool:
 
 
 def test_most_of_the_suite_that_was_judged_passes_on_a_plain_session(judged: Judged) -> None:
-    operators = {schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}
-    # As many as there are follows from the versions of onnx and of ONNX Runtime.
-    assert len(judged.plain) * judged.step > 9 * len(operators)
-    assert len(judged.passed) > 0.8 * len(judged.plain)
-    assert len(judged.cuttable) > 0.2 * len(judged.passed)
+    assert len(judged.passed) > 0.6 * len(judged.plain)
+    assert len(judged.cuttable) > 0.1 * len(judged.passed)
 
 
 @pytest.mark.sweep
 def test_every_kind_of_the_suite_is_there_and_passes(judged: Judged) -> None:
-    assert judged.step == 1
+    operators = {schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}
+    # As many as there are follows from the versions of onnx and of ONNX Runtime.
+    assert len(judged.plain) > 9 * len(operators)
+    assert len(judged.passed) > 0.8 * len(judged.plain)
+    assert len(judged.cuttable) > 0.2 * len(judged.passed)
     kinds = set(judged.suite.kinds.values())
     assert kinds == {
         "NodeModel", "RealModel", "SimpleModel", "PyTorchConvertedModel", "PyTorchOperatorModel",
@@ -52,12 +53,12 @@ def test_every_kind_of_the_suite_is_there_and_passes(judged: Judged) -> None:
 
 
 @pytest.mark.slow
-@sweep("part", quick=[0], full=PARTS)
+@sweep("part", quick=PARTS[::4], full=PARTS)
 def test_every_node_alone_on_a_random_device(judged: Judged, part: int) -> None:
     backend = make_backend(devices=3, seed=5)
     failures = {}
     # Neighbours are alike: the same operator on another type, the same model at another size.
-    for name in judged.passed[part :: len(PARTS) // judged.step]:
+    for name in judged.passed[part :: len(PARTS)]:
 
         def compared(model: onnx.ModelProto, name: str = name) -> BackendRep:
             reference, prepared = exact(model), backend.prepare(model)
@@ -79,10 +80,10 @@ def test_every_node_alone_on_a_random_device(judged: Judged, part: int) -> None:
 
 
 @pytest.mark.slow
-@sweep("eighth, seed", quick=[(0, 0)], full=product(EIGHTHS, SEEDS))
+@sweep("eighth, seed", quick=product(EIGHTHS, SEEDS[:1]), full=product(EIGHTHS, SEEDS))
 def test_random_cuts(judged: Judged, eighth: int, seed: int) -> None:
     failures: dict[str, str] = {}
-    for name in judged.cuttable[eighth :: len(EIGHTHS) // judged.step]:
+    for name in judged.cuttable[eighth :: len(EIGHTHS)]:
 
         def compared(model: onnx.ModelProto, name: str = name) -> BackendRep:
             nodes = len((loaded := load(model)).graph.nodes)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime as ort
+import pytest
 from onnx import compose
 from onnx.backend.base import Backend, BackendRep
-from onnx.backend.test.runner import Runner
+from onnx.backend.test import runner
 
 from onnx_builders import open_exactly
 
@@ -23,7 +24,8 @@ Prepare = Callable[[onnx.ModelProto], BackendRep]
 class Suite:
     """Every test of the suite for the CPU, with a backend of the caller's choice.
 
-    The runner keeps data of real models below the folder that ``ONNX_HOME`` names.
+    The runner keeps data of real models below the folder that ``ONNX_HOME`` names. `small`
+    leaves these out, and the tests of operators, which take the runner 12 s to make.
 
     Attributes
     ----------
@@ -31,7 +33,7 @@ class Suite:
         By name of a test: in which part of the suite it is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, small: bool = False) -> None:
         class Driven(Backend):
             """Passes on to whatever the current attempt brings."""
 
@@ -46,10 +48,14 @@ class Suite:
                 return device == "CPU"
 
         self._driven = Driven
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
             # The suite computes what it expects with numpy, overflows and all.
             warnings.simplefilter("ignore")
-            items = Runner(Driven)._test_items
+            if small:
+                load, left = runner.load_model_tests, ("node", "real")
+                some = lambda *, kind: [] if kind in left else load(kind=kind)  # noqa: E731
+                patch.setattr(runner, "load_model_tests", some)
+            items = runner.Runner(Driven)._test_items
         self._tests = {
             name: item.func
             for tests in items.values()
@@ -94,13 +100,12 @@ class Seen:
 class Judged:
     """The suite, and by test why a plain session does not pass it; "" where it does.
 
-    ``models`` has what was seen of those that it ran; of the suite it ran every `step`-th.
+    ``models`` has what was seen of those that it ran.
     """
 
     suite: Suite
     plain: dict[str, str]
     models: dict[str, Seen]
-    step: int = 1
 
     @property
     def passed(self) -> list[str]:
@@ -113,11 +118,11 @@ class Judged:
         return [name for name in self.passed if self.models[name].nodes > 1]
 
 
-def judge(suite: Suite, step: int = 1) -> Judged:
-    """Run every `step`-th test of the suite on plain sessions."""
+def judge(suite: Suite) -> Judged:
+    """Run the tests of the suite on plain sessions."""
     reasons: dict[str, str] = {}
     models: dict[str, Seen] = {}
-    for name in [*suite.kinds][::step]:
+    for name in suite.kinds:
 
         def watched(model: onnx.ModelProto, name: str = name) -> BackendRep:
             session = plain(model)
@@ -131,7 +136,7 @@ def judge(suite: Suite, step: int = 1) -> Judged:
             return Answer(answer)
 
         reasons[name] = suite.attempt(name, watched)
-    return Judged(suite, reasons, models, step)
+    return Judged(suite, reasons, models)
 
 
 class Answer(BackendRep):
