@@ -16,7 +16,7 @@ import pytest
 from hetsim.execution.cluster import own_versions
 from hetsim.execution.transports.processes import descendants, end_all
 
-pytestmark = [pytest.mark.slow, pytest.mark.group("own_ray")]
+pytestmark = [pytest.mark.slow, pytest.mark.sweep, pytest.mark.group("own_ray")]
 
 DEADLINE_S = 1200.0
 

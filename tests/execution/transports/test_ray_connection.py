@@ -233,8 +233,8 @@ def test_a_small_shared_memory_does(told: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.group("own_ray")
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", ["starting", pytest.param("running", marks=pytest.mark.sweep)])
+@pytest.mark.sweep
+@pytest.mark.parametrize("stage", ["starting", "running"])
 def test_ctrl_c_leaves_nothing_behind(folder: Path, ctrl_c: None, stage: str) -> None:
     child = Child(
         """
