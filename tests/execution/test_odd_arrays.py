@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hetsim.errors import RequestError
 from hetsim.execution.compiled.run import open_compiled, run_compiled
 from hetsim.execution.compiled.write import compile_plan
 from onnx_builders import bits, make_model, op, save, value
+from sweeps import sweep
 
 GROUPS: list[tuple[str, list[int]]] = [("cpu", [0]), ("npu", [1])]
 X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
@@ -51,8 +53,14 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
-@pytest.mark.parametrize("way", ["run", "session", "backend", "folder", "kernels"])
+WAYS = ("run", "session", "backend", "folder", "kernels")
+
+
+@sweep(
+    "way, name",
+    quick=[*zip(cycle(WAYS[:-1]), ODD, strict=False), *product(WAYS[-1:], ODD)],
+    full=product(WAYS, ODD),
+)
 def test_odd_arrays_are_computed_by_value(way: str, name: str, cut: Cut, tmp_path: Path) -> None:
     proto, given = negating(), {"x": ODD[name]}
     if way == "backend":
