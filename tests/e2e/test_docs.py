@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,17 @@ PACKAGE = ROOT / "hetsim"
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 DECISIONS = ROOT / "docs" / "decisions"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+@cache
+def words_of(folder: Path) -> set[str]:
+    """Words of all sources below a folder; of tests the names that are defined."""
+    start = "def " if folder.name == "tests" else r"\b"
+    return {
+        word
+        for path in folder.rglob("*.py")
+        for word in re.findall(rf"{start}(\w+)", path.read_text())
+    }
 
 
 def rooms() -> dict[str, list[str]]:
@@ -64,13 +76,11 @@ def test_files_that_a_document_names_exist(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(DECISIONS.glob("*.md")), ids=lambda path: path.stem)
 def test_tests_and_names_that_a_decision_mentions_exist(path: Path) -> None:
-    sources = [file.read_text() for file in (ROOT / "tests").rglob("test_*.py")]
-    code = [file.read_text() for file in PACKAGE.rglob("*.py")]
     for name in re.findall(r"`(test_\w+)`", path.read_text()):
-        assert any(f"def {name}(" in source for source in sources), name
+        assert name in words_of(ROOT / "tests"), name
     for name in re.findall(r"`([A-Z][A-Z_]+[A-Z]|[a-z]+_[a-z_]+)`", path.read_text()):
         if not name.startswith(("test_", "RAY_")):
-            assert any(re.search(rf"\b{name}\b", source) for source in code), name
+            assert name in words_of(PACKAGE), name
 
 
 def test_every_decision_is_listed() -> None:
@@ -81,10 +91,10 @@ def test_every_decision_is_listed() -> None:
 def test_what_docstrings_name_of_other_files_is_there() -> None:
     """``module.name``: some file of that stem, or of that folder, has the name."""
     texts = {path: path.read_text() for path in PACKAGE.rglob("*.py")}
-    homes: dict[str, list[str]] = {}
+    homes: dict[str, set[str]] = {}
     for path, text in texts.items():
         for home in {path.stem, *path.relative_to(PACKAGE).parent.parts[-1:]}:
-            homes.setdefault(home, []).append(text)
+            homes.setdefault(home, set()).update(re.findall(r"\w+", text))
     files = ("json", "onnx", "toml", "yaml", "bin")
     for path, text in texts.items():
         for home, name in re.findall(r"``(?:\w+\.)*([a-z]\w*)\.(\w+)(?:\(.*\))?``", text):
@@ -93,5 +103,4 @@ def test_what_docstrings_name_of_other_files_is_there() -> None:
             there = homes.get(home, ())
             known = home in homes or home in ("hetsim", "onnx", "onnxruntime", "ray", "platform")
             assert known, f"{path}: no file is called {home}"
-            inside = any(re.search(rf"\b{name}\b", other) for other in there)
-            assert inside or not there or name in homes, f"{path}: {home} has no {name}"
+            assert name in there or not there or name in homes, f"{path}: {home} has no {name}"
