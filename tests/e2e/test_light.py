@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import hetsim
+from cli_calls import call
 from sweeps import sweep
 
 HEAVY = ("ray", "onnxruntime", "onnx", "numpy", "scipy", "numba", "pydantic", "rich", "yaml")
@@ -71,18 +73,8 @@ def test_a_comparison_loads_what_it_needs() -> None:
 
 
 def test_every_public_name_resolves() -> None:
-    code = (
-        "import hetsim\nfor name in hetsim.__all__: assert getattr(hetsim, name) is not None, name"
-    )
-    run_python("-c", code)
-
-
-COMPARED = """
-import sys
-from hetsim.cli.main import main
-model, platform, out = sys.argv[1:]
-main(["compare", model, "--platform", platform, "--json", "--out", out], standalone_mode=False)
-"""
+    for name in hetsim.__all__:
+        assert getattr(hetsim, name) is not None, name
 
 
 MODELS = {"laptop": "zoo:resnet50", "rock-5b": "zoo:bert_small", "edge-tpu": "zoo:squeezenet"}
@@ -91,15 +83,18 @@ MODELS = {"laptop": "zoo:resnet50", "rock-5b": "zoo:bert_small", "edge-tpu": "zo
 @pytest.mark.slow
 @sweep(
     "platform, seeds",
-    quick=[("edge-tpu", ("0", "random"))],
-    full=[(name, seeds) for name in MODELS for seeds in (("0", "random"), ("0", "1", "2", "3"))],
+    quick=[("edge-tpu", ("0",))],
+    full=[(name, seeds) for name in MODELS for seeds in (("0",), ("1", "2", "3"))],
 )
 def test_results_are_the_same_under_every_hash_seed(
     tmp_path: Path, platform: str, seeds: tuple[str, ...]
 ) -> None:
-    seen: set[tuple[str, str]] = set()
+    """This process has a seed of its own."""
+    words = ["compare", MODELS[platform], "--platform", platform, "--json", "--out"]
+    table = call(*words, tmp_path / "here").stdout
+    plan = (tmp_path / "here" / "plan.json").read_text()
     for seed in seeds:
-        words = [MODELS[platform], platform, str(tmp_path / seed)]
-        table = run_python("-c", COMPARED, *words, PYTHONHASHSEED=seed).stdout
-        seen.add((table, (tmp_path / seed / "plan.json").read_text()))
-    assert len(seen) == 1
+        out = tmp_path / seed
+        done = run_python("-m", "hetsim", *words, str(out), PYTHONHASHSEED=seed)
+        assert done.stdout == table
+        assert (out / "plan.json").read_text() == plan
