@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -195,7 +192,7 @@ def _open_in_child(
     wanted = [[group.file, group.outputs] for group in manifest.files]
     try:
         child = started(
-            __name__,
+            "hetsim.execution.compiled.opening",
             "open_all",
             _MEMORY_BYTES + mapped + _COPIES * largest,
             stdin=subprocess.PIPE,
@@ -229,31 +226,6 @@ def _open_in_child(
             where=str(folder / manifest.files[len(answers)].file),
             hint="compile the plan again, and do not trust this folder",
         )
-
-
-def open_all(memory_bytes: int) -> None:
-    """Be the child: open the files that stdin names, and print for each what was wrong, or ""."""
-    # Whatever else writes to stdout must not come between the answers.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    silent = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silent, 1)
-    if importlib.util.find_spec("resource") is not None:
-        import resource
-
-        _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        limit = memory_bytes if most == resource.RLIM_INFINITY else min(memory_bytes, most)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
-    folder, wanted = json.loads(sys.stdin.read())
-    for file, outputs in wanted:
-        said = ""
-        try:
-            CompiledSubgraph(
-                read_onnx(Path(folder, file)).proto.SerializeToString(), folder, outputs
-            )
-        except HetsimError as error:
-            said = error.what
-        print(json.dumps(said), file=answers, flush=True)
 
 
 @dataclass(frozen=True)
