@@ -61,5 +61,5 @@ def test_a_session_that_has_no_memory_to_say_how_it_ended_ends(
 
     monkeypatch.setattr(loop, "out_of_room", short)
     monkeypatch.setattr(loop.SessionLoop, "_handle", short)
-    with pytest.raises(OutOfRoom, match="out of memory"), Session(cut(diamond, TWO)):
+    with pytest.raises(OutOfRoom, match="out of memory"), Session(cut(diamond, TWO), "threads"):
         pass

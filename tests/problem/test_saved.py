@@ -165,8 +165,9 @@ def test_what_a_plan_names_is_a_file_or_refused(tmp_path: Path, what: str, entry
 
 @pytest.mark.parametrize("what", ODD)
 def test_what_a_folder_names_for_comparison_is_a_file_or_left_alone(
-    tmp_path: Path, what: str
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("hetsim.execution.compiled.run._open_in_child", lambda *_: None)
     folder = tmp_path / "compiled"
     compile_plan(plan_of(tmp_path), folder)
     source = odd_files(tmp_path)[what] + ("" if what == "device" else ".onnx")
