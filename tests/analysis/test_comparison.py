@@ -101,7 +101,7 @@ def check(found: Comparison) -> None:
             assert found.busy(row) == dict(zip(problem.devices, shares, strict=True))
 
 
-@examples(quick=6, full=150)
+@examples(quick=3, full=150)
 @given(problems(max_nodes=6), st.sampled_from(["latency", "throughput"]))
 def test_every_figure_is_what_the_plans_cost(problem: Problem, objective: Objective) -> None:
     names = ["single", "hetero", "heft", "multi"]

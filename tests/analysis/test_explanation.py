@@ -84,7 +84,7 @@ def test_shares_of_many_requests_are_over_the_streams_of_a_device() -> None:
         assert share * long.makespan_s / 60 == pytest.approx(busy[name] * 5.0)
 
 
-@examples(quick=6, full=100)
+@examples(quick=3, full=100)
 @given(problems(max_nodes=7))
 def test_every_change_saves_and_the_path_is_gapless(problem: Problem) -> None:
     plan = hetsim.plan(problem, "hetero")

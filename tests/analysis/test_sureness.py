@@ -44,7 +44,7 @@ def test_two_devices_are_in_order_as_often_as_the_normal_distribution_says() -> 
     assert first.regret_mean_s == pytest.approx(regret, rel=0.03)
 
 
-@examples(quick=6, full=100)
+@examples(quick=5, full=100)
 @given(problems(max_nodes=6))
 def test_what_is_common_to_all_leaves_the_order(problem: Problem) -> None:
     free = replace(problem, routes=tuple(

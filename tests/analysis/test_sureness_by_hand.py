@@ -53,7 +53,7 @@ FACTORS = st.lists(
 )
 
 
-@examples(quick=40, full=400)
+@examples(quick=15, full=400)
 @given(FACTORS, st.sampled_from(["latency", "throughput"]))
 def test_every_figure_is_counted_draw_by_draw(
     factors: list[tuple[float, float]], objective: Objective

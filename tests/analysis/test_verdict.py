@@ -123,7 +123,7 @@ def check(found: Comparison) -> None:
     assert f"({found.draws} samples), it is faster in {100 * told.chance:.3g} %." in record["say"]
 
 
-@examples(quick=10, full=200)
+@examples(quick=7, full=200)
 @given(problems(max_nodes=6), st.sampled_from([0.05, 0.4, 1.0]), st.integers(0, 3))
 def test_the_sentence_never_contradicts_the_samples(problem: Problem, sd: float, seed: int) -> None:
     vague = off_by(problem, sd, sd / 2)

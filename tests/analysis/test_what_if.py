@@ -189,7 +189,7 @@ def test_of_what_data_decide_the_most_is_supposed() -> None:
         assert supposed_seconds(problem, device, [node]) == [most]
 
 
-@examples(quick=20, full=200)
+@examples(quick=7, full=200)
 @given(problems(), st.floats(1.0, 4.0), st.booleans())
 def test_a_search_from_the_plan_there_is_counts_what_a_change_gains_alone(
     problem: Problem, factor: float, limited: bool

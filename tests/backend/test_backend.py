@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx.backend.base import Backend, BackendRep
 
@@ -18,6 +18,7 @@ from hetsim.errors import ModelError, RequestError, UsageError
 from hetsim.graph.loading import model_of
 from hetsim.problem.validator import problems_of
 from onnx_builders import make_model, op, value
+from sweeps import examples
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -129,7 +130,7 @@ def test_single_nodes() -> None:
     assert backend.run_node(codes, [np.array([1])]).y.tolist() == [7]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(quick=30, full=40)
 @given(
     st.lists(st.lists(st.integers(0, 30), max_size=2), min_size=1, max_size=12),
     st.integers(1, 14),

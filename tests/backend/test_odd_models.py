@@ -113,7 +113,7 @@ def mixed_precision(draw: st.DrawFn) -> Case:
     return proto, {"x": x.astype(np.float32), "h": h.astype(np.float16)}
 
 
-@examples(quick=15, full=60)
+@examples(quick=7, full=60)
 @given(mixed_precision(), st.integers(0, 99))
 def test_values_are_rounded_where_the_plain_session_rounds_them(case: Case, seed: int) -> None:
     check(*case, [Split(seed=seed), Split(cuts=1), Split(cuts=3, seed=seed)])

@@ -132,7 +132,7 @@ PLAIN = st.recursive(
 )
 
 
-@examples(quick=20, full=60)
+@examples(quick=15, full=60)
 @given(st.dictionaries(st.text("abcd", min_size=1), PLAIN, min_size=1))
 def test_what_json_writes_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, data: object

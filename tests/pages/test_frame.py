@@ -29,6 +29,7 @@ from hetsim.reporting.pages.page import (
     write_page,
 )
 from hostile import HOSTILE
+from sweeps import examples
 
 
 def island(names: tuple[str, ...] = ("plain",), **about: Any) -> Island:
@@ -176,6 +177,7 @@ def test_what_does_not_fit_is_left_out_and_it_is_told() -> None:
     assert data["pictures"] == {"small": [1, 2]}
 
 
+@examples(quick=75, full=100)
 @given(
     st.dictionaries(
         st.sampled_from("abc"),

@@ -304,7 +304,7 @@ def test_every_assignment_of_a_split_model_goes_round(
         assert hetsim.partition(moved, method, affinity=wishes).groups == first.groups
 
 
-@examples(quick=50, full=200)
+@examples(quick=15, full=200)
 @given(problems(10), st.data())
 def test_whatever_nodes_stand_for(
     tmp_path_factory: pytest.TempPathFactory, problem: Problem, data: st.DataObject

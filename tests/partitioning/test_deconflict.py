@@ -17,6 +17,7 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.validator import check
 from hetsim.simulation.simulate import simulate
+from sweeps import examples
 
 INF = float("inf")
 
@@ -152,6 +153,7 @@ def contested(draw: st.DrawFn) -> tuple[Problem, dict[int, int]]:
     return problem, pins
 
 
+@examples(quick=35, full=100)
 @given(contested(), st.permutations(range(3)))
 def test_every_node_once_regions_whole_and_pins_kept(
     case: tuple[Problem, dict[int, int]], order: list[int]

@@ -69,7 +69,7 @@ def test_published_cases(name: str, rules: SizeRules) -> None:
     assert all(made.left.values())
 
 
-@examples(quick=50, full=200)
+@examples(quick=25, full=200)
 @given(
     problems(max_nodes=14),
     st.integers(1, 4),

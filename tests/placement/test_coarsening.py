@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
@@ -42,7 +42,7 @@ def check_coarse(coarse: Coarse) -> None:
     assert weights == [(c.name, c.nbytes) for c in fine.constants]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=45, full=60)
 @given(model_like(problems(max_nodes=12)), st.integers(1, 12))
 def test_tasks_stand_for_their_members(problem: Problem, most: int) -> None:
     check_coarse(coarsen(problem))
@@ -51,7 +51,7 @@ def test_tasks_stand_for_their_members(problem: Problem, most: int) -> None:
     assert few.problem.n <= coarsen(problem).problem.n
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=20, full=60)
 @given(model_like(problems(max_nodes=12)), st.integers(1, 12), st.data())
 def test_a_plan_costs_the_same_on_both(problem: Problem, most: int, data: st.DataObject) -> None:
     problem = replace(problem, capacity_bytes=None, contention="none")
@@ -88,7 +88,7 @@ def test_a_plan_that_cuts_a_task_is_none_of_tasks() -> None:
     assert coarse.gathered((Group("d0", (0, 1)),)) == (Group("d0", (0,)),)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=40, full=60)
 @given(model_like(problems(max_nodes=12)), st.integers(1, 12), st.data())
 def test_tasks_are_cut_where_a_plan_splits_them_and_nowhere_else(
     problem: Problem, most: int, data: st.DataObject

@@ -34,7 +34,7 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 
 
-@examples(quick=5, full=12)
+@examples(quick=3, full=12)
 @given(problems(max_nodes=8), st.data())
 def test_constraints_hold(problem: Problem, data: st.DataObject) -> None:
     node = data.draw(st.integers(0, problem.n - 1))

@@ -309,7 +309,7 @@ def test_squeezing_finds_the_cut_by_which_it_fits() -> None:
     assert excess(Plan(problem, "two", moved)).total == 0
 
 
-@examples(quick=6, full=100)
+@examples(quick=3, full=100)
 @given(seeds)
 def test_of_what_fits_near_a_plan_the_quickest_is_taken(seed: int) -> None:
     problem, footprint, devices = drawn(seed)

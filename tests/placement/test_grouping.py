@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
@@ -144,7 +144,7 @@ def drawn(problem: Problem, data: st.DataObject) -> tuple[Problem, list[int], li
     return problem, assignment, order
 
 
-@examples(quick=30, full=400)
+@examples(quick=25, full=400)
 @given(model_like(problems(max_nodes=14)), st.data())
 def test_groups_as_arrays_are_those_of_records(problem: Problem, data: st.DataObject) -> None:
     problem, assignment, order = drawn(problem, data)
@@ -160,7 +160,7 @@ def test_groups_as_arrays_are_those_of_records(problem: Problem, data: st.DataOb
     ]
 
 
-@examples(quick=20, full=200)
+@examples(quick=15, full=200)
 @given(problems(max_nodes=14), st.data())
 def test_runs_are_the_same_by_machine_code(problem: Problem, data: st.DataObject) -> None:
     problem, assignment, order = drawn(problem, data)
@@ -173,7 +173,7 @@ def test_runs_are_the_same_by_machine_code(problem: Problem, data: st.DataObject
         assert found[0].tolist() == found[1].tolist()
 
 
-@settings(max_examples=60)
+@examples(quick=35, full=60)
 @given(problems(max_nodes=10), st.sampled_from(["latency", "throughput"]))
 def test_never_worse_and_valid(problem: Problem, objective: Objective) -> None:
     plan = hetsim.plan(problem, "hetero")

@@ -61,7 +61,7 @@ def edges_of(made: Listed, v: int) -> list[tuple[float, int]]:
 
 
 @pytest.mark.group("machine_code")
-@examples(quick=20, full=60)
+@examples(quick=8, full=60)
 @given(
     model_like(problems(max_nodes=12)),
     st.sampled_from([0.0, 0.7, 30.0]),

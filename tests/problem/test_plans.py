@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import hetsim
 from builders import problems
@@ -16,9 +16,10 @@ from hetsim.errors import PlanError
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from sweeps import examples
 
 
-@settings(max_examples=50, deadline=None)
+@examples(quick=30, full=50)
 @given(problems(max_nodes=10))
 def test_round_trip(problem: Problem) -> None:
     for strategy in ("hetero", "heft"):
@@ -88,7 +89,7 @@ def two_replicas() -> Plan:
     )
 
 
-@settings(max_examples=50, deadline=None)
+@examples(quick=25, full=50)
 @given(problems(max_nodes=10))
 def test_replicas_survive_a_round_trip(problem: Problem) -> None:
     replicas = [hetsim.plan(problem, strategy) for strategy in ("hetero", "heft", "hetero")]

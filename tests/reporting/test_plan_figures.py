@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from builders import problems
 from hetsim.partitioning.borders import crossings
@@ -46,7 +46,7 @@ def test_sent_bytes_are_what_the_clock_moved(problem: Problem) -> None:
 
 
 @given(problems())
-@settings(max_examples=60, deadline=None)
+@examples(quick=30, full=60)
 def test_the_critical_path_makes_up_the_latency(problem: Problem) -> None:
     timeline = simulate(plan(problem, "heft"))
     path = critical_path(timeline)

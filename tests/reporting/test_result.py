@@ -45,7 +45,7 @@ def two_devices() -> Problem:
 
 
 @given(problems())
-@examples(quick=12, full=40)
+@examples(quick=6, full=40)
 def test_any_comparison_is_json_and_says_the_same_twice(problem: Problem) -> None:
     strategies = ("single", "hetero", "heft", "etf")
     record = comparison_record(compare(problem, strategies))

@@ -23,6 +23,7 @@ from hetsim.sweeping.answering import MOST, Dealing, Progress, Shared, broken
 from hetsim.sweeping.grid import Grid, ModelAxis, PlatformAxis
 from hetsim.sweeping.rows import COLUMNS, line
 from hetsim.sweeping.store import Store, keys_of
+from sweeps import examples
 
 LAPTOP = (PlatformAxis("laptop", "laptop"),)
 
@@ -160,6 +161,7 @@ def test_what_broke_is_asked_again(tmp_path: Path) -> None:
         assert not store.known
 
 
+@examples(quick=45, full=100)
 @given(
     st.integers(1, 3000), st.integers(1, 64), st.lists(st.floats(1e-5, 2.0), min_size=1, max_size=5)
 )

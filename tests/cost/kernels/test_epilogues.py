@@ -90,6 +90,7 @@ def check(graph, supported, kinds=None):
     return sets
 
 
+@examples(quick=40, full=100)
 @given(graphs(), st.data())
 def test_kernels_are_disjoint_convex_and_close_no_cycle(graph, data):
     n = len(graph.nodes)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.execution.program import Part, steps_of
+from sweeps import examples
 
 
 @st.composite
@@ -25,6 +26,7 @@ def programs(draw: st.DrawFn) -> tuple[list[Part], list[str]]:
     return parts, [*outputs, "in1"]
 
 
+@examples(quick=45, full=100)
 @given(programs())
 def test_playing_the_steps_finds_every_value_and_leaves_none(
     program: tuple[list[Part], list[str]],
@@ -52,6 +54,7 @@ def test_playing_the_steps_finds_every_value_and_leaves_none(
         assert left <= unread
 
 
+@examples(quick=40, full=100)
 @given(programs())
 def test_parts_that_follow_one_another_on_a_device_share_a_call(
     program: tuple[list[Part], list[str]],

@@ -52,7 +52,7 @@ class Devices:
         self.held = {key: values for key, values in self.held.items() if key[0] != device}
 
 
-@examples(quick=40, full=150)
+@examples(quick=15, full=150)
 @given(cuts(), st.data())
 def test_requests_end_whatever_fails(
     made: tuple[tuple[Step, ...], tuple[Step, ...], list[Part], list[str]], data: st.DataObject
@@ -159,7 +159,7 @@ class Rule:
         return found
 
 
-@examples(quick=40, full=400)
+@examples(quick=15, full=400)
 @given(st.lists(cuts(), min_size=1, max_size=3), st.data())
 def test_where_nothing_fails_each_step_runs_once_when_its_turn_comes(
     made: list[tuple[tuple[Step, ...], tuple[Step, ...], list[Part], list[str]]],

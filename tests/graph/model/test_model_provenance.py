@@ -211,7 +211,7 @@ def elementwise_models(draw: st.DrawFn) -> onnx.ModelProto:
     )
 
 
-@examples(quick=40, full=150)
+@examples(quick=15, full=150)
 @given(elementwise_models())
 def test_the_guarantee_holds_on_random_graphs(proto: onnx.ModelProto) -> None:
     reads = {node.name: node for node in proto.graph.node}

@@ -247,7 +247,7 @@ def test_every_process_gives_the_same(seed: int) -> None:
 
 
 @given(st.integers(0, 2**40))
-@examples(quick=200, full=800)
+@examples(quick=65, full=800)
 def test_matches_are_those_of_the_definition(seed: int) -> None:
     chosen = Random(seed)
     graph = random_graph(chosen, 7)

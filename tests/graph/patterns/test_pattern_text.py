@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.errors import UsageError
@@ -26,6 +26,7 @@ from hetsim.graph.patterns.pattern import (
     check_names,
 )
 from pattern_builders import pattern_graph
+from sweeps import examples
 
 
 def ends(text: str) -> tuple[Term, ...]:
@@ -188,7 +189,7 @@ def test_what_is_no_text_is_an_error(text: object) -> None:
 
 
 @given(st.text(alphabet="Ad$x:(),|;[]=!?~^./'\"\\ 1-*_", max_size=30))
-@settings(max_examples=500, deadline=None)
+@examples(quick=200, full=500)
 def test_any_text_is_a_pattern_or_a_usage_error(text: str) -> None:
     try:
         assert parse_pattern("p", text).text == text

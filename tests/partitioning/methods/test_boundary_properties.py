@@ -41,7 +41,7 @@ def blocks(labels: list[int]) -> list[int]:
     return [first.setdefault(label, node) for node, label in enumerate(labels)]
 
 
-@examples(quick=80, full=3000)
+@examples(quick=65, full=3000)
 @given(wirings())
 def test_groups_and_boundaries_are_those_of_the_literal_rule(
     case: tuple[Wiring, list[int]],

@@ -106,13 +106,13 @@ def every_grouping(problem: Problem) -> Iterator[Plan]:
             yield Plan(problem, "any", as_groups(parts, assignment, problem.devices))
 
 
-@examples(quick=12, full=150)
+@examples(quick=7, full=150)
 @given(blocks(max_nodes=5))
 def test_no_grouping_of_any_kind_is_below(problem: Problem) -> None:
     assert_below_every_grouping(problem)
 
 
-@examples(quick=12, full=150)
+@examples(quick=4, full=150)
 @given(blocks(max_nodes=5, free=True))
 def test_no_grouping_is_below_where_pairs_fuse_for_nothing(problem: Problem) -> None:
     assert_below_every_grouping(problem)

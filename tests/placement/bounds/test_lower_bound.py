@@ -55,7 +55,7 @@ def test_no_plan_there_is_goes_below_the_bounds(problem: Problem) -> None:
         assert throughput <= measure(plan, "throughput")
 
 
-@examples(quick=15, full=60)
+@examples(quick=10, full=60)
 @given(full_problems(max_nodes=12, max_devices=3), st.randoms(use_true_random=False))
 def test_random_plans_of_larger_problems_stay_above(problem: Problem, random: object) -> None:
     latency, throughput = lower_bound(problem), lower_bound(problem, "throughput")
@@ -179,7 +179,7 @@ def obeys(plan: Plan, limits: Constrained) -> bool:
     )
 
 
-@examples(quick=12, full=150)
+@examples(quick=9, full=150)
 @given(full_problems(max_devices=3, max_nodes=5))
 def test_a_plan_that_is_known_changes_no_bound(problem: Problem) -> None:
     known = []
@@ -193,7 +193,7 @@ def test_a_plan_that_is_known_changes_no_bound(problem: Problem) -> None:
     assert path_bound_of(problem) <= bound_s
 
 
-@examples(quick=20, full=50)
+@examples(quick=10, full=50)
 @given(st.data())
 def test_no_plan_that_obeys_goes_below(data: st.DataObject) -> None:
     problem = data.draw(full_problems(max_devices=3, max_nodes=4))

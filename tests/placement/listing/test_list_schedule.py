@@ -46,7 +46,7 @@ def told(problem: Problem, name: str) -> Schedule | str:
 
 
 @pytest.mark.group("machine_code")
-@examples(quick=40, full=600)
+@examples(quick=15, full=600)
 @given(model_like(problems(max_nodes=14)))
 def test_schedules_are_the_same_compiled(problem: Problem) -> None:
     for name in ("heft", "cpop", "peft"):
@@ -57,7 +57,7 @@ def test_schedules_are_the_same_compiled(problem: Problem) -> None:
 
 
 @pytest.mark.group("machine_code")
-@examples(quick=10, full=30)
+@examples(quick=4, full=30)
 @given(model_like(problems(max_nodes=10)), st.data())
 def test_the_best_pair_is_next(problem: Problem, data: st.DataObject) -> None:
     """From the definition, pair by pair; machine code or not, with memory and without."""

@@ -39,6 +39,7 @@ from hetsim.placement.search.estimates import (
 from hetsim.problem.groups import Group, as_groups, order_groups
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from sweeps import examples
 
 
 def _layers(n: int, seed: int, **given: Any) -> Problem:
@@ -141,7 +142,7 @@ def _draft(problem: Problem, data: st.DataObject) -> Draft:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=40, full=60)
 @given(problems(max_nodes=10), st.data())
 def test_estimates_equal_the_clock(problem: Problem, data: st.DataObject) -> None:
     streams = tuple(data.draw(st.integers(1, 2)) for _ in problem.devices)

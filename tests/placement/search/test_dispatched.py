@@ -21,7 +21,7 @@ from sweeps import examples
 
 
 @pytest.mark.group("machine_code")
-@examples(quick=30, full=100)
+@examples(quick=12, full=100)
 @given(model_like(problems(max_nodes=12)), st.integers(0, 999), st.integers(1, 4), st.booleans())
 def test_the_plan_is_valid_and_without_contention_takes_as_long_as_played(
     problem: Problem, seed: int, most: int, contended: bool

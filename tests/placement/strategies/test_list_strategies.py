@@ -21,7 +21,7 @@ from placement_instances import CONSTRUCTIVE, constructive, model_like, played
 from sweeps import examples
 
 
-@examples(quick=10, full=20)
+@examples(quick=7, full=20)
 @given(model_like(problems(max_nodes=10)))
 def test_every_plan_fits_or_is_refused(problem: Problem) -> None:
     for strategy in CONSTRUCTIVE:

@@ -17,6 +17,7 @@ from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.placement.strategies.baselines import split
 from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
+from sweeps import examples
 
 RECORD = json.loads((CASES / "hetero_cases.json").read_text())["memory_split_cases"]
 
@@ -62,6 +63,7 @@ def test_without_capacities_there_is_nothing_to_split_by() -> None:
         hetsim.plan(Problem.from_arrays([[1.0]]), "pipeline")
 
 
+@examples(quick=60, full=100)
 @given(problems(max_nodes=12), st.data())
 def test_every_node_is_placed_where_it_runs(problem: Problem, data: st.DataObject) -> None:
     from dataclasses import replace

@@ -97,7 +97,7 @@ KINDS = st.lists(
 )
 
 
-@examples(quick=4, full=10)
+@examples(quick=3, full=10)
 @given(KINDS, st.sampled_from((20.0, 60.0, 150.0)))
 def test_nothing_cheaper_meets(kinds: list[tuple[int, float, float]], rate: float) -> None:
     draft = question_at(rate, kinds)

@@ -91,7 +91,7 @@ def test_every_request_ends_and_nothing_reads_what_is_not_there(
     assert [e.kind for e in timeline.events].count("failure") == len(played.happened)
 
 
-@examples(quick=25, full=250)
+@examples(quick=20, full=250)
 @given(failing())
 def test_the_figures_are_those_of_what_happened(
     case: tuple[Plan, list[float], tuple[Failure, ...]],
@@ -185,7 +185,7 @@ def test_the_figures_are_those_of_what_happened(
 
 
 @pytest.mark.group("machine_code")
-@examples(quick=15, full=60)
+@examples(quick=10, full=60)
 @given(failing(), st.sampled_from([0, 17, 40]))
 def test_machine_code_gives_the_same_bits(
     case: tuple[Plan, list[float], tuple[Failure, ...]], more: int

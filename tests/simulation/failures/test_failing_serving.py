@@ -106,7 +106,7 @@ def equal_to_the_failing_clock(
     assert engine.cut_s == pytest.approx(spent[cut].sum(), abs=1e-9)
 
 
-@examples(quick=40, full=4000)
+@examples(quick=15, full=4000)
 @given(failing())
 def test_one_plan_without_gates_has_the_failing_clocks_times(
     case: tuple[Plan, list[float], list[Failure]],
@@ -207,7 +207,7 @@ def same(one: Outcomes, other: Outcomes) -> bool:
     return all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
 
 
-@examples(quick=20, full=1000)
+@examples(quick=7, full=1000)
 @given(deployments(), failures_of_a_spare())
 def test_a_device_that_has_nothing_to_do_fails_without_a_trace(
     given: Deployed, failures: tuple[Failure, ...]
@@ -228,7 +228,7 @@ def test_a_device_that_has_nothing_to_do_fails_without_a_trace(
         assert one.sum(axis=0) == pytest.approx(other.sum(axis=0), abs=1e-6)
 
 
-@examples(quick=15, full=1000)
+@examples(quick=7, full=1000)
 @given(deployments())
 def test_machine_code_gives_the_same_bits(given: Deployed) -> None:
     plain, compiled = (made(given, machine_code=how) for how in (False, True))
@@ -259,7 +259,7 @@ def moments_of(given: Deployed, loads: list[Load | None]) -> list[tuple[float, s
     ]
 
 
-@examples(quick=30, full=1000)
+@examples(quick=9, full=1000)
 @given(deployments())
 def test_models_work_wherever_an_instance_stands(given: Deployed) -> None:
     """From when devices stop until they are back, their weights too, or are done without.
@@ -351,7 +351,7 @@ class Watched(FailingServing):
         self.running = np.bincount(devices[~stopped[devices]], minlength=len(self._names)).tolist()
 
 
-@examples(quick=40, full=2000)
+@examples(quick=10, full=2000)
 @given(deployments())
 def test_every_request_ends_once_and_nothing_runs_where_nothing_works(given: Deployed) -> None:
     engine: Any = made(given, Watched, machine_code=False)

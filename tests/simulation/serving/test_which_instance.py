@@ -66,7 +66,7 @@ class Instance:
         return end
 
 
-@examples(quick=100, full=500)
+@examples(quick=40, full=500)
 @given(
     st.lists(
         st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(0, 3)), min_size=1, max_size=4
