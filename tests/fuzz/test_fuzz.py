@@ -13,7 +13,7 @@ from fuzz.kinds.registry import KINDS
 from fuzz.pool import Pool
 
 CORPUS = Path(__file__).parent / "corpus"
-EACH_TIME, CASES = 8, 300
+EACH_TIME, CASES = 3, 300
 """Cases of each kind: each time, and of each seed of the sweep."""
 
 
@@ -40,7 +40,7 @@ def test_broken_files_are_refused_in_words(pool: Pool, kind: str) -> None:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(1, 8))
+@pytest.mark.parametrize("seed", range(8))
 def test_more_broken_files_are_refused_in_words(pool: Pool, kind: str, seed: int) -> None:
     assert faults(pool, kind, seed, CASES) == {}
 
