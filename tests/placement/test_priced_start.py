@@ -23,7 +23,7 @@ from hetsim.problem.columns import travel_matrices
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from placement_instances import RANDOM20, case, model_like
-from sweeps import examples
+from sweeps import examples, sweep
 
 PASSES = 3
 
@@ -126,7 +126,7 @@ def layered(n: int, seed: int, **options: Any) -> Problem:
 
 @pytest.mark.group("machine_code")
 @pytest.mark.parametrize("options", [{}, WITH_LINKS])
-@pytest.mark.parametrize("seed", range(2))
+@sweep("seed", quick=[0], full=range(2))
 def test_it_is_a_plan_with_its_cost_the_same_by_machine_code(
     options: dict[str, Any], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

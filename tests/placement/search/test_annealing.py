@@ -39,7 +39,7 @@ from hetsim.placement.search.estimates import (
 from hetsim.problem.groups import Group, as_groups, order_groups
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from sweeps import examples
+from sweeps import examples, sweep
 
 
 def _layers(n: int, seed: int, **given: Any) -> Problem:
@@ -189,7 +189,7 @@ def test_moves_keep_drafts_valid_and_can_be_taken_back(
             assert before == (search.order, search.device, search.cut)
 
 
-@pytest.mark.parametrize("kind", [{}, {"streams": [1, 2, 3]}, {"host": 0}])
+@sweep("kind", quick=[{}], full=[{}, {"streams": [1, 2, 3]}, {"host": 0}])
 def test_no_draft_is_shorter_than_what_its_move_says(kind: dict[str, Any]) -> None:
     """Many are exactly as long: the path through the node that moved is their longest."""
     problem = _layers(MARKED_FROM, 4, **kind)

@@ -68,7 +68,8 @@ def test_no_strategy_has_a_lower_latency(seed: int) -> None:
     check(small(seed), "latency")
 
 
-@sweep("seed", quick=[16], full=range(1, FULL, 5))
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(1, FULL, 5))
 @pytest.mark.parametrize("objective", ["latency", "throughput"])
 def test_no_strategy_is_better_with_few_devices(seed: int, objective: Objective) -> None:
     check(small(seed), objective, max_devices=2)

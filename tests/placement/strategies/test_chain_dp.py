@@ -22,7 +22,7 @@ PUBLISHED = [
 ]
 
 
-@sweep("name, most", quick=PUBLISHED[:2], full=PUBLISHED)
+@sweep("name, most", quick=PUBLISHED[:1], full=PUBLISHED)
 def test_published_latencies(name: str, most: float) -> None:
     workload = read(name)
     plan = hetsim.plan(workload.problem, "chain-dp")

@@ -231,6 +231,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.sweep
 @sweep("n, when", quick=[(50, "during")], full=[(4, "after"), (50, "during")])
 def test_an_interrupt_is_an_exception(n: int, when: str) -> None:
     done = subprocess.run(

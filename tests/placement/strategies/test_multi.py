@@ -101,6 +101,7 @@ def test_a_device_that_cannot_run_all_helps_beside_copies() -> None:
     assert measure(plan, "throughput") == pytest.approx(3.0)
 
 
+@pytest.mark.sweep
 def test_the_clock_keeps_the_rate_that_is_stated() -> None:
     """Here plans made for prices would block each other's transfers, which cross three links."""
     model = hetsim.load_model("zoo:vgg19")

@@ -47,6 +47,7 @@ def _geometric_mean(ratios: list[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
+@pytest.mark.sweep
 @sweep("names", quick=[EACH_TIME], full=[EACH_TIME, RANDOM20], ids=["some", "all"])
 def test_the_best_list_schedule_is_near_the_optimum(names: list[str]) -> None:
     ratios = [

@@ -21,7 +21,7 @@ PUBLISHED = [
 ]
 
 
-@sweep("name, optimum", quick=PUBLISHED[:4], full=PUBLISHED)
+@sweep("name, optimum", quick=PUBLISHED[:2], full=PUBLISHED)
 def test_contiguous_within_five_percent(name: str, optimum: float) -> None:
     workload = read(name)
     plan = hetsim.plan(workload.problem, "slice", orders=10)
@@ -30,6 +30,7 @@ def test_contiguous_within_five_percent(name: str, optimum: float) -> None:
     assert len(plan.groups) == len(plan.devices_used)
 
 
+@pytest.mark.sweep
 def test_free_moves_beat_contiguous_stages() -> None:
     workload = read("throughput-op-bert_l-3_inference")
     plan = hetsim.plan(workload.problem, "slice", contiguous=False)
