@@ -59,6 +59,7 @@ def test_the_effect_of_a_network_is_what_devices_leave_of_it(made: KinData, fit:
     assert (known.surer > 0).all()
 
 
+@pytest.mark.sweep
 def test_a_network_that_was_left_out_is_told_by_the_others_and_a_known_one_by_itself(
     made: KinData, prior: Prior, fit: KinFit
 ) -> None:

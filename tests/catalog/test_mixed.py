@@ -116,6 +116,7 @@ def test_what_is_expected_of_a_new_device_is_what_devices_are_on_average(made, p
         assert abs(np.median(misses)) < 0.15
 
 
+@pytest.mark.sweep
 def test_networks_and_chips_that_were_left_out_are_predicted(made, prior, fit):
     networks = without_family(made, prior, fit)
     assert len(networks) == len(made.points)

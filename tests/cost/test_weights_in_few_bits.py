@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import hetsim
 from hetsim.errors import HetsimError
 from hetsim.hardware.catalog import load_platform
 from hetsim.problem.problem import Problem
+from sweeps import sweep
 
 GPUS = ("nvidia-t4", "nvidia-a100-sxm4-80g", "nvidia-rtx-4090")
 WIDE = 2048
@@ -88,8 +90,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("device", GPUS)
+@sweep("device, form", quick=zip(GPUS, FORMS, strict=False), full=product(GPUS, FORMS))
 def test_a_product_of_one_row_takes_by_the_bits_of_its_weights(
     device: str, form: str, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ from hetsim.errors import ArtifactError
 from hetsim.graph.extract import extract
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, op
+from sweeps import sweep
 
 ELSEWHERE = """
 import json, sys
@@ -104,7 +105,7 @@ def test_another_process_computes_the_same_bits(elsewhere: Elsewhere) -> None:
         assert_bitwise_equal(found, whole(build(), inputs_of(name)))
 
 
-@pytest.mark.parametrize("name", ["squeezenet", "bert_small"])
+@sweep("name", quick=["squeezenet"], full=["squeezenet", "bert_small"])
 def test_every_subgraph_of_a_zoo_model_comes_back(name: str, elsewhere: Elsewhere) -> None:
     model = hetsim.load_model(f"zoo:{name}")
     problem = hetsim.Problem.of(model, hetsim.load_platform(BOX))

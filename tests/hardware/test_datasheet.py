@@ -149,7 +149,7 @@ WHOLE = [
 ]
 
 
-@sweep("device, network, execute", quick=[WHOLE[0], WHOLE[-1]], full=WHOLE)
+@sweep("device, network, execute", quick=[WHOLE[0]], full=WHOLE)
 def test_networks_that_ran_on_a_device_are_taken_whole(
     device: str, network: str, execute: dict[str, str], graphs: Graphs
 ) -> None:

@@ -88,7 +88,7 @@ def sayable(found: list[str]) -> list[str]:
     return [what for what in found if not any(part in what for part in UNSAYABLE)]
 
 
-@pytest.mark.parametrize("sort", [*SORTS, None])
+@sweep("sort", quick=[*SORTS[::3], None], full=[*SORTS, None])
 def test_schema_is_one_of_the_dialect_it_names_and_plain_json(sort: Sort | None) -> None:
     schema = schema_of(sort)
     assert schema["$schema"] == DIALECT

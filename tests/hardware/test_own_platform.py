@@ -237,6 +237,7 @@ for name in platform_names():
 """
 
 
+@pytest.mark.sweep
 @sweep("seed", quick=QUICK, full=SEEDS)
 def test_digest_and_routes_do_not_depend_on_the_hash_seed(seed: int) -> None:
     printed = printed_here(SCRIPT)

@@ -28,6 +28,7 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from onnx_builders import make_model, op, save, value
 from oracles.every_plan import every_plan
+from sweeps import sweep
 
 F32 = np.float32
 T4, TPU, NPU = map(spec_of, ("nvidia-t4", "google-edge-tpu", "rockchip-rk3588-npu"))
@@ -99,7 +100,7 @@ def test_a_declared_chain_that_begins_in_integers_is_an_integer_kernel() -> None
 ALIKE = ("Sigmoid", "Mul", "MaxPool", "Concat", "GlobalAveragePool")
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@sweep("part", quick=[0, 3], full=range(PARTS))
 def test_a_kernel_costs_what_it_does_in_the_model_that_is_quantized(part: int) -> None:
     """ONNX Runtime's tool makes the conversions; what is fused differs, so ops that are not."""
     names = [name for name in fast()[part::PARTS] if name != "rockchip-rk3588-npu"]
@@ -184,7 +185,7 @@ def test_half_precision_is_the_device_that_computes_so_by_itself(name: str) -> N
     assert asked.executed == {"d": "float16"}
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@sweep("part", quick=[0, 3], full=range(PARTS))
 def test_a_narrower_rate_is_never_dearer(part: int) -> None:
     """Every product and every whole network; a normalization in floats converts besides."""
     tried = 0
@@ -214,15 +215,15 @@ def is_never_dearer(spec: DeviceSpec, name: str, precision: str) -> None:
         assert held <= spec.memory_bytes, (name, precision)
 
 
-@pytest.mark.parametrize(
-    ("platform", "execute"),
-    [
-        ("laptop", {"npu": "int8", "gpu": "float16"}),
-        ("laptop", {"cpu": "int8", "npu": "int8", "gpu": "int8"}),
-        ("rock-5b", {"npu": "int8", "gpu": "int8", "cpu": "float16"}),
-        ("edge-tpu", {"tpu": "int8"}),
-    ],
-)
+EXECUTED = [
+    ("laptop", {"npu": "int8", "gpu": "float16"}),
+    ("laptop", {"cpu": "int8", "npu": "int8", "gpu": "int8"}),
+    ("rock-5b", {"npu": "int8", "gpu": "int8", "cpu": "float16"}),
+    ("edge-tpu", {"tpu": "int8"}),
+]
+
+
+@sweep("platform, execute", quick=EXECUTED[:1], full=EXECUTED)
 def test_bounds_stay_below_every_plan_and_plans_obey_the_rules(
     platform: str, execute: dict[str, str]
 ) -> None:

@@ -20,7 +20,7 @@ from hetsim.hardware.kernel_figures import weakest
 from hetsim.problem.evidence import DATASHEET_SD, LINK_SD
 from hetsim.problem.parts import Z80, Evidence, scaled, uncertainty_of
 from hetsim.problem.problem import Problem
-from sweeps import examples
+from sweeps import examples, sweep
 
 FACTORS = np.array([2.0, 0.5, 3.0])
 
@@ -79,7 +79,7 @@ def test_a_scaled_problem_takes_as_much_longer(problem: Problem, data: st.DataOb
                 assert drawn.routes[p][q].seconds(7) == pytest.approx(routes[p, q] * took_s)
 
 
-@pytest.mark.parametrize("name", platform_names())
+@sweep("name", quick=platform_names()[::6], full=platform_names())
 def test_every_device_and_link_says_how_far_it_may_be_off(name: str) -> None:
     problem = Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform(name))
     assert [each.name for each in problem.evidence] == list(problem.devices)

@@ -28,7 +28,7 @@ def models(network: str) -> tuple[Model, Model]:
 
 
 @sweep("network", quick=["mobilenet_v2"], full=precisions.NETWORKS)
-@sweep("device", quick=DEVICES[::9], full=DEVICES)
+@sweep("device", quick=DEVICES[::30], full=DEVICES)
 def test_inversions_have_reasons(device: str, network: str) -> None:
     line = precisions.line(load_platform(device), network, *models(network))
     assert not [told for told in line.inversions() if precisions.UNEXPLAINED in told]

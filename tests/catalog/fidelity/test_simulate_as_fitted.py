@@ -64,7 +64,7 @@ QUICK = [
 ]
 
 
-@pytest.mark.parametrize(("network", "device"), QUICK)
+@sweep("network, device", quick=QUICK[:1], full=QUICK)
 def test_a_whole_network_takes_what_was_fitted(network: str, device: str) -> None:
     found = differences(graphs().load(f"{network}.onnx"), device)
     assert found

@@ -77,7 +77,7 @@ def same(a: KernelTable, b: KernelTable) -> bool:
     ) and (a.io_elements, a.io_stored) == (b.io_elements, b.io_stored)
 
 
-@pytest.mark.parametrize(("name", "form"), [
+@sweep("name, form", quick=[("squeezenet", "qdq")], full=[
     ("squeezenet", "qdq"), ("squeezenet", "qoperator"), ("bert_small", "dynamic"),
 ])  # fmt: skip
 def test_kernels_are_those_of_the_floats_that_it_was_made_from(name: str, form: str) -> None:

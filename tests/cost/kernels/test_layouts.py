@@ -24,6 +24,7 @@ from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.kernel_figures import INDEX, Correction
 from hetsim.problem.problem import Problem
 from kernel_graphs import graph_of
+from sweeps import sweep
 
 JOINS = {
     "pointwise": frozenset({"Relu", "Add/2", "Clip"}),
@@ -134,7 +135,7 @@ def test_the_block_is_the_one_that_tells_most_copies():
     assert learnt_block([(model, Taken("n", 0, 1.0, 0.0, 0.0, ()))]) is None
 
 
-@pytest.mark.parametrize("name", ["shufflenet", "bert_small", "densenet121"])
+@sweep("name", quick=["shufflenet"], full=["shufflenet", "bert_small", "densenet121"])
 @pytest.mark.parametrize("slow_norms", [False, True])
 def test_a_problem_on_the_written_device_takes_what_was_judged(name, slow_norms, tmp_path):
     """Also where the runtime's one kernel takes longer than two: it joins them all the same."""
