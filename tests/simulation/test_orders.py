@@ -156,7 +156,7 @@ def depends_on_none_later(seed: int) -> bool:
     return True
 
 
-@sweep("chunk, count", quick=[(0, 50)], full=[(0, 50), *((chunk, CASES) for chunk in range(50))])
+@sweep("chunk, count", quick=[(0, 25)], full=[(0, 25), *((chunk, CASES) for chunk in range(50))])
 def test_what_is_foreseeable_depends_on_none_that_come_later(chunk: int, count: int) -> None:
     cases = range(CASES * chunk, CASES * chunk + count)
     assert sum(depends_on_none_later(seed) for seed in cases) > count / 5

@@ -64,6 +64,7 @@ FEW = ("M/D/1", 0.6, 2**17, 40)
 MANY = (("M/D/1", 0.9, 2**19, 400), ("M/M/1", 0.6, 2**17, 400))
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @sweep("kind, load, requests, seeds", quick=[FEW], full=[FEW, *MANY])
 def test_intervals_hold_the_truth(kind: Kind, load: float, requests: int, seeds: int) -> None:

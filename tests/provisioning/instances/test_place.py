@@ -179,6 +179,7 @@ def test_infeasible_only_where_it_is_proved(
         few.require()
 
 
+@pytest.mark.sweep
 def test_a_plain_case_is_decided_however_short_the_workload_is(
     models: tuple[str, str], platform: hetsim.Platform
 ) -> None:

@@ -145,7 +145,7 @@ WRONG: list[Any] = [
 ]  # fmt: skip
 
 
-@sweep("seed", quick=[5, 13], full=range(60))
+@sweep("seed", quick=[5], full=range(60))
 def test_anything_in_any_place_is_told_in_one_line(seed: int, tmp_path: Path) -> None:
     text = json.dumps(of_question(with_losses(seed)) if seed % 3 == 1 else certified(seed))
     rng = np.random.default_rng([seed, 99])

@@ -254,7 +254,7 @@ def test_where_the_faster_the_later_is_proved(
     deployment = deployed(open_, **given, **changes)
     took_s = alone_s_of_batch(open_, platform, 1)
     workload = poisson(open_, 1.0, 1, slos=(Slo(0.5, 3 * took_s),))
-    found = hetsim.capacity(deployment, workload, platform=platform, most_requests=2**14)
+    found = hetsim.capacity(deployment, workload, platform=platform, most_requests=2**11)
     why = found.best.one_span
     assert (why is None) == (says is None)
     assert says is None or says in str(why)

@@ -193,7 +193,7 @@ def test_a_run_that_tells_nothing_ends_after_so_many_task_events(
     assert (said.end, said.requests) == ("budget", requests)
 
 
-@pytest.mark.parametrize("slos", [(), (Slo(0.9, 1.0), Slo(0.95, 1.0))])
+@sweep("slos", quick=[()], full=[(), (Slo(0.9, 1.0), Slo(0.95, 1.0))])
 def test_a_run_goes_on_until_its_percentiles_are_known_closely(
     slos: tuple[Slo, ...], fixed: str, platform: hetsim.Platform
 ) -> None:

@@ -142,8 +142,8 @@ def every_driver(seed: int, *, machine_code: bool) -> bool:
 
 @sweep(
     "chunk, count, machine_code",
-    quick=[(0, 30, False)],
-    full=[(0, 30, False), *((chunk, CASES, True) for chunk in range(100))],
+    quick=[(0, 12, False)],
+    full=[(0, 12, False), *((chunk, CASES, True) for chunk in range(100))],
 )
 def test_the_same_bits_by_every_driver(chunk: int, count: int, machine_code: bool) -> None:
     cases = range(CASES * chunk, CASES * chunk + count)

@@ -105,7 +105,7 @@ def test_queues_are_as_long_as_requests_wait(few: bool, monkeypatch: pytest.Monk
     assert max(seen) > 2
 
 
-@sweep("chunk, count", quick=[(0, 25)], full=[(0, 25), *((chunk, CASES) for chunk in range(25))])
+@sweep("chunk, count", quick=[(0, 12)], full=[(0, 12), *((chunk, CASES) for chunk in range(25))])
 def test_what_always_holds(chunk: int, count: int) -> None:
     seen = []
     for seed in range(CASES * chunk, CASES * chunk + count):
