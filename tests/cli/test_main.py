@@ -164,7 +164,7 @@ def test_warnings_are_lines_on_stderr(
 
 
 def test_a_closed_pipe_is_no_fault() -> None:
-    command = f"{sys.executable} -m hetsim devices list | true; echo ${{PIPESTATUS[0]}}"
+    command = f"{sys.executable} -m hetsim zoo list | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, check=True, timeout=300
     )

@@ -46,6 +46,7 @@ def test_simulate_plays_the_slower_plan_and_keeps_the_one_that_was_asked(
     assert "slowdown       1." in shown
 
 
+@pytest.mark.sweep
 def test_compare_says_within_what_and_how_much_slower(cli: Cli) -> None:
     words = ("compare", *ASKED, "--objective", "throughput")
     record = json.loads(cli(*words, "--json", "--sustained").stdout)

@@ -23,6 +23,7 @@ def test_a_terminal_has_colours_and_its_width() -> None:
     assert max(map(len, done.plain.splitlines())) <= 90
 
 
+@pytest.mark.sweep
 @sweep(
     "env, out, coloured, steered",
     quick=[({"NO_COLOR": "1"}, True, False, True)],

@@ -152,10 +152,11 @@ def test_a_plan_of_another_state_of_the_platform_is_not_served(
     assert "the plan belongs to another platform" in shown.stderr
 
 
-@pytest.mark.parametrize(
+@sweep(
     "words",
-    [("simulate",), ("compare", "--strategy", "heft"),
-     ("simulate", "--rate", "1000", "--requests", "300")],
+    quick=[("simulate",)],
+    full=[("simulate",), ("compare", "--strategy", "heft"),
+          ("simulate", "--rate", "1000", "--requests", "300")],
     ids=" ".join,
 )  # fmt: skip
 def test_what_would_move_an_answer(cli: Cli, model: Path, words: tuple[str, ...]) -> None:

@@ -33,7 +33,7 @@ ANSWERS = (
 )
 
 
-@sweep("words", quick=[*LISTINGS[:3], *LISTINGS[3::12], *ANSWERS[::3]], full=[*LISTINGS, *ANSWERS])
+@sweep("words", quick=[*LISTINGS[:3], *LISTINGS[3::24], *ANSWERS[::6]], full=[*LISTINGS, *ANSWERS])
 def test_it_fits_80_columns(words: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     result = cli(*words.split())

@@ -50,6 +50,7 @@ from hostile import (
 )
 from onnx_builders import make_model, op, value
 from platforms import CPU_AND_NPU
+from sweeps import sweep
 
 KINDS = (
     "compare", "simulate", "run", "plan", "sweep", "difference", "folder", "lint", "nodes",
@@ -192,7 +193,7 @@ def printed(report: Any, width: int) -> str:
     return whole(target, report)
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
+@sweep("width", quick=[40], full=[40, 80, 200])
 def test_tables_show_them_as_text(width: int) -> None:
     problem = hostile_problem()
     found = compare(problem, ["single", "heft"])

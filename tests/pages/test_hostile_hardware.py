@@ -150,6 +150,7 @@ def pages_of(files: Files) -> list[Path]:
     return [files["folder"] / f"{verb}.html" for verb in PAGES]
 
 
+@pytest.mark.sweep
 def test_they_are_shown_as_text(tmp_path: Path) -> None:
     for page in pages_of(written(tmp_path, HOSTILE[3], "n", IN_FILES[-1])):
         outline = Outline(page.read_text("utf-8"))

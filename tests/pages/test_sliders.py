@@ -143,6 +143,7 @@ seed: {seed}
 """
 
 
+@pytest.mark.sweep
 @sweep(
     "verb, seed",
     quick=[("recommend", 0)],

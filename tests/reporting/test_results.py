@@ -102,7 +102,7 @@ def test_no_repr_is_long(lines: list[str]) -> None:
 
 def test_what_results_are_of_is_short_too() -> None:
     long = "n" * 5000
-    problem = Problem.from_arrays([[1.0] * 200] * 3, devices=[f"{long}{k}" for k in range(200)])
+    problem = Problem.from_arrays([[1.0] * 40] * 3, devices=[f"{long}{k}" for k in range(40)])
     model = hetsim.model_of(PROTO)
     row = hetsim.compare(Problem.of(model, LAPTOP), ["heft"], samples=0).rows[0]
     for one in (problem, model, LAPTOP, LAPTOP.devices["gpu"], row, hetsim.plan(problem, "heft")):

@@ -44,6 +44,7 @@ def test_the_first_sentence_is_the_answer() -> None:
     assert result.stderr == ""
 
 
+@pytest.mark.sweep
 def test_without_a_platform_it_is_the_catalog() -> None:
     record = told(call("compare", "zoo:squeezenet", "--strategy", "single", "--samples", 5,
                        "--json"))  # fmt: skip

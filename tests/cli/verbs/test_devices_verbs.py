@@ -283,7 +283,7 @@ def test_validate_as_json(cli: Cli) -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", SCHEMAS)
+@sweep("kind", quick=[*SCHEMAS][::4], full=SCHEMAS)
 def test_schema_is_printed_as_json_alone(cli: Cli, kind: str) -> None:
     schema = told(cli("inspect", "--schema", kind))
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -296,11 +296,12 @@ def catalog_table(*words: str) -> str:
     return call("devices", "list", *words).stdout
 
 
-def test_list_and_show_have_links(cli: Cli) -> None:
+@sweep("step", quick=[5], full=[5, 1])
+def test_list_and_show_have_links(cli: Cli, step: int) -> None:
     read = told(cli("devices", "list", "--json"))
     assert [entry["name"] for entry in read["links"]] == list(link_names())
     table = catalog_table()
-    for entry in read["links"]:
+    for entry in read["links"][::step]:
         assert entry["name"] in table
         assert entry["bytes_per_s"] == entry["peak_bytes_per_s"] * entry["efficiency"]
         assert told(cli("devices", "show", entry["name"], "--json")) == entry

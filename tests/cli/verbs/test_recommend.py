@@ -182,6 +182,7 @@ def test_one_model_at_a_rate(cli: Cli, asked: Path, dynamic_model: Path, platfor
     assert "meets" in played.stdout
 
 
+@pytest.mark.sweep
 def test_named_boards_have_listed_prices(cli: Cli, asked: Path, dynamic_model: Path) -> None:
     words = ("recommend", "--workload", written(asked, dynamic_model), "--catalog", "rock-5b")
     found = cli(*words, "--max-devices", 1, "--samples", 0, "--json")

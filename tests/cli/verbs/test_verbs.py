@@ -337,7 +337,7 @@ def test_compare_runs_the_best_split_plan_and_those_named(
     assert cli(*words).stdout.endswith("outputs bitwise equal to the whole model: yes\n")
 
 
-@sweep("step", quick=[9], full=[9, 1])
+@sweep("step", quick=[30], full=[30, 1])
 def test_devices_lists_and_shows(cli: Cli, platform: Path, step: int) -> None:
     read = told(cli("devices", "list", "--json"))
     assert {"laptop", "workstation", "rock-5b", "two-hosts"} <= {
