@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import networkx as nx
+import pytest
 
 import hetsim
 
@@ -34,6 +35,7 @@ def imported(path: Path, known: dict[str, Path]) -> set[str]:
     return named & known.keys()
 
 
+@pytest.mark.sweep
 def test_no_file_imports_itself_by_way_of_others() -> None:
     known = modules()
     assert len(known) > 300

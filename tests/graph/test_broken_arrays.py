@@ -18,6 +18,7 @@ from hetsim.errors import RequestError
 from hetsim.execution.program import given_inputs
 from hetsim.graph.inputs.arrays import read_npy, read_npz
 from onnx_builders import make_model, op, save, value
+from sweeps import sweep
 
 GOOD = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }"
 HEADERS = {
@@ -101,7 +102,7 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
+@sweep("bomb", quick=[*BOMBS][::3], full=BOMBS)
 def test_what_the_model_does_not_read_is_not_unpacked(tmp_path: Path, bomb: str) -> None:
     made, said = BOMBS[bomb]
     path = tmp_path / "a.npz"

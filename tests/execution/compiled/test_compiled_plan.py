@@ -200,13 +200,13 @@ def test_a_folder_is_written_whole_or_not_at_all(
         compile_plan(bare, tmp_path / "other")
 
 
-@sweep("first", quick=[0], full=range(4))
+@sweep("first", quick=[0], full=range(12))
 def test_one_flipped_byte_in_any_file_is_refused(compiled: Path, first: int) -> None:
     open_compiled(compiled)
     for file in sorted(compiled.iterdir()):
         content = file.read_bytes()
         step = max(1, len(content) // 60)
-        for place in range(first * step, len(content), 4 * step):
+        for place in range(first * step, len(content), 12 * step):
             wrong = bytearray(content)
             wrong[place] ^= 1
             file.write_bytes(wrong)

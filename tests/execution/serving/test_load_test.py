@@ -26,6 +26,7 @@ from hetsim.workload.arrivals import Closed, Poisson
 from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
 from onnx_builders import make_model, op, value
 from platforms import CPU_AND_NPU
+from sweeps import sweep
 
 RATE = 20_000.0
 """Requests a second: about what the pair carries, so that some wait."""
@@ -235,7 +236,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("stage", ["load", "run"])
+@sweep("stage", quick=["run"], full=["load", "run"])
 def test_ctrl_c_leaves_no_thread(stage: str, model: str, cut: str, tmp_path: Path) -> None:
     # In a process of its own, which Ctrl-C ends where it is not handled.
     path = tmp_path / "pair.yaml"
