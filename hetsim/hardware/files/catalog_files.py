@@ -82,7 +82,8 @@ def find(sort: Sort, given: str, base: Path | None = None) -> tuple[Path, str]:
 def names(sort: Sort) -> tuple[str, ...]:
     """Names in the catalog of one kind of file, sorted."""
     folder = catalog_folder() / _FOLDERS[sort]
-    return tuple(sorted(path.stem for path in folder.glob("*.yaml")))
+    files = os.listdir(folder) if folder.is_dir() else []
+    return tuple(sorted(file[: -len(".yaml")] for file in files if file.endswith(".yaml")))
 
 
 def is_path(given: str) -> bool:

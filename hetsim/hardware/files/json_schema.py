@@ -7,6 +7,7 @@ import copy
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -75,7 +76,8 @@ class _Generator(GenerateJsonSchema):
         return False
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        made, model = super().model_schema(schema), schema["cls"]
+        model: Any = schema["cls"]
+        made = super().model_schema(schema)
         made.pop("title", None)
         for name, meaning in _meanings(model).items():
             key = model.model_fields[name].alias or name
@@ -94,6 +96,7 @@ class _Generator(GenerateJsonSchema):
         return table
 
 
+@cache
 def _meanings(model: type[BaseModel]) -> dict[str, str]:
     """Return the text below each field of a model in its source, by field."""
     if model.__pydantic_generic_metadata__["origin"] is not None:

@@ -339,8 +339,12 @@ _NO_PART = ("price", "availability", "measurements", "falls_back", "factor")
 paths, and what its runtime and the values of figures say already."""
 
 
-def _part(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {key: value for key, value in fields if key not in _NO_PART}
+def _as_json(value: Any) -> Any:
+    """Return a record's parts, or a set of op types or dtypes in order, as JSON can write them."""
+    if dataclasses.is_dataclass(value):
+        names = [one.name for one in dataclasses.fields(value) if one.name not in _NO_PART]
+        return {name: getattr(value, name) for name in names}
+    return sorted(value)
 
 
 def digest(platform: Platform) -> str:
@@ -348,10 +352,7 @@ def digest(platform: Platform) -> str:
     record: dict[str, Any] = {
         "name": platform.name,
         # A list, for the order of devices is part of the platform.
-        "devices": [
-            [name, dataclasses.asdict(spec, dict_factory=_part)]
-            for name, spec in platform.devices.items()
-        ],
+        "devices": [*platform.devices.items()],
         "links": [dataclasses.asdict(link) for link in platform.links],
         "host": platform.host,
     }
@@ -369,8 +370,7 @@ def digest(platform: Platform) -> str:
         record["power_w"] = platform.power_w
     if platform.memories:
         record["memories"] = [dataclasses.asdict(memory) for memory in platform.memories]
-    # What JSON cannot write are the frozensets of op types and dtypes.
-    text = json.dumps(record, sort_keys=True, separators=(",", ":"), default=sorted)
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"), default=_as_json)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
