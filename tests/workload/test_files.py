@@ -5,7 +5,6 @@ The first line of each file under ``broken/`` is the whole error that it must gi
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import yaml
 
 import hetsim
 from hetsim.errors import WorkloadError
-from hetsim.hardware.files.json_schema import DIALECT
 from hetsim.hardware.files.yaml_source import read_yaml
 from hetsim.workload.arrivals import KINDS, Burst, Closed, Constant, Gamma, Mmpp, Poisson, Replay
 from hetsim.workload.autoscaling import Autoscaling
@@ -190,19 +188,6 @@ def test_a_file_of_something_else_is_told_what_it_may_be(tmp_path: Path) -> None
     assert "describes neither a workload nor a deployment; a workload has 'streams'" in str(error)
     (error,) = check_workload(str(tmp_path / "none.yaml")).errors
     assert "none.yaml: no such file" in str(error)
-
-
-@pytest.mark.parametrize("sort", [*SORTS, None])
-def test_schema_is_one_of_the_dialect_it_names_and_plain_json(sort: Sort | None) -> None:
-    schema = workload_schema(sort)
-    assert schema["$schema"] == DIALECT
-    jsonschema.Draft202012Validator.check_schema(schema)
-    assert json.loads(json.dumps(schema)) == schema
-    text = json.dumps(schema)
-    assert all(f'"#/$defs/{name}"' in text for name in schema["$defs"])
-    for definition in schema["$defs"].values():
-        for part in (definition, *definition.get("anyOf", ())):
-            assert all("description" in each for each in part.get("properties", {}).values())
 
 
 def test_the_schema_accepts_what_is_read() -> None:
