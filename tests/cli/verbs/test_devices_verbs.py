@@ -304,19 +304,25 @@ def catalog_table(*words: str) -> str:
     return call("devices", "list", *words).stdout
 
 
-@sweep("step", quick=[5], full=[5, 1])
-def test_list_and_show_have_links(cli: Cli, step: int) -> None:
+@sweep("step", quick=[20], full=[20, 1])
+def test_all_of_the_catalog_is_listed_and_shown(cli: Cli, platform: Path, step: int) -> None:
     read = told(cli("devices", "list", "--json"))
-    assert [entry["name"] for entry in read["links"]] == list(link_names())
-    table = catalog_table()
-    for entry in read["links"][::step]:
-        assert entry["name"] in table
-        assert entry["bytes_per_s"] == entry["peak_bytes_per_s"] * entry["efficiency"]
-        assert told(cli("devices", "show", entry["name"], "--json")) == entry
+    known = {"devices": device_names(), "platforms": platform_names(), "links": link_names()}
+    assert {sort: [entry["name"] for entry in read[sort]] for sort in known} == {
+        sort: list(names) for sort, names in known.items()
+    }
+    entries = [entry for sort in known for entry in read[sort]]
+    assert all(entry["name"] in catalog_table() for entry in entries)
+    for entry in entries[::step]:
         shown = cli("devices", "show", entry["name"]).stdout
-        for figure, source in entry["provenance"].items():
-            assert figure in shown
-            assert source["status"] in shown
+        assert entry["name"] in shown
+        assert told(cli("devices", "show", entry["name"], "--json")) == entry
+        if entry in read["links"]:
+            for figure, source in entry["provenance"].items():
+                assert figure in shown
+                assert source["status"] in shown
+    for link in read["links"]:
+        assert link["bytes_per_s"] == link["peak_bytes_per_s"] * link["efficiency"]
 
 
 def test_list_stays_short_where_every_pair_has_a_link(cli: Cli) -> None:

@@ -17,7 +17,6 @@ from hetsim.execution.run import Run
 from hetsim.graph.zoo import models as zoo
 from hetsim.problem.plan import Plan
 from hetsim.simulation.simulate import simulate
-from sweeps import sweep
 
 
 def test_inspect_counts_what_the_model_has(cli: Cli, model: Path, platform: Path) -> None:
@@ -335,23 +334,6 @@ def test_compare_runs_the_best_split_plan_and_those_named(
     alone = told(cli(*words, "--strategy", "single", "--json"))
     assert [run["strategy"] for run in alone["runs"]] == ["single:cpu"]
     assert cli(*words).stdout.endswith("outputs bitwise equal to the whole model: yes\n")
-
-
-@sweep("step", quick=[30], full=[30, 1])
-def test_devices_lists_and_shows(cli: Cli, platform: Path, step: int) -> None:
-    read = told(cli("devices", "list", "--json"))
-    assert {"laptop", "workstation", "rock-5b", "two-hosts"} <= {
-        entry["name"] for entry in read["platforms"]
-    }
-    table = cli("devices", "list").stdout
-    entries = [*read["devices"], *read["platforms"]]
-    assert all(entry["name"] in table for entry in entries)
-    for entry in entries[::step]:
-        shown = cli("devices", "show", entry["name"])
-        assert shown.exit_code == 0
-        assert entry["name"] in shown.stdout
-        assert told(cli("devices", "show", entry["name"], "--json")) == entry
-    assert told(cli("devices", "show", platform, "--json"))["host"] == "cpu"
 
 
 def test_strategies_lists_strategies_and_methods(cli: Cli) -> None:
