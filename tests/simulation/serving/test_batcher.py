@@ -128,20 +128,24 @@ def fates(found: Outcomes) -> list[Fate]:
     ]
 
 
-@sweep("chunk", quick=[0], full=range(50))
-def test_as_triton_batches(chunk: int) -> None:
+PARTS = [(0, 50), *((chunk, CASES) for chunk in range(50))]
+"""By chunk of seeds: how many of its cases."""
+
+
+@sweep("chunk, count", quick=PARTS[:1], full=PARTS)
+def test_as_triton_batches(chunk: int, count: int) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(CASES * chunk, CASES * (chunk + 1)):
+    for seed in range(CASES * chunk, CASES * chunk + count):
         config, requests = random_trace(seed)
         expected = served(config, requests)
         assert fates(played(config, requests, 1 + seed % 3, False)) == expected, seed
         seen.update({fate.why or f"batch of {min(fate.size, 3)}" for fate in expected})
-    assert min(seen[what] for what in ("full", "expired", "batch of 1", "batch of 3")) > CASES / 10
+    assert min(seen[what] for what in ("full", "expired", "batch of 1", "batch of 3")) > count / 10
 
 
-@sweep("chunk", quick=[0], full=range(50))
-def test_the_same_bits_compiled(chunk: int) -> None:
-    for seed in range(CASES * chunk, CASES * (chunk + 1)):
+@sweep("chunk, count", quick=PARTS[:1], full=PARTS)
+def test_the_same_bits_compiled(chunk: int, count: int) -> None:
+    for seed in range(CASES * chunk, CASES * chunk + count):
         config, requests = random_trace(seed)
         plain = played(config, requests, 1, False)
         compiled = played(config, requests, 2, True)

@@ -125,8 +125,9 @@ def test_what_always_holds(chunk: int, count: int) -> None:
     assert len(seen) > count / 2
 
 
+@sweep("count", quick=[10], full=[10, CASES])
 def test_what_passes_as_a_whole_has_the_bits_of_task_by_task(
-    monkeypatch: pytest.MonkeyPatch,
+    count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(routing, "OFTEN", 0)
     said: list[bool] = []
@@ -137,7 +138,7 @@ def test_what_passes_as_a_whole_has_the_bits_of_task_by_task(
         return said[-1]
 
     monkeypatch.setattr(routing, "passes", passes)
-    for seed in range(CASES):
+    for seed in range(count):
         given = deployed(seed)
         first_s, *_ = given.case.arrival
         apart = given.case._replace(arrival=first_s + 20 * (given.case.arrival - first_s))
@@ -151,4 +152,4 @@ def test_what_passes_as_a_whole_has_the_bits_of_task_by_task(
             ran = [*told, *serving.lengths, serving.ran, serving.now_s]
             found.append([np.asarray(one).tobytes() for one in ran])
         assert not found or found[0] == found[1], seed
-    assert sum(said) > 5 * CASES
+    assert sum(said) > 5 * count
