@@ -9,6 +9,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from mutants.drawing import drawn
 
 ROOT = Path(__file__).parents[1]
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 '''
 
 
+@pytest.mark.sweep
 def test_mistakes_are_drawn_by_seed_and_each_can_be_seen(tmp_path: Path) -> None:
     file = tmp_path / "one.py"
     file.write_text(SOURCE)
@@ -113,6 +116,7 @@ def test_third():
 """
 
 
+@pytest.mark.sweep
 def test_tests_run_until_one_fails_or_the_time_is_over(tmp_path: Path) -> None:
     for name, text in (("one.py", "a = 1\n"), ("test_one.py", TESTS), ("ran", "")):
         (tmp_path / name).write_text(text)

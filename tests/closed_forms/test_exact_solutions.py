@@ -13,13 +13,12 @@ from known_queues import STEP, TAKES
 from oracles.queueing import closed_loop, one_server, priorities, several_servers
 from oracles.queueing.batches import BatchServer, mean_wait_of_constant
 from oracles.queueing.one_server import CONSTANT, TWO, Memoryless
-from sweeps import sweep
+
+pytestmark = pytest.mark.sweep  # They hold what other tests are held against, not hetsim.
 
 LOADS = pytest.mark.parametrize("load", [0.5, 0.8, 0.95])
-LOADS_AND_SERVERS = sweep(
-    "load, servers",
-    quick=[(0.5, 1), (0.8, 2), (0.95, 5)],
-    full=product([0.5, 0.8, 0.95], [1, 2, 3, 5]),
+LOADS_AND_SERVERS = pytest.mark.parametrize(
+    ("load", "servers"), [*product([0.5, 0.8, 0.95], [1, 2, 3, 5])]
 )
 
 
