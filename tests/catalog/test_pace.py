@@ -62,6 +62,7 @@ def test_what_a_datasheet_says_beyond_physics_is_found_and_one_far_off_counts_le
     assert pace(slopes, prior)[IN_ORDER] > 0
 
 
+@pytest.mark.sweep
 def test_chips_of_one_silicon_are_left_out_together(made: KinData, prior: Prior) -> None:
     data = replace(made, silicon=("a", "a", "b", "c", "d", "e"))
     found = without_chip(data, prior, fit_kin(data, prior, rounds=1))
