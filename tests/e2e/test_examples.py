@@ -11,7 +11,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 ON_RAY = "03_run_on_ray"
 LONG = {
-    "06_capacity", "07_failures", "09_which_precision", "10_platform_capacity",
+    "02_own_platform", "06_capacity", "07_failures", "08_what_a_faster_link_is_worth",
+    "09_which_precision", "10_platform_capacity",
     "11_one_more_than_needed", "12_two_models_on_one_board", "13_cheapest_platform",
     "14_autoscaling",
 }  # fmt: skip

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from sweeps import sweep
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -25,8 +27,8 @@ def lines(name: str, *arguments: str) -> list[dict[str, Any]]:
     return found
 
 
-# Each time a worker dies and an actor hangs in test_recovery, an actor is killed in test_replicas,
-# and a node is lost in test_cluster_live.
+# Each time a worker dies and an actor hangs in test_recovery, and an actor is killed in
+# test_replicas; a node is lost in test_cluster_live, in the sweep.
 @pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.group("own_ray")
@@ -50,10 +52,10 @@ def test_faults_on_threads_cost_time_and_no_result() -> None:
     assert (summary["left_behind"], summary["processes_left"]) == (0, 0)
 
 
-@pytest.mark.slow
-def test_a_long_life_keeps_order_and_memory() -> None:
-    *_, summary = lines("soak.py", "--requests", "2000", "--executor", "threads")
-    assert (summary["requests"], summary["wrong"]) == (2000, 0)
+@sweep("requests", quick=[500], full=[500, 2000])
+def test_a_long_life_keeps_order_and_memory(requests: int) -> None:
+    *_, summary = lines("soak.py", "--requests", str(requests), "--executor", "threads")
+    assert (summary["requests"], summary["wrong"]) == (requests, 0)
     assert summary["growth"]["descriptors"] == summary["growth"]["processes"] == 0
 
 

@@ -60,16 +60,20 @@ def same(found: LoadTest) -> None:
     assert found.host.sent.max_s == found.host.answered.max_s == found.host.overrun_s == 0.0
 
 
-@pytest.mark.parametrize(
+CHANGES: list[dict[str, object]] = [
+    {"queue_policy": QueuePolicy(2, 150, "reject")},
+    {"dynamic_batching": DynamicBatching(4, (), 200), "batch_sizes": (1, 2, 4)},
+    {"dynamic_batching": DynamicBatching(3, (2,), 0), "routing": "least_finish"},
+    {"queue_policy": QueuePolicy(0, 100, "delay"), "routing": "round_robin"},
+    {},
+]
+
+
+@sweep(
     "changes",
-    [
-        {},
-        {"dynamic_batching": DynamicBatching(4, (), 200), "batch_sizes": (1, 2, 4)},
-        {"dynamic_batching": DynamicBatching(3, (2,), 0), "routing": "least_finish"},
-        {"queue_policy": QueuePolicy(2, 150, "reject")},
-        {"queue_policy": QueuePolicy(0, 100, "delay"), "routing": "round_robin"},
-    ],
-    ids=["alone", "batched", "preferred", "rejected", "delayed"],
+    quick=CHANGES[:2],
+    full=CHANGES,
+    ids=["rejected", "batched", "preferred", "delayed", "alone"],
 )
 def test_exact_devices_are_the_simulation(
     changes: dict[str, object],
