@@ -23,7 +23,7 @@ from hetsim.sweeping.answering import MOST, Dealing, Progress, Shared, broken
 from hetsim.sweeping.grid import Grid, ModelAxis, PlatformAxis
 from hetsim.sweeping.rows import COLUMNS, line
 from hetsim.sweeping.store import Store, keys_of
-from sweeps import examples
+from sweeps import examples, sweep
 
 LAPTOP = (PlatformAxis("laptop", "laptop"),)
 
@@ -63,8 +63,9 @@ def test_rows_are_what_the_verbs_say(grid: Path, tmp_path: Path) -> None:
             assert row["verdict"] is not None
 
 
+@sweep("ends", quick=[(7,)], full=[(7,), (0, 1, 15)])
 def test_what_is_answered_is_not_asked_again(
-    grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ends: tuple[int, ...], grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
     bytes_of = swept(grid, out).file.read_bytes()
@@ -83,7 +84,7 @@ def test_what_is_answered_is_not_asked_again(
         (out / "rows.jsonl").rename(out / "journal.jsonl")
         assert swept(grid, out).answered == 0
         assert (out / "rows.jsonl").read_bytes() == bytes_of
-    for end in (0, 1, 7, 15):
+    for end in ends:
         for cut in (b"", lines[end][: len(lines[end]) // 2]):
             (out / "rows.jsonl").unlink()
             # In whatever order they came.

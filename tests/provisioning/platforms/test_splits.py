@@ -34,6 +34,7 @@ from hetsim.workload.arrivals import Replay
 from hetsim.workload.workload import Slo
 from onnx_builders import make_model, op, value
 from random_questions import chain
+from sweeps import sweep
 
 DEVICE = """
 kind: {kind}
@@ -95,7 +96,10 @@ def workload(folder: Path) -> hetsim.Workload:
     return hetsim.Workload((hetsim.Stream("all", model_at(folder, "n"), came, slos=slos),))
 
 
-def test_what_is_played_is_what_is_simulated(folder: Path, workload: hetsim.Workload) -> None:
+@sweep("step", quick=[9], full=[9, 3])
+def test_what_is_played_is_what_is_simulated(
+    folder: Path, workload: hetsim.Workload, step: int
+) -> None:
     draft = draft_of(
         workload, hetsim.load_catalog(folder / "catalog.yaml"),
         aim="devices", max_devices=4, terms=Prices(),
@@ -110,7 +114,7 @@ def test_what_is_played_is_what_is_simulated(folder: Path, workload: hetsim.Work
     for counts in ((0, 3, 0, 0), (0, 1, 1, 0), (1, 1, 1, 1)):
         platform = platform_of(question, components, counts)
         done = set()
-        for policy in policies_of(question)[::3]:
+        for policy in policies_of(question)[::step]:
             where = placed(question, counts, policy)
             if isinstance(where, str) or (where.instances, policy.max_batch) in done:
                 continue

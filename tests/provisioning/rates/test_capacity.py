@@ -233,20 +233,20 @@ def test_what_cannot_be_asked(
         hetsim.capacity(deployed(fixed), replace(workload, streams=(stream,)), platform=platform)
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({}, None),
-        ({"instances": (Instances(2),), "routing": "round_robin"}, None),
-        ({"instances": (Instances(1, max_in_flight=1),)}, None),
-        ({"instances": (Instances(2),)}, "looks at the instances"),
-        ({"instances": (Instances(2, max_in_flight=1),)}, "share devices"),
-        ({"instances": (Instances(1, max_in_flight=2),)}, "several requests under way"),
-        ({"queue_policy": QueuePolicy(max_queue_size=4)}, "rejected"),
-        ({"priority_levels": 2, "default_priority_level": 1}, "priorities"),
-        ({"dynamic_batching": DynamicBatching(2)}, "batched"),
-    ],
-)
+WHY: list[tuple[dict[str, object], str | None]] = [
+    ({}, None),
+    ({"instances": (Instances(2),), "routing": "round_robin"}, None),
+    ({"instances": (Instances(1, max_in_flight=1),)}, None),
+    ({"instances": (Instances(2),)}, "looks at the instances"),
+    ({"instances": (Instances(2, max_in_flight=1),)}, "share devices"),
+    ({"instances": (Instances(1, max_in_flight=2),)}, "several requests under way"),
+    ({"queue_policy": QueuePolicy(max_queue_size=4)}, "rejected"),
+    ({"priority_levels": 2, "default_priority_level": 1}, "priorities"),
+    ({"dynamic_batching": DynamicBatching(2)}, "batched"),
+]
+
+
+@sweep("changes, says", quick=WHY[::4], full=WHY)
 def test_where_the_faster_the_later_is_proved(
     changes: dict[str, object], says: str | None, open_: str, platform: hetsim.Platform
 ) -> None:

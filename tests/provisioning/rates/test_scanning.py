@@ -74,17 +74,19 @@ def asked(seed: int) -> tuple[Any, Sample] | None:
     return setup, Sample(sample.arrival_s, sample.stream, sample.variant, (objective,))
 
 
-@sweep("seed", quick=[7], full=range(252))
-def test_the_set_found_is_that_of_a_dense_scan(seed: int) -> None:
+@sweep("seed, dense", quick=[(7, 100)], full=[(7, 100), *((seed, 600) for seed in range(252))])
+def test_the_set_found_is_that_of_a_dense_scan(seed: int, dense: int) -> None:
     # Of these 252, 111 meet it between two rates alone, or in several spans.
     given = asked(seed)
     if given is None:
         return
     setup, sample = given
     found = spans(partial(too_many, setup, sample, machine_code=True), LOW, HIGH, precision=1e-6)
-    dense = np.geomspace(LOW, HIGH, 600)
-    meets = np.array([too_many(setup, sample, factor, machine_code=True) <= 0 for factor in dense])
-    inside = [any(one.low <= factor <= one.high for one in found) for factor in dense]
+    factors = np.geomspace(LOW, HIGH, dense)
+    meets = np.array(
+        [too_many(setup, sample, factor, machine_code=True) <= 0 for factor in factors]
+    )
+    inside = [any(one.low <= factor <= one.high for one in found) for factor in factors]
     assert (meets == inside).all()
     for one in found:
         assert too_many(setup, sample, one.low, machine_code=True) <= 0
