@@ -111,8 +111,10 @@ def test_a_product_of_many_rows_takes_by_the_type_that_it_is_computed_in(
         assert 0.7 * wide < seconds(packed(dtype, 4096, 4), tmp_path, device) <= wide
 
 
-@pytest.mark.parametrize("device", GPUS)
-@pytest.mark.parametrize("kind", ["FLOAT8E4M3FN", "FLOAT8E5M2", "INT8"])
+KINDS = ("FLOAT8E4M3FN", "FLOAT8E5M2", "INT8")
+
+
+@sweep("device, kind", quick=zip(GPUS, KINDS, strict=True), full=product(GPUS, KINDS))
 def test_stored_floats_of_eight_bits_are_read_as_integers_are(
     kind: str, device: str, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import random
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -305,8 +306,10 @@ BUILDERS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("build", BUILDERS)
+MADE = [*product(BUILDERS, METHODS)]
+
+
+@sweep("build, method", quick=MADE[::4], full=MADE)
 def test_small_models(build: Callable[[], onnx.ModelProto], method: str, tmp_path: Path) -> None:
     model = load(build(), tmp_path, canonical="none")
     if build is dynamic:

@@ -76,7 +76,10 @@ KINDS: dict[str, dict[str, Any]] = {
 MANY = [("free", MARKED_FROM), ("free", 200), ("streams", 200), ("tight", 200)]
 
 
-@pytest.mark.parametrize(("kind", "n"), [*((kind, 30) for kind in KINDS if kind != "tight"), *MANY])
+ROUNDS = [*((kind, 30) for kind in KINDS if kind != "tight"), *MANY]
+
+
+@sweep("kind, n", quick=ROUNDS[::2], full=ROUNDS)
 def test_a_round_is_the_same_compiled(kind: str, n: int) -> None:
     """Of many nodes a draft is estimated from the last mark on before its change."""
     problem = _layers(n, 3, **KINDS[kind])

@@ -65,14 +65,14 @@ def test_search_is_nearer(names: list[str]) -> None:
     assert max(ratios) <= 1.20
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "random20/rand-n20-p2-ccr0.2-s1",
-        "random20/rand-n20-p2-ccr5.0-s2",
-        "random20/rand-n20-p4-ccr0.2-s3",
-    ],
+PROVEN = (
+    "random20/rand-n20-p2-ccr0.2-s1",
+    "random20/rand-n20-p2-ccr5.0-s2",
+    "random20/rand-n20-p4-ccr0.2-s3",
 )
+
+
+@sweep("name", quick=PROVEN[1:2], full=PROVEN)
 def test_optima_are_proven(name: str) -> None:
     problem, optimum = case(name)
     plan, latency = played(problem, "exact")
