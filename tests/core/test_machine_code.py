@@ -360,6 +360,7 @@ print(*compiled, made.found)
 """
 
 
+@pytest.mark.sweep
 def test_of_processes_that_start_together_one_makes_it(tmp_path: Path) -> None:
     (tmp_path / "slowly_made.py").write_text(
         "def inner(x):\n    return 2.0 * x\n\ndef outer(x):\n    return inner(x) + 1.0\n"
