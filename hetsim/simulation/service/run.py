@@ -191,12 +191,6 @@ class Run:
         self._of_all_runs = False
         self._begin()
 
-    def _plain_until(self) -> float:
-        """Return after how many requests to play all again by machine code; infinite: never."""
-        if self._machine_code is not None or self.engine.machine_code:
-            return math.inf
-        return python_until(self.setup.layout)
-
     def _begin(self) -> None:
         self.parts: list[Outcomes] = []
         self.fed = 0
@@ -218,11 +212,12 @@ class Run:
         early = until_answered or within is not None
         self._of_all_runs = within is not None and self._foreseeable()
         due, look = FIRST_LOOK, 0
-        plain_until = self._plain_until()
+        plain = self._machine_code is None and not self.engine.machine_code
+        plain_until = python_until(self.setup.layout) if plain else math.inf
         for block in blocks_of(self.workload, self.setup):
             self.fed += len(block)
             if self.fed >= plain_until:
-                # What was looked at was the same.
+                # All again by machine code: what was looked at was the same.
                 self.engine = engine_of(self.workload, self.setup, machine_code=True)
                 self._begin()
                 return self.play(
