@@ -135,7 +135,7 @@ FORMS = {
     "most_requests",
     type=click.IntRange(min=1),
     help="Most requests of a simulation at random arrivals; with fewer it may end undecided.  "
-    "[default: 262144; with --platform 1048576]",
+    "[default: 262144; with --platform 1048576 at most]",
 )
 @click.option(
     "--samples",
