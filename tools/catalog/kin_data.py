@@ -220,6 +220,12 @@ _BELIEFS: Mapping[str, _Belief] = {
     "io_gbytes_s": _Belief(3e9, 2.0, 0.8),
 }
 
+_DATASHEETS = ("rate_tflops", "bandwidth_gbytes_s", "weights_gbytes_s")
+"""What datasheets say, but those of a processor's threads and of Hailo, which has no memory."""
+_NEAR_DATASHEET = 0.6
+"""Deviation of these from the datasheet at the kin's mean: 0.33 to 0.64 in kins of 25 devices and
+more (ncnn on Vulkan, Hexagon)."""
+
 _ROWS_OF_GPUS = 0.2
 """Rows at which products reach half of their rate: 0.06 to 0.37 by the formula fitted to products
 in bfloat16 on seven of NVIDIA's GPUs, 315 shapes each, of the tables of ai-dynamo/aiconfigurator
@@ -359,6 +365,8 @@ def prior_of(kin: str) -> Prior:
     pace_sd = {**_PACE_SD, **(generations if kin.startswith("aihub-npu") else {})}
     fixed = ("bandwidth",) if kin.startswith("hailort") else ()
     own_sd = np.array([beliefs[name].own_sd for name in names])
+    if "-cpu-" not in kin and not kin.startswith("hailort"):
+        own_sd[np.isin(names, _DATASHEETS)] = _NEAR_DATASHEET
     return Prior(
         mean=np.log([values[name] for name in names]),
         mean_sd=np.array([beliefs[name].kin_sd for name in names]),
