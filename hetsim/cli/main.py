@@ -232,6 +232,13 @@ class App(LazyGroup):
             return _internal(invocation, error)
         return code if isinstance(code, int) else 0
 
+    def make_context(self, *given: Any, **extra: Any) -> click.Context:
+        """Read the words, and print the help that they ask for, also to a pipe closed early."""
+        try:
+            return super().make_context(*given, **extra)
+        except BrokenPipeError:
+            raise click.exceptions.Exit(_close_pipe()) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb; a pipe that its reader closed early is not an error."""
         try:

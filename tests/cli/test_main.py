@@ -163,8 +163,9 @@ def test_warnings_are_lines_on_stderr(
     assert result.stdout.startswith("{")
 
 
-def test_a_closed_pipe_is_no_fault() -> None:
-    command = f"{sys.executable} -m hetsim zoo list | true; echo ${{PIPESTATUS[0]}}"
+@pytest.mark.parametrize("words", ["zoo list", "--help"])
+def test_a_closed_pipe_is_no_fault(words: str) -> None:
+    command = f"{sys.executable} -m hetsim {words} | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, check=True, timeout=300
     )
