@@ -137,7 +137,7 @@ def test_the_line_of_a_device_says_what_was_measured(
     assert doubts(problem.measured) == ()
     far = Problem.of(model, platform, measured={"gpu": "zoo:squeezenet:10s"})
     [doubt] = doubts(far.measured)
-    assert "measurement zoo:squeezenet:10.0s of 'gpu' is 1309 times the predicted time" in doubt
+    assert "measurement zoo:squeezenet:10.0s of 'gpu' is 1266 times the predicted time" in doubt
     assert "check its unit and batch size" in doubt
 
 
