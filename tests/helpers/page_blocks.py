@@ -138,13 +138,20 @@ def differences(path: Path) -> list[tuple[str, str]]:
 
 
 def renewed(path: Path) -> str:
-    """Return a page with what its blocks print."""
+    """Return a page with what its blocks print.
+
+    Raises:
+        AssertionError: A line that leaves something open is printed otherwise now.
+    """
     page = path.read_text()
     with folder_for(path):
         pairs = list(printed_by(page))
     for block, out in reversed(pairs):
         if not alike(block.text, out):
             text = _with_open(block.text, out)
+            assert text.count("...") >= block.text.count("..."), (
+                f"{path}: write this block, with its '...', by hand:\n{out}"
+            )
             page = page[: block.start] + text + page[block.end :]
     return page
 
