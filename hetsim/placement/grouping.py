@@ -22,6 +22,7 @@ from hetsim.problem.groups import Group, as_groups, condense, order_groups, owne
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.repeats import Repeat, repeats
 from hetsim.simulation.clock.one_request import one_request
 
 
@@ -400,8 +401,10 @@ WORK = 100_000
 def refine(plan: Plan, objective: Objective, cost: float) -> Plan:
     """Move nodes on a border between devices into the subgraph across, where the clock gains.
 
-    By the bytes that cross the border, the most first. `cost` is that of `plan`, which is returned
-    where nothing gains. At most TRIALS simulations, fewer where they would exceed WORK nodes.
+    By the bytes that cross the border, the most first; for latency all equal layers are then made
+    as one of them is, where that gains. `cost` is that of `plan`, which is returned where nothing
+    gains. At most TRIALS simulations, fewer where they would exceed WORK nodes, beside those of
+    equal layers.
     """
     problem = plan.problem
     kept = begun = Owned.of(problem, plan.groups)
@@ -427,7 +430,60 @@ def refine(plan: Plan, objective: Objective, cost: float) -> Plan:
                 kept, cost, gained = moved, found, True
                 refusals[kind] = 0
                 break
+    if objective == "latency":
+        kept, cost = _with_equal_layers(problem, kept, cost)
     return plan if kept is begun else replace(plan, groups=kept.groups(problem))
+
+
+LAYER_TRIALS, LAYER_WORK = 64, 400_000
+"""Simulations of plans with equal layers at most, and their nodes in all."""
+BEGINNINGS = 4
+"""Nodes at which layers are taken to begin: those with the fewest groups before and after them."""
+
+
+def _with_equal_layers(problem: Problem, owned: Owned, latency_s: float) -> tuple[Owned, float]:
+    """Return the best met where all equal layers are placed, cut and ordered as one of them is."""
+    trials = min(LAYER_TRIALS, LAYER_WORK // max(problem.n, 1))
+    for repeat in repeats(problem):
+        begun = None
+        while begun is not owned:
+            begun = owned
+            for made in _by_layers(problem, begun, repeat):
+                if trials == 0 or deadline.left_s() <= 0.0:
+                    return owned, latency_s
+                trials -= 1
+                found_s = _latency(problem, made)
+                if found_s is not None and found_s < latency_s:
+                    owned, latency_s = made, found_s
+    return owned, latency_s
+
+
+def _by_layers(problem: Problem, owned: Owned, repeat: Repeat) -> Iterator[Owned]:
+    """Give the partitions in which all layers are as one of them is, executable ones alone."""
+    first, nodes, period = repeat
+    count, groups = nodes // period, len(owned)
+    last = np.empty(groups, dtype=np.int64)
+    last[owned.owner] = np.arange(problem.n)
+    across = np.zeros(problem.n + 1, dtype=np.int64)
+    np.add.at(across, np.array(owned.first_nodes()) + 1, 1)
+    np.add.at(across, last + 1, -1)
+    across = np.cumsum(across)
+    rows = first + period * np.arange(count)[:, None] + np.arange(period)
+    for begin in np.argsort(across[rows].sum(axis=0), kind="stable")[:BEGINNINGS].tolist():
+        whole = rows[: (nodes - begin) // period] + begin
+        owner, seen = owned.owner[whole], set()
+        for own in owner:
+            known = owned.device[own].tobytes(), np.unique(own, return_inverse=True)[1].tobytes()
+            if known in seen:
+                continue
+            seen.add(known)
+            labels, devices = owned.owner.copy(), owned.device[owned.owner]
+            labels[whole[-1, -1] + 1 :] += groups * (len(whole) + 1)
+            labels[whole] = own + groups * np.arange(1, len(whole) + 1)[:, None]
+            devices[whole] = owned.device[own]
+            made = Owned.ordered(problem, labels, devices, labels)
+            if made is not None:
+                yield made
 
 
 def _cost(plan: Plan, owned: Owned, objective: Objective) -> float:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from full_problems import full_problems
-from hetsim.core import left_to_python
+from hetsim.core import deadline, left_to_python
 from hetsim.errors import OutOfMemory
 from hetsim.graph.dag import topological_order
 from hetsim.placement import grouping as merging
@@ -216,6 +216,52 @@ def test_composites_go_whole() -> None:
     # Without node 2, node 1 would do well on d0.
     cost = measure(plan, "latency")
     assert refine(plan, "latency", cost).groups == plan.groups
+
+
+def _layers(count: int) -> Problem:
+    """Two branches a layer, each quicker on a device of its own; what joins them is for the host.
+
+    The branch for d1 is worth its transfers, which cross twice.
+    """
+    rows, edges = [[1.0, 1.0]], []
+    for _ in range(count):
+        before = len(rows) - 1
+        rows += [[6.0, 9.0], [9.0, 2.0], [1.0, 5.0]]
+        edges += [(before, before + 1, 1), (before, before + 2, 1)]
+        edges += [(before + 1, before + 3, 1), (before + 2, before + 3, 1)]
+    return Problem.from_arrays(rows, edges=edges, latency_s=0.5, bytes_per_s=2.0, host=0)
+
+
+@pytest.mark.parametrize("good", range(4))
+def test_all_layers_become_as_the_best_of_them(good: int) -> None:
+    problem = _layers(4)
+    other = 3 * good + 2
+    rest = [tuple(range(other)), tuple(range(other + 1, problem.n))]
+    groups = Group("d0", rest[0]), Group("d1", (other,)), Group("d0", rest[1])
+    plan = Plan(problem, "own", groups)
+    cost = measure(plan, "latency")
+    refined = refine(plan, "latency", cost)
+    refined.validate()
+    assert [v for v, p in enumerate(refined.assignment) if p == 1] == [2, 5, 8, 11]
+    # Each layer takes the longer branch and the join, not both branches.
+    assert measure(refined, "latency") < cost
+    # More than by moves of single nodes, of which none changes several layers.
+    assert refine(refined, "latency", measure(refined, "latency")).groups == refined.groups
+
+
+def test_layers_are_left_as_they_are_where_all_are_alike_or_time_is_up() -> None:
+    problem = _layers(3)
+    plan = Plan(problem, "own", (Group("d0", tuple(range(problem.n))),))
+    cost = measure(plan, "latency")
+    alike = merging._with_equal_layers(problem, Owned.of(problem, plan.groups), cost)
+    assert alike[0].is_like(Owned.of(problem, plan.groups))
+    assert alike[1] == cost
+    mixed = Plan(
+        problem, "own", (Group("d0", (0, 1)), Group("d1", (2,)), Group("d0", tuple(range(3, 10))))
+    )
+    own = Owned.of(problem, mixed.groups)
+    with deadline.until(deadline.now_s()):
+        assert merging._with_equal_layers(problem, own, 9.0)[0] is own
 
 
 def _lanes(n: int, seed: int) -> tuple[Problem, tuple[Group, ...]]:

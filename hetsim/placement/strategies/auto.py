@@ -252,18 +252,16 @@ class Auto(Constrained):
         latency = self.objective == "latency"
         best = [start for start in found if not start.plan.sizes and (start.groups or latency)]
         best = sorted(best, key=_worth)[:1]
-        at = None
-        if starts and latency:
-            at = search.begun(coarse, starts)
-        least = at[1].cost if at else min((start.cost for start in starts), default=math.inf)
+        at = search.begun(coarse, starts) if starts and latency else []
+        least = at[-1][1].cost if at else min((start.cost for start in starts), default=math.inf)
         # Of equal cost as what it begins with: the same search.
         further = bool(best) and best[0].cost < least
         # What is proven of the tasks is not improved on by moves of them.
         further = further and not best[0].plan.reason.startswith(PROVEN)
 
         def asked_alone() -> Plan:
-            if at is not None:
-                return search.improved(*at)
+            if at:
+                return search.best_from(at)
             if not starts:
                 return search.solve(coarse.fine)
             return search.spread_out(coarse.fine, starts)

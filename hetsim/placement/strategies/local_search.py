@@ -42,9 +42,9 @@ from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
-WORK, FEW = 400_000, 50
-"""Tasks evaluated in all, by which the default number of moves is set; of more than FEW tasks less,
-as the share that FEW are of them: each counts for less."""
+WORK, FEW, MANY, WORK_OF_MANY = 400_000, 50, 200, 8_000_000
+"""Tasks evaluated in all, by which the default number of moves is set. From FEW tasks on fewer: as
+Python takes long; from MANY on, which are for machine code, WORK_OF_MANY, from one start alone."""
 LEAST_MOVES, MOST_MOVES = 250, 20_000
 STAGE_MOVES, CHUNK = 300_000, 50_000
 """Moves for throughput where none are given, and how many go from one start at a time."""
@@ -53,7 +53,7 @@ ORDERS = 10
 KEPT_BACK: Mapping[Objective, float] = {"latency": 3.0, "throughput": 6.0}
 """Of a time limit, so many times what a quick plan takes is kept back for checking the last one,
 which for throughput may have a subgraph for each node."""
-PRICED_FROM, MOST_PRICED, MOST_LIMITED = 200, 10_000, 20_000
+PRICED_FROM, MOST_PRICED, MOST_LIMITED = 60, 10_000, 20_000
 """Tasks from which on a priced start is looked for, and up to which without and with a deadline."""
 PRICED_PART = 2 / 3, 0.8
 """Of the time that is left, for a priced start: of up to LARGE tasks, and of more, of which moves
@@ -73,11 +73,11 @@ class LocalSearch(Constrained):
     cut; of many nodes without links mostly critical ones move. A move is weighed by
     ``estimates.cost``, which equals the clock where links are free of contention; what improves on
     everything before is judged by the clock itself. It starts from the best constructive plan and
-    every device alone, of many tasks also from ``priced_start``, and never returns worse. On a
-    model it also starts where branches may end before they join. Anytime: the budget sets how
-    slowly it cools and how many rounds there are (``annealing.rounds``). Much work is done by
-    machine code, with the same answer. On a model the moves are of tasks; at last the borders are
-    refined node by node.
+    every device alone, of some tasks also from ``priced_start``, of MANY from the better of both,
+    and never returns worse. On a model it also starts where branches may end before they join, the
+    moves are of tasks, and at last borders are refined node by node and equal layers made as one of
+    them is. Anytime: the budget sets how slowly it cools and how many rounds there are
+    (``annealing.rounds``). Much work is done by machine code, with the same answer.
 
     Attributes
     ----------
@@ -85,7 +85,8 @@ class LocalSearch(Constrained):
         What the plan is for.
     moves : int, optional
         Moves tried; absent: as many as evaluate WORK tasks in all, fewer of more than FEW
-        tasks, or STAGE_MOVES for throughput. The answer is the same in every process.
+        tasks, WORK_OF_MANY of MANY, or STAGE_MOVES for throughput. The answer is the same in
+        every process.
     time_limit_s : float, optional
         CPU seconds, those for the start and for checking the plan included; in place of
         `moves`, and the answer depends on the machine. Where they are too few for a search a
@@ -183,15 +184,20 @@ class LocalSearch(Constrained):
 
     def searched(self, coarse: Coarse, starts: Sequence[Start]) -> Plan:
         """Return the best plan for latency met from the best of `starts`, which fit the memory."""
-        return self.improved(*self.begun(coarse, starts))
+        return self.best_from(self.begun(coarse, starts))
 
-    def begun(self, coarse: Coarse, starts: Sequence[Start]) -> tuple[Coarse, Start]:
-        """Return the best of `starts`, of priced ones, and of both where branches may end apart.
+    def best_from(self, begun: Sequence[tuple[Coarse, Start]]) -> Plan:
+        """Return the best plan for latency met from any of these."""
+        made = [self.improved(*one) for one in begun]
+        return min(made, key=lambda plan: measure(plan, "latency")) if len(made) > 1 else made[0]
 
-        The last is `heft`, and a priced start, of tasks that are cut before branches join.
+    def begun(self, coarse: Coarse, starts: Sequence[Start]) -> list[tuple[Coarse, Start]]:
+        """Return the best of `starts` and the best priced one, of MANY tasks the better alone.
+
+        Among them are `heft`, and a priced start, of tasks that are cut before branches join.
         """
         problem = coarse.fine
-        found = [(coarse, starts[0]), *self.priced(coarse)]
+        found, priced = [(coarse, starts[0])], self.priced(coarse)
         # What was joined down to MOST_TASKS has as many either way.
         if pays_to_coarsen(problem) and coarse.problem.n != MOST_TASKS:
             finer = coarsen(problem, joins_apart=True)
@@ -201,8 +207,10 @@ class LocalSearch(Constrained):
                     how += ", shortcuts apart from joins"
                     plan = Plan(problem, "heft", finer.spread(groups), how)
                     found.append((finer, Start("heft", plan, groups, measure(plan, "latency"))))
-                found += self.priced(finer)
-        return min(found, key=lambda one: one[1].cost)
+                priced += self.priced(finer)
+        best = [min(some, key=lambda one: one[1].cost) for some in (found, priced) if some]
+        best.sort(key=lambda one: one[1].cost)
+        return best[: 2 if coarse.problem.n < MANY else 1]
 
     def improved(self, coarse: Coarse, start: Start) -> Plan:
         """Return the best plan for latency met from `start`."""
@@ -285,7 +293,8 @@ class LocalSearch(Constrained):
         else:
             if holds is None and asked in known:
                 return known[asked]
-            work = WORK * min(FEW, problem.n) // problem.n
+            many = problem.n >= MANY
+            work = WORK_OF_MANY if many else WORK * min(FEW, problem.n) // problem.n
             budget = Budget(min(MOST_MOVES, max(LEAST_MOVES, work // problem.n)))
         way = walk(problem, start.groups, self.seed, holds, budget)
         judge = _Judge(problem, start, judged if given else JUDGED)
