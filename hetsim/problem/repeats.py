@@ -29,7 +29,8 @@ def repeats(problem: Problem) -> tuple[Repeat, ...]:
     """Return the repeated layers, the longest first; they share no node, and each has two periods.
 
     Nodes are alike if they take as long on every device and make as many bytes for as many
-    readers. Edges are not compared: what is made of a repeat is to be checked. O(PERIODS n).
+    readers. A period is found by a node that has no other like it within one. Edges are not
+    compared: what is made of a repeat is to be checked. O(PERIODS n).
     """
     kind = _kinds(problem)
     order = np.argsort(kind, kind="stable")

@@ -242,7 +242,8 @@ def test_all_layers_become_as_the_best_of_them(good: int) -> None:
     cost = measure(plan, "latency")
     refined = refine(plan, "latency", cost)
     refined.validate()
-    assert [v for v, p in enumerate(refined.assignment) if p == 1] == [2, 5, 8, 11]
+    # What comes before all layers may go to either device.
+    assert [v for v, p in enumerate(refined.assignment) if p == 1 and v] == [2, 5, 8, 11]
     # Each layer takes the longer branch and the join, not both branches.
     assert measure(refined, "latency") < cost
     # More than by moves of single nodes, of which none changes several layers.
