@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hetsim.graph.dag import Dag
-from hetsim.problem.parts import Evidence
+from hetsim.problem.parts import GRAPH_INPUT, Evidence
 from hetsim.problem.problem import Problem
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -59,6 +59,30 @@ def problems(
         dispatch_s=[draw(eighths) for _ in range(count)] if overheads else 0.0,
         host=0 if overheads else None,
         contention=draw(st.sampled_from(["none", "fifo"])) if overheads else "none",
+    )
+
+
+def layered(problem: Problem, times: int) -> Problem:
+    """The problem so many times in a row: each reads of the last node of the one before it."""
+    n = problem.n
+    values = [
+        replace(
+            value,
+            name=f"{value.name}.{k}",
+            producer=value.producer + k * n if value.producer >= 0 or k else GRAPH_INPUT,
+            consumers=tuple(v + k * n for v in value.consumers),
+        )
+        for k in range(times)
+        for value in problem.values
+    ]
+    names = tuple(f"{name}.{k}" for k in range(times) for name in problem.node_names)
+    return replace(
+        problem,
+        seconds=np.tile(problem.seconds, (times, 1)),
+        values=tuple(values),
+        node_names=names,
+        op_types=problem.op_types * times,
+        origins=tuple((name,) for name in names),
     )
 
 

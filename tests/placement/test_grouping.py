@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
-from builders import problems
+from builders import layered, problems
 from full_problems import full_problems
 from hetsim.core import deadline, left_to_python
 from hetsim.errors import OutOfMemory
@@ -216,6 +216,29 @@ def test_composites_go_whole() -> None:
     # Without node 2, node 1 would do well on d0.
     cost = measure(plan, "latency")
     assert refine(plan, "latency", cost).groups == plan.groups
+
+
+@examples(quick=25, full=400)
+@given(model_like(problems(max_nodes=5)), st.integers(2, 4), st.randoms(use_true_random=False))
+def test_equal_layers_are_never_slower_and_fit_the_memory(
+    problem: Problem, times: int, rng: random.Random
+) -> None:
+    problem = layered(replace(problem, capacity_bytes=None), times)
+    groups = tuple(
+        Group(problem.devices[rng.choice(np.flatnonzero(able).tolist())], (v,))
+        for v, able in enumerate(problem.supported)
+    )
+    plan = Plan(problem, "own", groups)
+    peaks = hetsim.simulate(plan).peak_memory_bytes
+    for room in (None, tuple(peaks[name] for name in problem.devices)):
+        plan = replace(plan, problem=replace(problem, capacity_bytes=room))
+        cost = measure(plan, "latency")
+        begun = Owned.of(plan.problem, groups)
+        owned, found = merging._with_equal_layers(plan.problem, begun, cost)
+        made = replace(plan, groups=owned.groups(plan.problem))
+        made.validate()
+        # With less memory than it needs it could not be measured.
+        assert measure(made, "latency") == found <= cost
 
 
 def _layers(count: int) -> Problem:
