@@ -30,12 +30,15 @@ from ray.cluster_utils import Cluster
 from hetsim.cli.main import main
 from hetsim.errors import ExecutionError, HetsimError
 from hetsim.execution import weights as node_weights
+from hetsim.execution.transports import live_cluster
 from hetsim.execution.transports import ray_actor as ray_loading
 from hetsim.execution.transports.live_cluster import Probe, measure_links
 from hetsim.execution.transports.live_cluster import look_at, refuse_unplaceable
 from hetsim.execution.transports.ray_connection import ray_connection
 from hetsim.hardware.catalog import load_platform
 
+# A busy machine takes long to start actors.
+live_cluster.PROBE_S = 400.0
 HEALTH = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300,
           "health_check_timeout_ms": 2000, "health_check_failure_threshold": 3}
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
