@@ -269,7 +269,7 @@ def test_all_layers_become_as_the_best_of_them(good: int) -> None:
     assert [v for v, p in enumerate(refined.assignment) if p == 1 and v] == [2, 5, 8, 11]
     # Each layer takes the longer branch and the join, not both branches.
     assert measure(refined, "latency") < cost
-    # More than by moves of single nodes, of which none changes several layers.
+    # There is nothing left to gain.
     assert refine(refined, "latency", measure(refined, "latency")).groups == refined.groups
 
 

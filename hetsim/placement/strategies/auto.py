@@ -253,9 +253,10 @@ class Auto(Constrained):
         best = [start for start in found if not start.plan.sizes and (start.groups or latency)]
         best = sorted(best, key=_worth)[:1]
         at = search.begun(coarse, starts) if starts and latency else []
-        least = at[-1][1].cost if at else min((start.cost for start in starts), default=math.inf)
+        begun = [start.cost for _, start in at] or [start.cost for start in starts[:1]]
         # Of equal cost as what it begins with: the same search.
-        further = bool(best) and best[0].cost < least
+        further = bool(best) and best[0].cost not in begun
+        further = further and best[0].cost < max(begun, default=math.inf)
         # What is proven of the tasks is not improved on by moves of them.
         further = further and not best[0].plan.reason.startswith(PROVEN)
 

@@ -43,8 +43,8 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 WORK, FEW, MANY, WORK_OF_MANY = 400_000, 50, 200, 8_000_000
-"""Tasks evaluated in all, by which the default number of moves is set. From FEW tasks on fewer: as
-Python takes long; from MANY on, which are for machine code, WORK_OF_MANY, from one start alone."""
+"""Tasks evaluated in all, by which the default number of moves is set: of more than FEW tasks less,
+as the share that FEW are of them; of MANY, by machine code and from one start, WORK_OF_MANY."""
 LEAST_MOVES, MOST_MOVES = 250, 20_000
 STAGE_MOVES, CHUNK = 300_000, 50_000
 """Moves for throughput where none are given, and how many go from one start at a time."""
