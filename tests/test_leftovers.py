@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from sweeps import sweep
+
 HELPERS = str(Path(__file__).parent / "helpers")
 CONFTEST = """
 import leftovers
@@ -42,7 +44,7 @@ def test_it():
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are found in /proc")
-@pytest.mark.parametrize("ends", [True, False])
+@sweep("ends", quick=[True], full=[True, False])
 def test_a_process_that_stays(ends: bool, tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_some.py").write_text(TEST.format(ends=ends))

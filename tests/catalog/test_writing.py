@@ -61,6 +61,7 @@ def figures(devices, measured) -> KernelFigures:
     return fitted(measured, devices)
 
 
+@pytest.mark.sweep
 def test_what_is_written_is_read_back(figures):
     text = fitted_text(DEVICE, [("", figures)])
     read = FittedModel.model_validate(yaml.safe_load(text)).kernels["int8"].to_figures("int8")
@@ -93,6 +94,7 @@ def test_all_rows_give_the_same_bytes_twice(devices):
     assert fitted_text(DEVICE, [("", one)]) == fitted_text(DEVICE, [("", other)])
 
 
+@pytest.mark.sweep
 def test_files_of_devices_that_stand_on_nothing_are_deleted(figures, tmp_path):
     (tmp_path / "old.yaml").write_text("kernels: {}\n")
     assert write_fitted(tmp_path, {DEVICE: [("", figures)]}, [], all_of_them=False) == [
@@ -102,6 +104,7 @@ def test_files_of_devices_that_stand_on_nothing_are_deleted(figures, tmp_path):
     assert write_fitted(tmp_path, {DEVICE: [("", figures)]}, []) == []
 
 
+@pytest.mark.sweep
 def test_settings_that_pick_no_series_or_several_are_refused(devices):
     points = Measurements.read(measured_folder(), devices).points
     with pytest.raises(PlatformError, match="RK3588"):

@@ -53,10 +53,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[list[Any]]:
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
 
 
+@pytest.mark.sweep
 def test_plans_and_runs_on_threads_need_nothing_of_unix(told: list[list[Any]]) -> None:
     assert told[:5] == [[0, "", ""]] * 5
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("index", "what"),
     [

@@ -306,7 +306,7 @@ SIXTHS = [(*case, part) for case in cases() for part in range(PARTS)]
 """Every case on every sixth device, from each of the first six."""
 
 
-@sweep("network, form, level, part", quick=[(*case, 0) for case in each_time()][::2], full=SIXTHS)
+@sweep("network, form, level, part", quick=[(*case, 0) for case in each_time()][::4], full=SIXTHS)
 def test_integers_are_never_dearer_than_float32(
     network: str, form: str, level: str, part: int
 ) -> None:

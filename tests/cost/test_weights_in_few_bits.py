@@ -90,7 +90,7 @@ FORMS = {
 }
 
 
-@sweep("device, form", quick=zip(GPUS, FORMS, strict=False), full=product(GPUS, FORMS))
+@sweep("device, form", quick=[*zip(GPUS, FORMS, strict=False)][:1], full=product(GPUS, FORMS))
 def test_a_product_of_one_row_takes_by_the_bits_of_its_weights(
     device: str, form: str, tmp_path: Path
 ) -> None:
@@ -102,7 +102,7 @@ def test_a_product_of_one_row_takes_by_the_bits_of_its_weights(
         assert four < 0.5 * wide
 
 
-@pytest.mark.parametrize("device", GPUS)
+@sweep("device", quick=GPUS[:1], full=GPUS)
 def test_a_product_of_many_rows_takes_by_the_type_that_it_is_computed_in(
     device: str, tmp_path: Path
 ) -> None:

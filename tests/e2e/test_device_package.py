@@ -143,6 +143,7 @@ def test_partitioners_strategies_clock_and_reports_work_with_it(
     assert "device 'npu': the toy driver is not loaded; unset TOY_NPU_DRIVER" in absent.stderr
 
 
+@pytest.mark.sweep
 def test_two_claims_and_broken_packages_are_named_and_the_rest_goes_on(
     installed: Path, tmp_path: Path
 ) -> None:

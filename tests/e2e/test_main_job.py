@@ -55,7 +55,7 @@ def test_the_catalog_has_the_promised_platforms() -> None:
 
 
 @pytest.mark.slow
-@sweep("name, platform_name", quick=of(PAIRS, on_ray=False)[::4], full=OFF)
+@sweep("name, platform_name", quick=of(PAIRS, on_ray=False)[::8], full=OFF)
 def test_compare_and_run(name: str, platform_name: str) -> None:
     compared_and_run(name, platform_name, "threads")
 
@@ -104,7 +104,7 @@ def compared_and_run(name: str, platform_name: str, first_on: Literal["ray", "th
         assert run.timeline.latency_s == by_name[strategy].latency_s
 
 
-@sweep("name", quick=zoo.names()[::5], full=zoo.names())
+@sweep("name", quick=zoo.names()[::9], full=zoo.names())
 def test_every_node_has_work_and_a_name(name: str) -> None:
     model = loaded(name)
     assert uncosted(model.graph) == ()

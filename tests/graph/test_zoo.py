@@ -160,6 +160,7 @@ assert all((path.parent / name).stat().st_size == size for name, size in sizes.i
 """
 
 
+@pytest.mark.sweep
 def test_two_processes_at_once(tmp_path):
     environment = {**os.environ, "HETSIM_CACHE_DIR": str(tmp_path / "cache")}
     ready = [str(tmp_path / name) for name in "ab"]

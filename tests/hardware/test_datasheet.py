@@ -26,7 +26,6 @@ from hetsim.hardware.datasheet import (
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
 from hetsim.hardware.kin import ByDatasheet
 from hetsim.problem.problem import Problem
-from sweeps import sweep
 
 CLUSTERS = [(4, 2.0, "cortex-a76"), (4, 1.0, "cortex-a55")]
 
@@ -149,7 +148,8 @@ WHOLE = [
 ]
 
 
-@sweep("device, network, execute", quick=[WHOLE[0]], full=WHOLE)
+@pytest.mark.sweep
+@pytest.mark.parametrize(("device", "network", "execute"), WHOLE)
 def test_networks_that_ran_on_a_device_are_taken_whole(
     device: str, network: str, execute: dict[str, str], graphs: Graphs
 ) -> None:

@@ -57,7 +57,8 @@ def test_the_binomial_interval_does_not(load: float, most: float) -> None:
     assert held / 200 < most
 
 
-@sweep("kind, load", quick=[("M/D/1", 0.5)], full=[("M/D/1", 0.5), ("M/M/1", 0.8)])
+@pytest.mark.sweep
+@pytest.mark.parametrize(("kind", "load"), [("M/D/1", 0.5), ("M/M/1", 0.8)])
 def test_the_share_that_is_late_is_held_as_often(kind: Kind, load: float) -> None:
     limit = latency_at(kind, load, 98.0)
     held = 0

@@ -26,7 +26,6 @@ from hetsim.workload.arrivals import (
     Open,
     Poisson,
 )
-from sweeps import sweep
 
 SURE = 1e-3
 """Least p-value of a test of a distribution, at seeds that were not looked for."""
@@ -185,7 +184,8 @@ def test_gaps_of_an_mmpp_have_the_moments_and_correlations_of_its_matrices(proce
     assert correlations[0] > 0.05
 
 
-@sweep("process", quick=[BUSY], full=[BUSY, RING], ids=str)
+@pytest.mark.sweep
+@pytest.mark.parametrize("process", [BUSY, RING], ids=str)
 def test_an_mmpp_begins_as_it_is_after_a_long_time(process: Mmpp) -> None:
     firsts = [float(next(process.blocks(Numbers(seed, "a")))[0]) for seed in range(400)]
     without, _ = matrices(process)

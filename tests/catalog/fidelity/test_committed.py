@@ -94,6 +94,7 @@ def test_intervals_of_what_was_left_out_hold_what_they_say(batch: str) -> None:
         assert 0.75 <= told.covered <= 0.88, way
 
 
+@pytest.mark.sweep
 def test_all_that_was_measured_of_the_catalog_is_there(
     rows: list[dict[str, Any]], chips: Chips
 ) -> None:

@@ -88,7 +88,8 @@ CASES = [("squeezenet", "qdq"), ("resnet18", "qdq"), ("bert_small", "qdq"),
          ("resnet18", "qoperator")]  # fmt: skip
 
 
-@sweep("name, form", quick=CASES[:1], full=CASES)
+@pytest.mark.sweep
+@pytest.mark.parametrize(("name", "form"), CASES)
 def test_a_quantized_model_takes_what_was_fitted_of_its_floats(name: str, form: str) -> None:
     integers = quantized_model(name, form)
     # Not of the float file, in which what depends on constants alone is folded.

@@ -77,6 +77,7 @@ def fitted(networks: list[Network]) -> Fit:
     return fit(networks, MEAN, DEVIATION)
 
 
+@pytest.mark.sweep
 def test_the_first_networks_have_most_forms(tables: list[tuple[str, np.ndarray]]) -> None:
     found = {FORMS[int(row[0])] for _, rows in tables for row in rows}
     assert found >= {"dense", "pointwise", "depthwise", "matmul", "batched", "pooling", "softmax"}

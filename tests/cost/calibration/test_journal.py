@@ -145,6 +145,7 @@ def test_single_layers_of_every_kind_run(index: int) -> None:
     assert timed.kernels
 
 
+@pytest.mark.sweep
 def test_values_neither_grow_nor_fade() -> None:
     import onnxruntime
 

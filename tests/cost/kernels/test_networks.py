@@ -61,7 +61,7 @@ def predicted(table, precision):
 @pytest.mark.group("machine_code")
 @sweep(
     "name, precision",
-    quick=list(zip(zoo.names(), cycle(PRECISIONS), strict=False))[::3],
+    quick=list(zip(zoo.names(), cycle(PRECISIONS), strict=False))[::7],
     full=product(zoo.names(), PRECISIONS),
 )
 def test_a_table_is_the_sum_of_the_prices(name, precision):
@@ -71,7 +71,7 @@ def test_a_table_is_the_sum_of_the_prices(name, precision):
     assert total == pytest.approx(priced(model, spec), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["squeezenet", "densenet121", "mobilenet_v2", "vgg19"])
+@sweep("name", quick=["squeezenet"], full=["squeezenet", "densenet121", "mobilenet_v2", "vgg19"])
 def test_a_table_is_the_sum_of_the_prices_in_integers(name):
     model = load_model(f"zoo:{name}")
     spec = executing(DEVICE, "int8", "npu")

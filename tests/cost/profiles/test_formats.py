@@ -385,7 +385,7 @@ def paths(content: Any) -> list[tuple[Any, ...]]:
     return [(), *((key, *way) for key, value in inner for way in paths(value))]
 
 
-@examples(quick=10, full=1500)
+@examples(quick=5, full=1500)
 @given(st.sampled_from(SAMPLES), st.data())
 def test_whatever_stands_in_a_profile_it_is_read_or_refused(sample: Any, data: Any) -> None:
     content = deepcopy([sample])

@@ -16,7 +16,7 @@ from hetsim.graph.zoo.models import materialise, names
 from profile_builders import real_profile
 from sweeps import sweep
 
-QUICK = ("squeezenet", "shufflenet", "bert_small")
+QUICK = ("bert_small",)
 RUNS = 3
 
 

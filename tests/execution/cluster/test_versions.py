@@ -59,6 +59,7 @@ def test_what_may_differ(name: str, there: str | None, refused: bool) -> None:
         check_versions(HERE, other, "node 10.0.0.2")
 
 
+@pytest.mark.sweep
 def test_the_source_of_hetsim_is_told_apart(tmp_path: Path) -> None:
     def told(folder: Path) -> Versions:
         done = subprocess.run(

@@ -83,7 +83,7 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     file.write_text(json.dumps(record, indent=1) + "\n")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@sweep("name", quick=["mixed"], full=MODELS)
 def test_a_folder_computes_what_the_plan_does(name: str, planned: Planned, tmp_path: Path) -> None:
     plan = planned(MODELS[name]())
     folder = tmp_path / "compiled"
@@ -282,7 +282,7 @@ def test_a_manifest_that_says_what_is_not_so_is_refused(
         run_compiled(open_compiled(compiled), executor="threads")
 
 
-@pytest.mark.parametrize("external", [False, True])
+@sweep("external", quick=[True], full=[False, True])
 def test_a_weight_that_subgraphs_share_is_stored_once(
     planned: Planned, tmp_path: Path, external: bool
 ) -> None:

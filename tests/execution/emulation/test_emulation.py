@@ -38,6 +38,7 @@ def test_requests_overlap_and_none_is_early() -> None:
         assert measured >= 0.999 * predicted * scale
 
 
+@pytest.mark.sweep
 def test_links_hold_their_time_too() -> None:
     plan = split_plan("zoo:bert_small")
     slow = emulate(plan, executor="threads", time_scale=0.1 / hetsim.simulate(plan).latency_s)

@@ -71,7 +71,7 @@ CHANGES: list[dict[str, object]] = [
 
 @sweep(
     "changes",
-    quick=CHANGES[:2],
+    quick=CHANGES[1:2],
     full=CHANGES,
     ids=["rejected", "batched", "preferred", "delayed", "alone"],
 )

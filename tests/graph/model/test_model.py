@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx.external_data_helper import convert_model_to_external_data
 
-from hash_seeds import QUICK, SEEDS, printed_here, printed_under
+from hash_seeds import SEEDS, printed_here, printed_under
 from hetsim.errors import InvalidInput, ModelError, UnboundDimension, UsageError
 from hetsim.graph.loading import load_model, model_of
 from hetsim.graph.reading import onnx_runtime, session
@@ -27,7 +27,6 @@ from onnx_builders import (
     save,
     value,
 )
-from sweeps import sweep
 
 RELU = [op("Relu", "x", "y", "r")]
 
@@ -310,7 +309,8 @@ print(hashlib.sha256(text + model.proto.SerializeToString()).hexdigest())
 """
 
 
-@sweep("seed", quick=QUICK, full=SEEDS)
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_hash_seed_does_not_matter(seed: int) -> None:
     assert printed_under(seed, SCRIPT) == printed_here(SCRIPT)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hash_seeds import QUICK, SEEDS, printed_here, printed_under
+from hash_seeds import SEEDS, printed_here, printed_under
 from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph, Node
 from hetsim.graph.patterns import matching
@@ -20,7 +20,7 @@ from hetsim.graph.patterns.parser import parse_pattern
 from hetsim.graph.patterns.pattern import Op, Pattern
 from oracles.pattern_matches import jointly_acyclic, oracle_matches
 from pattern_builders import DrawnPattern, pattern_graph, random_graph
-from sweeps import examples, sweep
+from sweeps import examples
 
 
 def found(graph: Graph, *texts: str) -> list[str]:
@@ -212,12 +212,14 @@ def test_too_many_ways_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(matches(lattice(40), ordered).refused) == 4
 
 
+@pytest.mark.sweep
 def test_many_starts_of_a_second_end_are_an_error_not_a_long_wait() -> None:
     graph = pattern_graph([f"v{i} = {('Relu', 'Exp')[i % 2]} x" for i in range(2000)])
     with pytest.raises(UsageError, match="did not finish"):
         nodes_found(graph, "Relu($x); Exp($x)")
 
 
+@pytest.mark.sweep
 def test_deep_graphs_take_no_deep_recursion() -> None:
     graph = pattern_graph([f"v{i + 1} = Relu v{i}" for i in range(2000)])
     assert len(nodes_found(graph, "Relu(Relu(Relu(Relu(Relu))))")) == 400
@@ -239,7 +241,8 @@ for seed in range(40):
 """
 
 
-@sweep("seed", quick=QUICK, full=SEEDS)
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", SEEDS)
 def test_every_process_gives_the_same(seed: int) -> None:
     printed = printed_here(SCRIPT)
     assert printed_under(seed, SCRIPT) == printed

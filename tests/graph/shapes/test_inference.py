@@ -55,6 +55,7 @@ def infer_all() -> None:
             assert list(typed.opset_import) == list(proto.opset_import)
 
 
+@pytest.mark.sweep
 def test_inference_outlives_them() -> None:
     # Where it did not, this process would not, either.
     code = "import test_inference; test_inference.infer_all()"
