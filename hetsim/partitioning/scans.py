@@ -19,8 +19,6 @@ from hetsim.partitioning.condensed import (
     BETWEEN,
     COUNT,
     PARTS,
-    Edges,
-    Groups,
     Ints,
     contract,
     find,
@@ -28,12 +26,6 @@ from hetsim.partitioning.condensed import (
     standing,
 )
 from hetsim.problem.groups import first_of_label, least_order, order_groups
-
-LANDMARKS = 62
-"""Groups that a sweep keeps a bit of; with the sign and one more a number has 64."""
-
-SWEEP_AFTER = 2
-"""A sweep is made whenever searches have looked at so many times as many edges as it looks at."""
 
 
 def push(heap: Ints, count: int, value: int) -> None:
@@ -61,65 +53,16 @@ def pop(heap: Ints, count: int) -> int:
     return int(least)
 
 
-def spread(parent: Ints, towards: Ints, edges: Edges, own: Ints, bits: Ints) -> None:
-    """Record by group the landmarks within two edges of it, its own included."""
-    head, _, _, behind, raw = edges
-    n = len(parent)
-    group = towards[n]
-    while group != n:
-        # What lies inside the group adds nothing.
-        met = bits[group] = own[group]
-        at = head[group]
-        while at >= 0:
-            met |= bits[find(parent, raw[at])]
-            at = behind[at]
-        bits[group] = met
-        group = towards[group]
-
-
-def swept(
-    groups: Groups, preds: Edges, succs: Edges, led_by: Ints, leads_to: Ints, own: Ints, heap: Ints
-) -> None:
-    """Choose the groups with the most edges as landmarks, and their reachability as bits.
-
-    Parameters
-    ----------
-    led_by, leads_to, own : int [n]
-        By group the landmarks that lead to it, that it leads to, and that are in it.
-    heap : int [LANDMARKS + 1], room to work in
-    """
-    parent, _, following, leading = groups
-    n = len(parent)
-    count = 0
-    group = following[n]
-    while group != n:
-        own[group] = 0
-        key = min(preds[2][group], succs[2][group]) * n + group
-        if key >= n and (count < LANDMARKS or key > heap[0]):
-            push(heap, count, key)
-            count += 1
-            if count > LANDMARKS:
-                pop(heap, count)
-                count -= 1
-        group = following[group]
-    for k in range(count):
-        own[heap[k] % n] = 1 << k
-    spread(parent, following, preds, own, led_by)
-    spread(parent, leading, succs, own, leads_to)
-
-
 def walk(
     parent: Ints, position: Ints, following: Ints, leading: Ints, head: Any, tail: Any, size: Any,
     behind: Any, raw: Any, seen: Ints, above: Ints, below: Ints, tally: Ints, order: Ints,
     at: Ints, succ: Ints, kind: Ints, member: Ints, last: Ints, met: Ints, edge: Ints,
-    barrier: Ints, ends: Ints, led_by: Ints, leads_to: Ints, own: Ints, heap: Ints, budget: int,
+    barrier: Ints, ends: Ints, budget: int,
 ) -> bool:  # fmt: skip
     """Run the passes of method ``convex``; return whether the budget lasted.
 
-    Two things forbid a contraction without a search. Where a path forbade it before, a group
-    between the two ends is kept with the edge: as long as that is neither end's, the path is
-    there. And of the groups with the most edges, in and out, a sweep along the order notes as
-    bits which lead where, whenever searches have cost what a few sweeps do; paths stay.
+    Where a path forbade a contraction before, a group between the two ends is kept with the edge:
+    as long as that is neither end's, the path is there, and no search is needed.
 
     Parameters
     ----------
@@ -138,8 +81,6 @@ def walk(
         By node the edge by which it was met.
     barrier : int [E], -1
         By edge a group on a path that forbade its contraction.
-    led_by, leads_to, own, heap
-        As ``swept`` takes them.
     budget : int
         Edges that searches may look at.
     """
@@ -147,8 +88,6 @@ def walk(
     preds = head[0], tail[0], size[0], behind[0], raw[0]
     succs = head[1], tail[1], size[1], behind[1], raw[1]
     turn = 0
-    wait = SWEEP_AFTER * (len(kind) + len(succ))
-    due = wait
     changed = True
     while changed:
         changed = False
@@ -178,28 +117,15 @@ def walk(
                     between = find(parent, barrier[edge[end]])
                     if between != start and between != other:
                         continue
-                common = leads_to[start] & led_by[other]
-                if common & ~(own[start] | own[other]):
-                    continue
                 if contract(groups, preds, succs, search, start, other):
                     changed = True
                     fresh = other
-                    led_by[start] |= led_by[other]
-                    leads_to[start] |= leads_to[other]
-                    own[start] |= own[other]
                     member[last[start]], last[start] = other, last[other]
                 else:
                     barrier[edge[end]] = tally[BETWEEN]
                 if tally[COUNT] > budget:
                     return False
-                if tally[COUNT] > due:
-                    swept(groups, preds, succs, led_by, leads_to, own, heap)
-                    due = tally[COUNT] + wait
     return True
-
-
-WALK_PARTS = (*PARTS, push, pop, spread, swept)
-"""What ``walk`` calls, each behind what it calls itself."""
 
 
 COMPILE_FROM, LEAST = 200_000, 1_000
@@ -256,13 +182,12 @@ def walked(
     room: list[NDArray[Any]] = [
         np.full(n, -1, SMALL), np.arange(n, dtype=SMALL), np.zeros(n, SMALL), np.empty(n, SMALL),
         np.full(rows.node.size, -1, SMALL), np.empty(n, SMALL),
-        *np.zeros((3, n), dtype=np.int64), np.empty(LANDMARKS + 1, dtype=np.int64),
     ]  # fmt: skip
     return _contracted(_WALK, dag, None, order, rows, kind, room, budget)
 
 
 _SCAN = machine_code(scan, *PARTS, inline=True)
-_WALK = machine_code(walk, *WALK_PARTS, inline=True)
+_WALK = machine_code(walk, *PARTS, push, pop, inline=True)
 
 
 def _contracted(
