@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,11 +24,10 @@ from hetsim.placement.listing.ranks import by_falling_rank, upward_ranks
 from hetsim.placement.objective import measure
 from hetsim.placement.search import dispatched
 from hetsim.placement.search.dispatched import Dispatcher
-from hetsim.placement.search.drafts import asked_of, estimates_groups
+from hetsim.placement.search.drafts import Asked, asked_of, estimates_groups
 from hetsim.problem.coarse import Coarse
-from hetsim.problem.columns import travel_matrices
+from hetsim.problem.columns import columns_of
 from hetsim.problem.groups import Group
-from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
@@ -157,35 +155,23 @@ class BothWays:
     """Schedules by falling ranks and backwards, ignoring contention, dispatch and memory."""
 
     def __init__(self, problem: Problem, *, compiled: bool = False) -> None:
+        n, columns = problem.n, columns_of(problem)
         self.compiled = compiled
-        n, count = problem.n, len(problem.devices)
-        self._seconds = np.where(problem.supported, problem.shared_seconds, np.inf)
-        self._least = self._seconds.min(axis=1, initial=np.inf)
-        self._lanes = list(accumulate(problem.streams, initial=0))
+        self.asked = asked_of(
+            problem, grouped=estimates_groups(problem), binds=False, arrays=compiled
+        )
+        self._seconds = columns.seconds
+        self._least = columns.seconds.reshape(n, -1).min(axis=1, initial=np.inf)
+        self._ends = columns.arrival, columns.back
         self._first = np.array(by_falling_rank(upward_ranks(problem)), dtype=np.int64)
-        latency_s, bytes_per_s = travel_matrices(problem)
-        sizes = {b: k for k, b in enumerate(dict.fromkeys(v.nbytes for v in problem.values))}
-        self._travel = np.array([latency_s + b / bytes_per_s for b in sizes]).reshape(-1, count**2)
-        early, late = np.zeros((n, count)), np.zeros((n, count))
-        fed: list[list[tuple[int, int]]] = [[] for _ in range(n)]
-        feeds: list[list[tuple[int, int]]] = [[] for _ in range(n)]
-        host = problem.host
-        for value in problem.values:
-            size = sizes[value.nbytes]
-            way = self._travel[size].reshape(count, count)
-            u = value.producer
-            if u == GRAPH_INPUT:
-                if host is not None:
-                    for v in value.consumers:
-                        np.maximum(early[v], way[host], out=early[v])
-                continue
-            for v in value.consumers:
-                fed[v].append((u, size))
-                feeds[u].append((v, size))
-            if value.is_output and host is not None:
-                np.maximum(late[u], way[:, host], out=late[u])
-        self._edges = [_edges(rows, count) for rows in (fed, feeds)]
-        self._ends = early, late
+        self._travel = np.asarray(self.asked.travel_s, dtype=np.float64)
+        # Nodes on the other ends, row after row, and where the rows of their transfers begin.
+        reads = (self.asked.read_at, self.asked.read_from, self.asked.read_row)
+        at, maker, row = (np.asarray(part, dtype=np.int64) for part in reads)
+        order = np.argsort(maker, kind="stable")
+        readers = np.repeat(np.arange(n), np.diff(at))[order]
+        behind = np.searchsorted(maker[order], np.arange(n + 1))
+        self._edges = (at, maker, row), (behind, readers, row[order])
 
     def schedules(self, price: float, stretch: float, passes: int) -> Iterator[Listed]:
         """Return the schedule by falling ranks, and `passes` more."""
@@ -197,25 +183,17 @@ class BothWays:
             yield made
 
     def _way(self, price: float, stretch: float, back: int) -> _Way:
-        count = len(self._lanes) - 1
+        lanes = np.asarray(self.asked.lane_at, dtype=np.int64)
+        count = len(lanes) - 1
         travel = self._travel.reshape(-1, count, count) * stretch
         early, late = (ends * stretch for ends in self._ends)
         if back:
             travel, early, late = travel.transpose(0, 2, 1), late, early
-        at, other, row = self._edges[back]
-        return _Way(
-            self.compiled,
-            price,
-            _row(self._seconds),
-            _row(self._least),
-            _row(early),
-            _row(late),
-            at,
-            other,
-            row,
-            _row(travel),
-            np.array(self._lanes, dtype=np.int64),
-        )
+        asked = (
+            self._seconds, self._least, early, late, *self._edges[back],
+            np.ascontiguousarray(travel).reshape(-1), lanes,
+        )  # fmt: skip
+        return _Way(self.compiled, price, *asked)
 
 
 class _Way:
@@ -249,21 +227,9 @@ class _Way:
         return Listed(device, start_s, end_s, float(latest_s))
 
 
-def _edges(rows: Sequence[Sequence[tuple[int, int]]], count: int) -> tuple[_Ints, _Ints, _Ints]:
-    """Nodes on the other ends, row after row, and where the rows of their transfers begin."""
-    at = list(accumulate(map(len, rows), initial=0))
-    entries = [pair for row in rows for pair in row]
-    pairs = np.array(entries, dtype=np.int64).reshape(-1, 2)
-    return np.array(at, dtype=np.int64), pairs[:, 0].copy(), pairs[:, 1] * count**2
-
-
 def _from_last(made: Listed, ties: int) -> _Ints:
     """The nodes by falling end; those of no duration that begin and end together by `ties` x id."""
     return np.lexsort((np.arange(len(made.end_s)) * ties, -made.start_s, -made.end_s))
-
-
-def _row(table: _Floats) -> _Floats:
-    return np.ascontiguousarray(table, dtype=np.float64).reshape(-1)
 
 
 PRICES = (8.0, 2.0, 32.0, 0.5, 0.0)
@@ -300,12 +266,9 @@ class _Best:
 class _Plays:
     """Evaluates schedules: as they stand where only nodes cost something, or played anew."""
 
-    def __init__(self, problem: Problem, *, compiled: bool) -> None:
-        self._play: Dispatcher | None = None
-        self.grouped = estimates_groups(problem)
-        if self.grouped:
-            asked = asked_of(problem, grouped=True, binds=False, arrays=compiled)
-            self._play = Dispatcher(problem, asked, arrays=compiled)
+    def __init__(self, problem: Problem, asked: Asked, *, compiled: bool) -> None:
+        self.grouped = bool(asked.grouped)
+        self._play = Dispatcher(problem, asked, arrays=compiled) if self.grouped else None
         self._one = np.ones(problem.n, dtype=np.int64)
 
     def better(
@@ -347,7 +310,7 @@ def priced_start(coarse: Coarse) -> Start | None:
         if deadline.is_set() and problem.n > MOST_IN_PYTHON and not machine_code:
             return None
         ways = BothWays(problem, compiled=machine_code)
-        plays = _Plays(problem, compiled=machine_code)
+        plays = _Plays(problem, ways.asked, compiled=machine_code)
         sizes: Sequence[int] = SIZES if plays.grouped else (1,)
 
         def tried(price: float, stretch: float, passes: int) -> None:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hetsim.graph.dag import Ints, Rows
 from hetsim.placement.coarsening import pays_to_coarsen
 from hetsim.placement.listing.list_schedule import Room, add, remove
-from hetsim.problem.columns import travel_matrices
+from hetsim.problem.columns import columns_of, made_by, travel_matrices
 from hetsim.problem.groups import Group
-from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.templates import flat
 
 Array = Any
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 TRIED, FRESH, ASKING, ANSWER, LOOKED, CHANGED, CUT, SHIFTED, SOURCE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 BEGUN, ENDED, DRAWN, CRITICAL, STALE = 9, 10, 11, 12, 13
@@ -173,73 +168,59 @@ class Search(NamedTuple):
 
 def asked_of(problem: Problem, *, grouped: bool, binds: bool, arrays: bool = False) -> Asked:
     """Return the problem in lists, or in arrays. O(V + E + sizes P^2)."""
-    n, host, count = problem.n, problem.host, len(problem.devices)
-    latency_s, bytes_per_s = travel_matrices(problem)
+    n, hosted, count = problem.n, problem.host is not None, len(problem.devices)
     fifo = problem.contention == "fifo"
-    row_of = {
-        nbytes: k * count**2
-        for k, nbytes in enumerate(dict.fromkeys(v.nbytes for v in problem.values))
-    }
-    travel_s = {nbytes: latency_s + nbytes / bytes_per_s for nbytes in row_of}
-    read: list[list[tuple[int, int, int]]] = [[] for _ in range(n)]
-    given: list[list[int]] = [[] for _ in range(n)]
-    made: list[list[int]] = [[] for _ in range(n + 1)]
-    outputs: list[tuple[int, int]] = []
-    input_s = np.zeros((n, count))
-    for index, value in enumerate(problem.values):
-        if value.producer == GRAPH_INPUT:
-            if host is None:
-                continue
-            made[n].append(index)
-            for v in value.consumers:
-                given[v].append(index)
-                input_s[v] = np.maximum(input_s[v], travel_s[value.nbytes][host])
-            continue
-        made[value.producer].append(index)
-        for v in value.consumers:
-            read[v].append((index, value.producer, row_of[value.nbytes]))
-        if value.is_output and host is not None:
-            outputs.append((index, value.producer))
-    seconds = np.where(problem.supported, problem.shared_seconds, np.inf)
-    level, tail = seconds.min(axis=1, initial=np.inf).tolist(), [0.0] * n
+    columns, values = columns_of(problem), problem.value_arrays
+    latency_s, bytes_per_s = travel_matrices(problem)
+    sizes, size = np.unique(values.nbytes, return_inverse=True)
+    row = size * count**2
+    # The host, which makes the inputs, stands behind the nodes.
+    maker = np.where(values.producer == GRAPH_INPUT, n, values.producer)
+    known = np.flatnonzero((maker < n) | hosted)
+    outputs = np.flatnonzero(values.leaves & (maker < n) & hosted)
+    value, reader = values.readers.owner, values.readers.node
+    inner = maker[value] < n
+    outer = ~inner & hosted
+    read = Rows.sorted_by(n, reader[inner], value[inner])
+    able = Rows.sorted_by(n, *np.nonzero(problem.supported))
+    level: list[float] = columns.seconds.reshape(n, count).min(axis=1, initial=np.inf).tolist()
+    tail = [0.0] * n
     for v in range(n - 1, -1, -1):
         tail[v] = max((level[w] for w in problem.dag.succs[v]), default=0.0)
         level[v] += tail[v]
-    able = [np.flatnonzero(row).tolist() for row in problem.supported]
-    holds = [route.resources if fifo else () for row in problem.routes for route in row]
-    reads = ("read_value", "read_from", "read_row")
-    parts = np.array([entry for row in read for entry in row], dtype=np.int64).reshape(-1, 3).T
+    holds = [route.resources if fifo else () for ways in problem.routes for route in ways]
     fields: Any = {
         "nodes": n,
         "devices": count,
-        "host": -1 if host is None else host,
+        "host": problem.host if problem.host is not None else -1,
         "fifo": int(fifo),
         "grouped": int(grouped),
         "binds": int(binds),
-        "seconds": _floats(seconds),
-        "input_s": _floats(input_s),
-        "level": _floats(level),
-        "tail": _floats(tail),
-        "dispatch_s": _floats(problem.dispatch_s),
-        "lane_at": _ints(np.cumsum([0, *problem.streams])),
-        **_rows("pred", problem.dag.preds),
-        **_rows("succ", problem.dag.succs),
+        "seconds": columns.seconds,
+        "input_s": columns.arrival,
+        "level": np.array(level),
+        "tail": np.array(tail),
+        "dispatch_s": np.array(problem.dispatch_s, dtype=np.float64),
+        "lane_at": np.cumsum([0, *problem.streams]),
+        **_rows("pred", problem.dag.pred_rows),
+        **_rows("succ", problem.dag.succ_rows),
         **_rows("able", able),
         "takes": _ints(problem.supported),
-        "movable": _ints([v for v, devices in enumerate(able) if len(devices) > 1]),
-        "read_at": _ints([0, *accumulate(map(len, read))]),
-        **{name: _ints(part) for name, part in zip(reads, parts, strict=True)},
-        **_rows("given", given),
-        **_rows("made", made),
-        "sole": _ints([_sole(problem, values) for values in made[:n]]),
-        **_rows("reader", [value.consumers for value in problem.values]),
-        "leaves": _ints([value.is_output and host is not None for value in problem.values]),
-        "row": _ints([row_of[value.nbytes] for value in problem.values]),
-        "travel_s": _floats(list(travel_s.values())),
-        "out_value": _ints([value for value, _ in outputs]),
-        "out_from": _ints([producer for _, producer in outputs]),
-        **_rows("hold", holds),
-        **_rows("constant", problem.constants_of),
+        "movable": np.flatnonzero(np.diff(able.at) > 1),
+        **_rows("read", read, "read_value"),
+        "read_from": values.producer[read.node],
+        "read_row": row[read.node],
+        **_rows("given", Rows.sorted_by(n, reader[outer], value[outer])),
+        **_rows("made", Rows.sorted_by(n + 1, maker[known], known)),
+        "sole": _ints([_sole(problem, made) for made in made_by(problem)]),
+        **_rows("reader", values.readers),
+        "leaves": _ints(values.leaves & hosted),
+        "row": row,
+        "travel_s": (latency_s + sizes[:, None, None] / bytes_per_s).ravel(),
+        "out_value": outputs,
+        "out_from": values.producer[outputs],
+        **_rows("hold", Rows.of(holds)),
+        **_rows("constant", Rows.of(problem.constants_of)),
         "nbytes": _ints([constant.nbytes for constant in problem.constants]),
     }
     return Asked(**fields if arrays else _listed(fields))
@@ -308,10 +289,9 @@ def best_of(search: Search) -> Draft:
     return Draft(order, device, [bool(one) for one in cut])
 
 
-def _sole(problem: Problem, made: Sequence[int]) -> int:
-    values = [problem.values[value] for value in made]
-    readers = {v for value in values for v in value.consumers}
-    taken = problem.host is not None and any(value.is_output for value in values)
+def _sole(problem: Problem, made: Sequence[Value]) -> int:
+    readers = {v for value in made for v in value.consumers}
+    taken = problem.host is not None and any(value.is_output for value in made)
     return -1 if taken or len(readers) != 1 else readers.pop()
 
 
@@ -322,17 +302,12 @@ def _listed(fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _rows(name: str, rows: Sequence[Iterable[int]]) -> dict[str, Ints]:
-    offsets, entries = flat(rows)
-    return {f"{name}_at": _ints(offsets), name: _ints(entries)}
+def _rows(name: str, rows: Rows, entries: str = "") -> dict[str, Ints]:
+    return {f"{name}_at": rows.at, entries or name: rows.node}
 
 
 def _ints(numbers: Any) -> Ints:
     return np.ascontiguousarray(numbers, dtype=np.int64).reshape(-1)
-
-
-def _floats(numbers: Any) -> Floats:
-    return np.ascontiguousarray(numbers, dtype=np.float64).reshape(-1)
 
 
 def draw_share(search: Search) -> float:
