@@ -18,6 +18,7 @@ from hetsim.graph.dag import Dag, Ints, Rows
 from hetsim.partitioning.flow import as_resolution, partition
 from hetsim.partitioning.methods import compact
 from hetsim.placement.objective import Objective, latency_of_groups, measure, memory_binds
+from hetsim.problem.columns import cached
 from hetsim.problem.groups import Group, as_groups, condense, order_groups, owners, owners_in_order
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
@@ -175,29 +176,25 @@ def best_grouping(
     return made.groups(problem), name
 
 
-KEPT_NODES = 100_000
-"""Of the partitions that are kept: strategies and changes come to the same assignments."""
-
-_known: dict[object, Ints] = {}
+@cached
+def _known_labels(_: Problem) -> dict[bytes, Ints]:
+    """Results of ``_compacted``: strategies and changes come to the same assignments."""
+    return {}
 
 
 def _compacted(problem: Problem, device_of: Ints) -> Ints:
     """Return labels of the groups of ``compact``. Raises UnsupportedNode."""
-    whole = problem.composites and (problem.composites, problem.supported.tobytes())
-    asked = problem.dag, whole, device_of.tobytes(), problem.host
-    devices = device_of.tolist()
-    if not whole and not problem.supported[np.arange(problem.n), device_of].all():
-        as_resolution(problem, devices)
-    labels = _known.get(asked)
-    if labels is None:
-        if whole:
+    known, asked = _known_labels(problem), device_of.tobytes()
+    if asked not in known:
+        devices = device_of.tolist()
+        if problem.composites:
             found = owners(problem.n, partition(problem, assignment=devices).groups)
         else:
+            if not problem.supported[np.arange(problem.n), device_of].all():
+                as_resolution(problem, devices)
             found = compact.merge(problem.dag, devices, problem.host)
-        while _known and (len(_known) + 1) * problem.n > KEPT_NODES:
-            _known.pop(next(iter(_known)), None)
-        labels = _known[asked] = np.array(found, dtype=np.int64)
-    return labels
+        known[asked] = np.array(found, dtype=np.int64)
+    return known[asked]
 
 
 def plan_of_stages(

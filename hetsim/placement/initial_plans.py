@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.objective import Objective, measure
 from hetsim.placement.registry import resolve
 from hetsim.problem.coarse import Coarse, uncoarsened
+from hetsim.problem.columns import cached
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -96,17 +96,14 @@ def prepared(problem: Problem) -> Coarse:
     check_runnable(problem)
     if not pays_to_coarsen(problem):
         return uncoarsened(problem)
-    known = _TASKS.get(problem)
-    if known is None:
-        coarse = coarsen(problem)
-        known = _TASKS[problem] = coarse.problem, coarse.members, coarse.task_of
-    return Coarse(problem, *known)
+    return Coarse(problem, *_tasks(problem))
 
 
-_TASKS: WeakKeyDictionary[Problem, tuple[Problem, tuple[tuple[int, ...], ...], tuple[int, ...]]] = (
-    WeakKeyDictionary()
-)
-"""Tasks of problems, as long as these are there: strategies that ``auto`` tries share them."""
+@cached
+def _tasks(problem: Problem) -> tuple[Problem, tuple[tuple[int, ...], ...], tuple[int, ...]]:
+    """Fields of the tasks but for `fine`: strategies that ``auto`` tries share them."""
+    coarse = coarsen(problem)
+    return coarse.problem, coarse.members, coarse.task_of
 
 
 def plan_alone(problem: Problem, device: int) -> Plan:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
@@ -38,6 +37,7 @@ from hetsim.placement.priced_start import LARGE, priced_start
 from hetsim.placement.search.annealing import JUDGED, Budget, rounds, walk
 from hetsim.placement.throughput.search import search_stages, within_memory
 from hetsim.problem.coarse import Coarse, uncoarsened
+from hetsim.problem.columns import cached
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -282,7 +282,7 @@ class LocalSearch(Constrained):
             return start.groups, start.cost, 0
         holds = partial(_holds, coarse) if memory_binds(coarse.fine) else None
         given = self.moves is not None or self.time_limit_s is not None
-        known = _DONE.setdefault(problem, {})
+        known = _done(problem)
         asked = start.groups, self.seed
         if given:
             if deadline.left_s() <= BEGUN_S * problem.n:
@@ -304,10 +304,12 @@ class LocalSearch(Constrained):
         return judge.groups, judge.cost, tried
 
 
-_DONE: WeakKeyDictionary[
-    Problem, dict[tuple[tuple[Group, ...], int], tuple[tuple[Group, ...], float, int]]
-] = WeakKeyDictionary()
-"""What default searches found, by what they began with: strategies that ``auto`` tries share it."""
+@cached
+def _done(
+    _: Problem,
+) -> dict[tuple[tuple[Group, ...], int], tuple[tuple[Group, ...], float, int]]:
+    """What default searches found, by their start: strategies that ``auto`` tries share it."""
+    return {}
 
 
 class _Judge:
