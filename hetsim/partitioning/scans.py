@@ -25,7 +25,7 @@ from hetsim.partitioning.condensed import (
     scan,
     standing,
 )
-from hetsim.problem.groups import first_of_label, least_order, order_groups
+from hetsim.problem.groups import by_label, first_of_label, least_order, order_groups
 
 
 def push(heap: Ints, count: int, value: int) -> None:
@@ -277,9 +277,7 @@ def repair(dag: Dag, labels: Sequence[int]) -> tuple[list[int], tuple[Split, ...
     """
     if order_groups(dag, labels) is not None:
         return list(labels), ()
-    members: dict[int, list[int]] = {}
-    for node, label in enumerate(labels):
-        members.setdefault(label, []).append(node)
+    members = by_label(labels)
     grown = sorted(members.values(), key=lambda nodes: (-len(nodes), nodes[0]))
     first: dict[int, int] = {}
     fresh = [first.setdefault(part, node) for node, part in enumerate(_grown(dag, labels, grown))]

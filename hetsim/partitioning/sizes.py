@@ -9,7 +9,7 @@ from hetsim.core import checks
 from hetsim.core.units import format_bytes
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.partitioning.regions import Quotient, Regions
-from hetsim.problem.groups import components, order_groups
+from hetsim.problem.groups import by_label, components, order_groups
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
@@ -83,7 +83,7 @@ def drops(
         return []
     later = _later(regions, order, assignment, pinned)
     by_device: dict[int, list[list[int]]] = {}
-    for nodes in _members(labels):
+    for nodes in by_label(labels).values():
         by_device.setdefault(assignment[nodes[0]], []).append(nodes)
     for device in order[:-1]:
         groups = by_device.get(device, [])
@@ -252,10 +252,3 @@ def _too_heavy(
 def _touched(problem: Problem, nodes: Sequence[int]) -> list[int]:
     """The values that any of `nodes` makes or reads, ascending."""
     return sorted({index for node in nodes for index in problem.values_of[node]})
-
-
-def _members(labels: Sequence[int]) -> list[list[int]]:
-    found: dict[int, list[int]] = {}
-    for node, label in enumerate(labels):
-        found.setdefault(label, []).append(node)
-    return list(found.values())

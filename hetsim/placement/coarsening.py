@@ -13,7 +13,7 @@ from hetsim.core import deadline
 from hetsim.graph.dag import Contraction, joined
 from hetsim.problem.coarse import Coarse, contracted
 from hetsim.problem.columns import travel_matrices
-from hetsim.problem.groups import order_groups
+from hetsim.problem.groups import by_label, order_groups
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
@@ -51,9 +51,7 @@ class _Tasks:
         self.pairs = [(label, v) for v, label in enumerate(labels)]
         self.latency_s, self.bytes_per_s = travel_matrices(problem)
         self._travel: dict[int, list[list[float]]] = {}
-        members: dict[int, list[int]] = {}
-        for v, label in enumerate(labels):
-            members.setdefault(label, []).append(v)
+        members = by_label(labels)
         # Fused kernels that span tasks count in part: what is joined next would have them.
         shared = np.where(problem.supported, problem.shared_seconds, np.inf).tolist()
         # Tuples of floats: a few devices are too few for arrays to pay.
@@ -285,11 +283,8 @@ def _joined_kernels(problem: Problem) -> list[int]:
     if not problem.fused:
         return list(range(n))
     roots = joined(n, ((k.nodes[0], v) for k in problem.fused for v in k.nodes[1:]))
-    together: dict[int, list[int]] = {}
-    for node, root in enumerate(roots):
-        together.setdefault(root, []).append(node)
     # Large unions first; where one does not do, its kernels are tried one by one.
-    wanted = [tuple(nodes) for nodes in together.values() if len(nodes) > 1]
+    wanted = [tuple(nodes) for nodes in by_label(roots).values() if len(nodes) > 1]
     alone = sorted(problem.fused, key=lambda k: (not k.pattern, -len(k.nodes), k.nodes, k.device))
     state = Contraction(problem.dag)
     labels = list(range(n))
@@ -305,11 +300,8 @@ def _joined_kernels(problem: Problem) -> list[int]:
 
 def _cut_at_joins(problem: Problem, labels: Sequence[int]) -> list[int]:
     """Cut labelled kernels before the first node that another branch feeds, too."""
-    members: dict[int, list[int]] = {}
-    for v, label in enumerate(labels):
-        members.setdefault(label, []).append(v)
     found = list(labels)
-    for label, nodes in members.items():
+    for label, nodes in by_label(labels).items():
         late: set[int] = set()
         for v in nodes:
             fed = [labels[u] == label for u in problem.dag.preds[v]]

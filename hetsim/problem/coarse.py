@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 
 from hetsim.graph.dag import joined
-from hetsim.problem.groups import Group, order_groups
+from hetsim.problem.groups import Group, by_label, order_groups
 from hetsim.problem.parts import GRAPH_INPUT, Constant, FusedKernel, Value
 from hetsim.problem.problem import Problem
 
@@ -171,11 +171,8 @@ def _spanning(
             len(members), ((task_of[k.nodes[0]], task_of[v]) for k in kernels for v in k.nodes)
         )
         touched = {roots[task_of[v]] for k in kernels for v in k.nodes}
-        together: dict[int, list[int]] = {}
-        for task, root in enumerate(roots):
-            if root in touched:
-                together.setdefault(root, []).append(task)
-        for tasks in together.values():
+        together = [tasks for root, tasks in by_label(roots).items() if root in touched]
+        for tasks in together:
             inside = sorted(v for task in tasks for v in members[task])
             total = sum(s for _, s in problem.kernels(device, inside))
             if total < float(seconds[tasks, device].sum()) < np.inf:

@@ -105,6 +105,14 @@ def first_of_label(labels: Ints) -> Ints:
     return first
 
 
+def by_label(labels: Sequence[int]) -> dict[int, list[int]]:
+    """Return the nodes of each label, ascending, by their first nodes. O(n)."""
+    members: dict[int, list[int]] = {}
+    for node, label in enumerate(labels):
+        members.setdefault(label, []).append(node)
+    return members
+
+
 def least_order(count: int, source: Ints, target: Ints) -> list[int] | None:
     """The topological order of 0 .. count - 1 that is least at every step; None on a cycle.
 

@@ -16,6 +16,7 @@ from typing import Any
 from hetsim.core.process import collecting_put_off
 from hetsim.errors import ModelError
 from hetsim.graph.dag import Dag, joined
+from hetsim.problem.groups import by_label
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
@@ -242,13 +243,6 @@ class Cuts:
         self.cut[edge] = 1
         del self.joined[source][edge], self.joined[target][edge]
 
-    def by_label(self) -> dict[int, list[int]]:
-        """Members of every group, ascending."""
-        members: dict[int, list[int]] = {}
-        for node, label in enumerate(self.label):
-            members.setdefault(label, []).append(node)
-        return members
-
     def split(self, ends: Iterable[int]) -> list[list[int]]:
         """Relabel the group of `ends` after its edges were cut; return the parts that moved.
 
@@ -348,7 +342,7 @@ class _Reentry:
         self.lowest: dict[int, int] = {}
 
     def run(self) -> None:
-        groups = self.cuts.by_label()
+        groups = by_label(self.cuts.label)
         for label, nodes in groups.items():
             self._enlist(label, nodes)
         pending = list(groups)
