@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.graph.dag import orders_by_rule
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.minimum_cut import least_serial
+from hetsim.placement.bounds.area import dealt
 from hetsim.placement.constraints import without_devices
 from hetsim.placement.grouping import plan_of_stages
 from hetsim.placement.initial_plans import whole_models
@@ -59,7 +59,7 @@ def best_counts(loads: Sequence[Sequence[float]]) -> tuple[int, ...]:
         # A replica that costs nothing takes all.
         free = int(np.argmin(table.max(axis=1, initial=0.0)))
         return tuple(int(index == free) for index in range(len(table)))
-    bound_s = bottleneck_of_shares(table)
+    bound_s, _, _ = shares_of(table)
     found: list[tuple[float, tuple[int, ...]]] = []
     for period in range(1, LONGEST + 1):
         counts = counts_of_period(table, period)
@@ -70,35 +70,21 @@ def best_counts(loads: Sequence[Sequence[float]]) -> tuple[int, ...]:
     return next(counts for cost, counts in found if cost <= least * (1.0 + SLACK))
 
 
-def bottleneck_of_shares(table: Floats) -> float:
-    """Return the least bottleneck over all real-valued shares: a lower bound for every deal."""
-    return shares_of(table)[0]
-
-
 def shares_of(table: Floats) -> tuple[float, Floats, Floats]:
-    """Return the least bottleneck, its shares, and the price of every resource."""
-    from scipy.optimize import linprog
+    """Return the least bottleneck over all real-valued shares, its shares, and resources' prices.
 
+    No deal has a lower bottleneck.
+    """
     count, resources = table.shape
     scale = float(table.max()) or 1.0
-    cost = np.append(np.zeros(count), 1.0)
-    # The stubs know dense arrays only.
-    minimize: Any = linprog
-    found = minimize(
-        cost,
-        A_ub=np.hstack([table.T / scale, -np.ones((resources, 1))]),
-        b_ub=np.zeros(resources),
-        A_eq=np.append(np.ones(count), 0.0)[None, :],
-        b_eq=[1.0],
-        bounds=[(0.0, None)] * (count + 1),
-        method="highs",
-    )
-    shares = np.maximum(found.x[:-1], 0.0)
-    price = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
+    node, slope, room = np.zeros(count, dtype=np.intp), np.ones(resources), np.zeros(resources)
+    found, price = dealt(1, node, table.T / scale, slope, room, least_t=0.0)
+    shares = np.maximum(found, 0.0)
     if price.sum() <= 0:
         # A replica that costs nothing takes all: no second is short.
-        price = np.ones(resources)
-    return float(found.fun) * scale, shares / shares.sum(), price / price.sum()
+        price = slope
+    shares /= shares.sum()
+    return float((shares @ table).max()), shares, price / price.sum()
 
 
 def counts_of_period(table: Floats, period: int) -> tuple[int, ...]:

@@ -23,7 +23,6 @@ from hetsim.placement.objective import bottleneck, check_room, kept_s, loads, me
 from hetsim.placement.replicas import (
     SLACK,
     best_counts,
-    bottleneck_of_shares,
     cheapest,
     counts_of_period,
     dealt_out,
@@ -78,7 +77,7 @@ def test_no_short_period_is_better(table: list[list[int]]) -> None:
         for other in compositions(period, len(table)):
             assert found <= busiest(table, other) / period * (1 + SLACK) + 1e-12
     if found > 0:
-        assert found >= bottleneck_of_shares(np.array(table, dtype=float)) * (1 - 1e-9)
+        assert found >= shares_of(np.array(table, dtype=float))[0] * (1 - 1e-9)
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5))
@@ -157,7 +156,7 @@ def test_shares_and_prices_prove_each_other(seed: int) -> None:
     assert (share @ table).max() == pytest.approx(least, abs=1e-9)
     if least > 0:
         assert (table @ price).min() == pytest.approx(least)
-    assert bottleneck_of_shares(table) == least
+    assert shares_of(table)[0] == least
 
 
 @examples(quick=20, full=400)
@@ -200,10 +199,10 @@ def test_columns_never_make_the_mixture_worse(seed: int) -> None:
     copies, _ = whole_models(problem, range(len(problem.devices)))
     if not copies:
         return
-    before = bottleneck_of_shares(np.array([loads_of(plan) for plan in copies]))
+    before = shares_of(np.array([loads_of(plan) for plan in copies]))[0]
     made = with_columns(problem, copies)
     assert made
-    after = bottleneck_of_shares(np.array([loads_of(plan) for plan in made]))
+    after = shares_of(np.array([loads_of(plan) for plan in made]))[0]
     assert after <= before * (1 + 1e-9)
     for plan in made:
         plan.validate()
@@ -218,9 +217,9 @@ def test_plans_for_prices_mix_devices_that_no_copy_would() -> None:
     # Each device is quick at one of two nodes: apart they take 1 s, whole copies 5 s each.
     problem = Problem.from_arrays([[1.0, 9.0], [9.0, 1.0]], [(0, 1, 0)])
     copies, _ = whole_models(problem, range(2))
-    assert bottleneck_of_shares(np.array([loads_of(plan) for plan in copies])) == 5.0
+    assert shares_of(np.array([loads_of(plan) for plan in copies]))[0] == 5.0
     made = with_columns(problem, copies)
-    assert bottleneck_of_shares(np.array([loads_of(plan) for plan in made])) == 1.0
+    assert shares_of(np.array([loads_of(plan) for plan in made]))[0] == 1.0
     assert [plan.assignment for plan in made] == [(0, 1)]
     # One replica alone is no mixture.
     found = replicated(problem, copies)

@@ -179,12 +179,12 @@ def _whole(rows: Rows) -> tuple[Floats, Floats]:
     counted = rows.inside[:, node] & (rows.device[:, None] == device[None, :])
     work = counted * rows.scaled[node, device]
     split = np.zeros(rows.scaled.shape)
-    shares, price = _dealt(len(split), node, work, rows.slope, rows.room, least_t=-np.inf)
+    shares, price = dealt(len(split), node, work, rows.slope, rows.room, least_t=-np.inf)
     split[node, device] = shares
     return split, price
 
 
-def _dealt(
+def dealt(
     n: int, node: NDArray[np.intp], work: Floats, slope: Floats, room: Floats, *, least_t: float
 ) -> tuple[Floats, Floats]:
     """Minimize t where a node's shares sum to 1, and shares of work fit room + slope t.
@@ -407,5 +407,5 @@ def _prices(
     on = device == np.arange(count)[:, None]
     work = np.vstack([on * scaled[node, device], on * weight[node]])
     slope, offered = np.append(width, np.zeros(count)), np.append(np.zeros(count), room)
-    _, price = _dealt(len(able), node, work, slope, offered, least_t=0.0)
+    _, price = dealt(len(able), node, work, slope, offered, least_t=0.0)
     return price[:count], price[count:]
