@@ -245,8 +245,17 @@ def coarsen(problem: Problem, most_tasks: int = MOST_TASKS, *, joins_apart: bool
     kernels = _joined_kernels(problem)
     if joins_apart:
         kernels = _cut_at_joins(problem, kernels)
-    labels = contract_chains(problem, kernels, most_tasks)
-    parts = order_groups(problem.dag, labels)
+    return _joined_to(problem, kernels, most_tasks)
+
+
+def fewer(coarse: Coarse, most_tasks: int) -> Coarse:
+    """Join tasks of `coarse` until there are `most_tasks` at most. O((V + E) P^2 + V log V)."""
+    first = [nodes[0] for nodes in coarse.members]
+    return _joined_to(coarse.fine, [first[task] for task in coarse.task_of], most_tasks)
+
+
+def _joined_to(problem: Problem, labels: Sequence[int], most_tasks: int) -> Coarse:
+    parts = order_groups(problem.dag, contract_chains(problem, labels, most_tasks))
     if parts is None:
         raise AssertionError("coarsening closed a cycle")
     return contracted(problem, tuple(parts))

@@ -15,7 +15,7 @@ import hetsim
 from builders import problems
 from hetsim.errors import Infeasible
 from hetsim.placement import coarsening as chains
-from hetsim.placement.coarsening import coarsen, contract_chains, pays_to_coarsen
+from hetsim.placement.coarsening import coarsen, contract_chains, fewer, pays_to_coarsen
 from hetsim.problem.coarse import Coarse, uncoarsened
 from hetsim.problem.groups import Group, as_groups, order_groups
 from hetsim.problem.plan import Plan
@@ -49,6 +49,17 @@ def test_tasks_stand_for_their_members(problem: Problem, most: int) -> None:
     few = coarsen(problem, most)
     check_coarse(few)
     assert few.problem.n <= coarsen(problem).problem.n
+
+
+@examples(quick=20, full=60)
+@given(model_like(problems(max_nodes=12)), st.integers(1, 12))
+def test_fewer_tasks_are_unions_of_the_tasks(problem: Problem, most: int) -> None:
+    coarse = coarsen(problem)
+    few = fewer(coarse, most)
+    check_coarse(few)
+    assert few.problem.n <= coarse.problem.n
+    groups = few.spread([Group("d0", (task,)) for task in range(few.problem.n)])
+    assert coarse.gathered(groups) is not None
 
 
 @examples(quick=20, full=60)

@@ -14,6 +14,7 @@ from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.placement.coarsening import (
     MOST_TASKS,
     coarsen,
+    fewer,
     loses,
     pays_to_coarsen,
 )
@@ -58,6 +59,9 @@ PRICED_FROM, MOST_PRICED, MOST_LIMITED = 60, 10_000, 20_000
 PRICED_PART = 2 / 3, 0.8
 """Of the time that is left, for a priced start: of up to LARGE tasks, and of more, of which moves
 gain little in seconds."""
+FEW_TASKS, OF_FEW_PART = ((64, 1.05), (32, 1.15)), 0.1
+"""Numbers of tasks to which MANY are joined, for moves of whole branches, each with the cost over
+the best known above which its plan is not searched on; the part of a given budget for each."""
 BEGUN_S = 5e-5
 """Seconds a task that it takes to begin with moves, and to judge what they found."""
 MOST_JUDGED = 1_000
@@ -74,10 +78,11 @@ class LocalSearch(Constrained):
     ``estimates.cost``, which equals the clock where links are free of contention; what improves on
     everything before is judged by the clock itself. It starts from the best constructive plan and
     every device alone, of some tasks also from ``priced_start``, of MANY from the better of both,
-    and never returns worse. On a model it also starts where branches may end before they join, the
-    moves are of tasks, and at last borders are refined node by node and equal layers made as one of
-    them is. Anytime: the budget sets how slowly it cools and how many rounds there are
-    (``annealing.rounds``). Much work is done by machine code, with the same answer.
+    and never returns worse. On a model it also starts where branches may end before they join, and
+    of MANY tasks from what moves of whole branches make of one device; the moves are of tasks, and
+    at last borders are refined node by node and equal layers made as one of them is. Anytime: the
+    budget sets how slowly it cools and how many rounds there are (``annealing.rounds``). Much work
+    is done by machine code, with the same answer.
 
     Attributes
     ----------
@@ -96,7 +101,8 @@ class LocalSearch(Constrained):
         Of the moves.
 
     Complexity: O((V + E) moves). Source: S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi,
-    Optimization by simulated annealing, Science 220, 1983; the neighbourhoods are own.
+    Optimization by simulated annealing, Science 220, 1983; the neighbourhoods are own. Few tasks
+    first, then more: G. Karypis, V. Kumar, as ``coarsen``.
     """
 
     promises: ClassVar = ("latency", "throughput")
@@ -162,7 +168,9 @@ class LocalSearch(Constrained):
             except deadline.OutOfTime:
                 if not found:
                     raise
-        return self.improved(*min(found, key=lambda one: one[1].cost))
+        at, best = min(found, key=lambda one: one[1].cost)
+        few = self.of_few(at, best.cost)
+        return self.improved(at, few if few is not None and few.cost < best.cost else best)
 
     def starts(
         self, coarse: Coarse, quick: Start | None, share: float = 0.5
@@ -189,7 +197,43 @@ class LocalSearch(Constrained):
     def best_from(self, begun: Sequence[tuple[Coarse, Start]]) -> Plan:
         """Return the best plan for latency met from any of these."""
         made = [self.improved(*one) for one in begun]
+        coarse = begun[0][0]
+        few = self.of_few(coarse, measure(made[0], "latency"))
+        made += [self.improved(coarse, few)] if few is not None else []
         return min(made, key=lambda plan: measure(plan, "latency")) if len(made) > 1 else made[0]
+
+    def of_few(self, coarse: Coarse, cost: float) -> Start | None:
+        """Return the plan to which moves of few tasks, then of more, bring a device alone.
+
+        A branch of a network pays on another device as a whole, and no move of one of its tasks
+        alone does. None where there are fewer than MANY tasks, or the plan is so far above `cost`
+        that moves of all tasks would not make up for it.
+        """
+        problem = coarse.fine
+        if coarse.problem.n < MANY or not pays_to_coarsen(problem) or memory_binds(problem):
+            return None
+        start = quick_start(problem, "latency")
+        if start is None or len(start.groups) > 1:
+            return None
+        search = self
+        if self.time_limit_s is None:
+            moves = MOST_MOVES if self.moves is None else int(self.moves * OF_FEW_PART)
+            search = replace(self, moves=moves)
+        levels = [coarse]
+        for most, _ in FEW_TASKS:
+            levels.append(fewer(levels[-1], most))
+        everything = tuple(range(levels[-1].problem.n))
+        start = replace(start, groups=(replace(start.groups[0], nodes=everything),))
+        for k in range(len(FEW_TASKS), 0, -1):
+            with deadline.until(deadline.now_s() + deadline.left_s() * OF_FEW_PART):
+                groups, least, _ = search.improve(levels[k], start)
+            if least > cost * FEW_TASKS[k - 1][1]:
+                return None
+            plan = Plan(problem, "local-search", levels[k].spread(groups))
+            known = levels[k - 1].gathered(plan.groups)
+            assert known is not None
+            start = Start("moves of few tasks", plan, known, least)
+        return start
 
     def begun(self, coarse: Coarse, starts: Sequence[Start]) -> list[tuple[Coarse, Start]]:
         """Return the best of `starts` and the best priced one, of MANY tasks the better alone.
