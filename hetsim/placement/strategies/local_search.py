@@ -232,7 +232,7 @@ class LocalSearch(Constrained):
             plan = Plan(problem, "local-search", levels[k].spread(groups))
             known = levels[k - 1].gathered(plan.groups)
             assert known is not None
-            start = Start("moves of few tasks", plan, known, least)
+            start = Start("a plan of few tasks", plan, known, least)
         return start
 
     def begun(self, coarse: Coarse, starts: Sequence[Start]) -> list[tuple[Coarse, Start]]:

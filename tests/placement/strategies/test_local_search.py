@@ -69,7 +69,7 @@ def test_branches_of_many_tasks_move_as_a_whole() -> None:
     assert coarse.spread(few.groups) == few.plan.groups
     plan = hetsim.plan(problem, "local-search")
     plan.validate()
-    assert plan.reason.endswith("from moves of few tasks")
+    assert plan.reason.endswith("from a plan of few tasks")
     assert measure(plan, "latency") < without
     # Nothing is searched on from what is far above the best plan known.
     assert search.of_few(coarse, few.cost / 2) is None
