@@ -192,18 +192,11 @@ def price(
     of_device = read_profiles(profiles or {}, platform)
     supposed = platform.supposed or Supposed()
     _check_supposed(of_device, supposed)
-    refusals: list[dict[int, str]] = []
-    held: list[Held] = []
     by, batch = cost_model(cost), batch_of(graph)
-    figures, likely = list[KernelFigures | None](), list[Likely | None]()
-    borders: list[tuple[float, float]] = []
+    ones: list[_OnDevice] = []
     for p, device in enumerate(platform_devices(platform, model.extensions).values()):
         one = _kept_on_device(graph, device, works, (*values, *constants), by, batch)
-        refusals.append(dict(one.support.reasons))
-        figures.append(one.figures)
-        likely.append(one.likely)
-        held.append(one.held)
-        borders.append(one.borders)
+        ones.append(one)
         seconds[:, p], least[:, p], kernels = one.seconds, one.least, one.fused
         if names[p] in of_device:
             profile = of_device[names[p]]
@@ -214,19 +207,20 @@ def price(
             shares[names[p]] = found.share
         fused += [FusedKernel(p, k.nodes, k.seconds, k.pattern) for k in kernels]
     evidence = [
-        device_evidence(name, spec, found, batch, shares.get(name), said)
-        for (name, spec), found, said in zip(platform.devices.items(), figures, likely, strict=True)
+        device_evidence(name, spec, one.figures, batch, shares.get(name), one.likely)
+        for (name, spec), one in zip(platform.devices.items(), ones, strict=True)
     ]
     dispatch_s = [
-        spec.dispatch_s if found is None else found.dispatch_s
-        for spec, found in zip(platform.devices.values(), figures, strict=True)
+        spec.dispatch_s if one.figures is None else one.figures.dispatch_s
+        for spec, one in zip(platform.devices.values(), ones, strict=True)
     ]
+    borders = [one.borders for one in ones]
     here: dict[str, Measured] = {}
     for name, each in read_measured(measured or {}, platform, of_device).items():
         p = names.index(name)
         here[name], evidence[p] = _posterior(
             model, as_read.devices[name], platform.devices[name], evidence[p], each, by,
-            figures[p], batch, name,
+            ones[p].figures, batch, name,
         )  # fmt: skip
         factor = here[name].factor
         seconds[:, p] *= factor
@@ -235,7 +229,7 @@ def price(
         borders[p] = (borders[p][0] * factor, borders[p][1] * factor)
         fused = [replace(k, seconds=k.seconds * factor) if k.device == p else k for k in fused]
     link_names, routes = build_routes(platform)
-    specs = tuple(platform.devices.values())
+    specs, held = tuple(platform.devices.values()), tuple(one.held for one in ones)
     return Given(
         name=f"{model.name} on {platform.name}",
         devices=names,
@@ -249,9 +243,9 @@ def price(
         contention=check_contention(contention),
         link_names=link_names,
         capacity_bytes=tuple(
-            how.room(spec.memory_bytes) for how, spec in zip(held, specs, strict=True)
+            one.held.room(spec.memory_bytes) for one, spec in zip(ones, specs, strict=True)
         ),
-        held=tuple(held) if any(how != Held() for how in held) else (),
+        held=held if any(how != Held() for how in held) else (),
         fused=tuple(fused),
         staging=Staging(
             tuple(to_int8 for to_int8, _ in borders), tuple(back for _, back in borders), ends=False
@@ -263,7 +257,7 @@ def price(
         node_names=tuple(node.name for node in graph.nodes),
         op_types=tuple(op_key(node) for node in graph.nodes),
         origins=tuple(node.origins for node in graph.nodes),
-        refusals=tuple(refusals),
+        refusals=tuple(dict(one.support.reasons) for one in ones),
         unpriced={
             node.id: works[node.id].why
             for node in graph.nodes
@@ -274,8 +268,8 @@ def price(
             for node in graph.nodes
             if works[node.id].unsized
             and any(
-                found is not None and np.isfinite(seconds[node.id, p]) and name not in shares
-                for p, (name, found) in enumerate(zip(names, figures, strict=True))
+                one.figures is not None and np.isfinite(seconds[node.id, p]) and name not in shares
+                for p, (name, one) in enumerate(zip(names, ones, strict=True))
             )
         },
         least_s={

@@ -20,7 +20,7 @@ from hetsim.errors import PlanError, nearest
 from hetsim.graph.shapes.observed import array_record, observed_record
 from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
-from hetsim.problem.record import given_record, supposed_record
+from hetsim.problem.record import given_record, model_record, supposed_record
 from hetsim.problem.validator import check
 
 SCHEMA = "hetsim-plan/1"
@@ -228,13 +228,7 @@ class Plan(Result):
             for index, entry in enumerate(record["groups"]):
                 entry["replica"] = bisect_right(ends, index)
         if model is not None:
-            record["model"] = {
-                "source": model.source,
-                "sha256": model.sha256,
-                "canonical": model.canonical,
-                "dims": dict(sorted(model.dims.items())),
-                "shapes": {name: list(shape) for name, shape in sorted(model.shapes.items())},
-            }
+            record["model"] = model_record(model)
             if model.frozen:
                 record["model"]["freeze"] = {
                     name: array_record(array) for name, array in sorted(model.frozen.items())

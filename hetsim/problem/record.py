@@ -42,11 +42,7 @@ def problem_record(problem: Problem) -> Record:
         if model is None
         else {
             "name": model.name,
-            "source": model.source,
-            "sha256": model.sha256,
-            "canonical": model.canonical,
-            "dims": dict(sorted(model.dims.items())),
-            "shapes": {name: list(shape) for name, shape in sorted(model.shapes.items())},
+            **model_record(model),
             "frozen": sorted(model.frozen),
             "observed": seen_record(model),
         },
@@ -74,6 +70,17 @@ def problem_record(problem: Problem) -> Record:
         else figures_record(
             problem.evidence, problem.link_evidence, supposed=platform.supposed is not None
         ),
+    }
+
+
+def model_record(model: Model) -> Record:
+    """Return the entries by which a model is loaded again, but for arrays and extensions."""
+    return {
+        "source": model.source,
+        "sha256": model.sha256,
+        "canonical": model.canonical,
+        "dims": dict(sorted(model.dims.items())),
+        "shapes": {name: list(shape) for name, shape in sorted(model.shapes.items())},
     }
 
 
