@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hetsim.core import checks
 from hetsim.core.files import no_such_file, read_regular
@@ -22,6 +24,42 @@ from hetsim.problem.parts import check_contention
 from hetsim.problem.plan import Plan, parse
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import read_given
+
+
+class _Entry(BaseModel):
+    """Part of a plan's record: a file by its name and digest, and perhaps more."""
+
+    model_config = ConfigDict(strict=True, defer_build=True)
+
+    source: str
+    sha256: str
+
+
+class _ModelEntry(_Entry):
+    canonical: str
+    dims: dict[str, int]
+    shapes: dict[str, list[int]]
+    freeze: dict[str, Any] = {}
+    observed: Any = None
+    extensions: list[str] = []
+
+
+class _PlatformEntry(_Entry):
+    runtime: dict[str, str] = {}
+    what_if: list[str] = []
+    without: list[str] = []
+
+
+class _Question(BaseModel):
+    """What a plan's record says of its problem."""
+
+    model_config = ConfigDict(strict=True, defer_build=True)
+
+    platform: _PlatformEntry
+    execute: dict[str, str] = {}
+    cost: str
+    profiles: dict[str, _Entry] = {}
+    pessimistic: bool = False
 
 
 @checks.takes(
@@ -92,25 +130,25 @@ def stated_model(
     ModelError
         Where the model cannot be loaded.
     """
-    entry = _checked_entry(stated, where)
     try:
-        frozen = {name: read_array(array) for name, array in entry.get("freeze", {}).items()}
-        seen = read_observed(entry["observed"]) if "observed" in entry else None
+        entry = _ModelEntry.model_validate(stated)
+        frozen = {name: read_array(array) for name, array in entry.freeze.items()}
+        seen = read_observed(entry.observed) if "observed" in entry.model_fields_set else None
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         raise _broken("model", where) from None
-    again = _named_again(entry.get("extensions", []), extensions, where)
+    again = _named_again(entry.extensions, extensions, where)
     with _named_by("model", where):
         model = load_model(
-            entry["source"],
-            dims=entry["dims"],
-            shapes=entry["shapes"],
+            entry.source,
+            dims=entry.dims,
+            shapes=entry.shapes,
             freeze=frozen,
-            canonical=entry["canonical"],
+            canonical=entry.canonical,  # type: ignore[arg-type]
             measure=False,
             observed=seen,
             extensions=again,
         )
-    _check_same("model", model.sha256, entry["sha256"], where)
+    _check_same("model", model.sha256, entry.sha256, where)
     return model
 
 
@@ -146,43 +184,30 @@ def _problem(
         raise PlanError(
             "it names no model or platform", where=where, hint="pass the problem it was made for"
         )
-    platform_of = record["platform"]
-    if not _has_texts(platform_of, ("source", "sha256")):
-        raise _broken("platform", where)
-    with _named_by("platform", where):
-        platform = load_platform(platform_of["source"])
-    _check_same("platform", platform.sha256, platform_of["sha256"], where)
-    changes, without = platform_of.get("what_if", []), platform_of.get("without", [])
-    runtime = platform_of.get("runtime", {})
-    if not _are_texts(changes) or not _are_texts(without) or not _by_text(runtime):
-        raise _broken("platform", where)
-    with _named_by("platform", where):
-        platform = platform_by_runtime(platform, runtime)
-        platform = what_if(platform, *changes, without=without)
-    execute = record.get("execute", {})
-    if not _by_text(execute):
-        raise _broken("execute", where)
-    cost = record.get("cost")
-    if not isinstance(cost, str):
-        raise _broken("cost", where)
-    model = stated_model(record["model"], where, extensions)
-    profiles = _checked_profiles(record.get("profiles", {}), where)
+    try:
+        asked = _Question.model_validate(record)
+    except ValidationError as error:
+        raise _broken(str(error.errors()[0]["loc"][0]), where) from None
     try:
         given = read_given(record.get("measured", {}))
     except (AttributeError, KeyError, TypeError, ValueError, UsageError):
         raise _broken("measured", where) from None
-    pessimistic = record.get("pessimistic", False)
-    if not isinstance(pessimistic, bool):
-        raise _broken("pessimistic", where)
+    with _named_by("platform", where):
+        platform = load_platform(asked.platform.source)
+    _check_same("platform", platform.sha256, asked.platform.sha256, where)
+    with _named_by("platform", where):
+        platform = platform_by_runtime(platform, asked.platform.runtime)
+        platform = what_if(platform, *asked.platform.what_if, without=asked.platform.without)
+    model = stated_model(record["model"], where, extensions)
     with _named_by("problem", where):
         problem = Problem.of(
             model,
             platform,
             contention=check_contention(record["contention"]),
-            profiles={device: entry["source"] for device, entry in profiles.items()},
-            execute=execute,
-            cost=cost,
-            pessimistic=pessimistic,
+            profiles={device: entry.source for device, entry in asked.profiles.items()},
+            execute=asked.execute,
+            cost=asked.cost,
+            pessimistic=asked.pessimistic,
             measured={
                 device: [one for one, _ in each if not one.in_device_file]
                 for device, each in given.items()
@@ -196,25 +221,11 @@ def _problem(
                 where=where,
                 hint="plan again",
             )
-    for device, entry in profiles.items():
+    for device, entry in asked.profiles.items():
         own = problem.devices[problem.device_index(device)]
         is_now = problem.profiles[own].profile.sha256
-        _check_same(f"profile of {device}", is_now, entry["sha256"], where)
+        _check_same(f"profile of {device}", is_now, entry.sha256, where)
     return problem
-
-
-def _by_text(stated: object) -> TypeGuard[dict[str, str]]:
-    """Whether a part of a record has a text for each of its keys."""
-    return isinstance(stated, dict) and all(isinstance(one, str) for one in stated.values())
-
-
-def _checked_profiles(stated: object, where: str) -> dict[str, Mapping[str, str]]:
-    """The record of profiles by device, each with its source and digest."""
-    if not isinstance(stated, dict) or not all(
-        _has_texts(entry, ("source", "sha256")) for entry in stated.values()
-    ):
-        raise _broken("profiles", where)
-    return stated
 
 
 def _named_again(
@@ -251,33 +262,6 @@ def _means(source: str, extension: Extension) -> bool:
         for text in (source, extension.source)
     )
     return mine == others
-
-
-def _checked_entry(stated: object, where: str) -> dict[str, Any]:
-    """The record of a model, every field of its type."""
-    if not isinstance(stated, dict) or not _has_texts(stated, ("source", "sha256", "canonical")):
-        raise _broken("model", where)
-    dims, shapes = stated.get("dims"), stated.get("shapes")
-    extensions = stated.get("extensions", [])
-    fits = (
-        isinstance(dims, dict)
-        and all(type(size) is int for size in dims.values())
-        and isinstance(shapes, dict)
-        and all(isinstance(shape, list) for shape in shapes.values())
-        and all(type(size) is int for shape in shapes.values() for size in shape)
-        and _are_texts(extensions)
-    )
-    if not fits:
-        raise _broken("model", where)
-    return stated
-
-
-def _are_texts(entry: object) -> bool:
-    return isinstance(entry, list) and all(isinstance(text, str) for text in entry)
-
-
-def _has_texts(record: object, keys: Sequence[str]) -> bool:
-    return isinstance(record, Mapping) and all(isinstance(record.get(key), str) for key in keys)
 
 
 def _broken(what: str, where: str) -> PlanError:
