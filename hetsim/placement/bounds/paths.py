@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core.left_to_python import called
 from hetsim.core.machine_code import machine_code
 from hetsim.problem.columns import transfer_costs
 from hetsim.problem.parts import GRAPH_INPUT
@@ -179,76 +178,87 @@ def _swept(
     streams: tuple[int, ...],
 ) -> Floats:
     """Return [n, P]: the result of ``sweep_nodes``, compiled for many nodes."""
+    compiled = len(order) >= COMPILE_FROM
+    starts = (shares.ravel(), least.flatten(), np.zeros(least.size))
+    sweep = sweep_of(near, enter_s, per_byte_s, streams, starts, arrays=compiled)
+    (_compiled_sweep if compiled else sweep_nodes)(order if compiled else order.tolist(), sweep)
+    return np.asarray(sweep.found).reshape(least.shape)
+
+
+class Sweep(NamedTuple):
+    """Starts of nodes in one direction, as lists of numbers or arrays; matrices lie flat, by row.
+
+    Of several cases they follow one another.
+    """
+
+    near_at: Array  # As in ``Neighbours``: those that a node waits for
+    near: Array
+    nbytes: Array
+    enter: Array  # [P P]: Of a transfer and a subgraph's start, and seconds a byte
+    per_byte: Array
+    streams: Array  # [P]
+    off: Array  # Room to work in, by neighbour of a node
+    rank: Array
+    inside: Array
+    shares: Array  # [n P]: Times of nodes; inf where a device is ruled out
+    found: Array  # [n P]: Starts and ends
+    ends: Array
+
+
+def sweep_of(
+    near: Neighbours,
+    enter_s: Floats,
+    per_byte_s: Floats,
+    streams: tuple[int, ...],
+    starts: tuple[Any, Any, Any],
+    *,
+    arrays: bool,
+) -> Sweep:
+    """Return a direction in which `starts` are the last three fields, in arrays or in lists."""
     most = max(int(np.diff(near.at).max(initial=0)), 1)
     columns = [
-        order, near.at, near.node, near.nbytes, np.ascontiguousarray(shares).ravel(),
-        np.ascontiguousarray(enter_s).ravel(), np.ascontiguousarray(per_byte_s).ravel(),
-        np.array(streams), least.flatten(), np.zeros(least.size), np.empty(most),
-        *np.empty((2, most), dtype=np.int64),
+        near.at, near.node, near.nbytes, enter_s.ravel(), per_byte_s.ravel(), np.array(streams),
+        np.empty(most), *np.empty((2, most), dtype=np.int64), *starts,
     ]  # fmt: skip
-    _, rows = called(_compiled_sweep, (), columns, as_arrays=len(order) >= COMPILE_FROM)
-    return np.asarray(rows[8]).reshape(least.shape)
+    return Sweep._make(
+        part.tolist() if not arrays and isinstance(part, np.ndarray) else part for part in columns
+    )
 
 
-def sweep_nodes(
-    order: Array,
-    near_at: Array,
-    near: Array,
-    nbytes: Array,
-    shares: Array,
-    enter: Array,
-    per_byte: Array,
-    streams: Array,
-    found: Array,
-    ends: Array,
-    off: Array,
-    rank: Array,
-    inside: Array,
-) -> None:
+def sweep_nodes(order: Array, sweep: Sweep) -> None:
     """Find the starts of ``heads`` in the given order; `found` starts as the least possible."""
     for node in order:
-        start_of(
-            node, near_at, near, nbytes, shares, enter, per_byte, streams, found, ends,
-            off, rank, inside,
-        )  # fmt: skip
+        start_of(sweep, 0, node)
 
 
-def start_of(
-    node: int,
-    near_at: Array,
-    near: Array,
-    nbytes: Array,
-    shares: Array,
-    enter: Array,
-    per_byte: Array,
-    streams: Array,
-    found: Array,
-    ends: Array,
-    off: Array,
-    rank: Array,
-    inside: Array,
-) -> bool:
+def start_of(sweep: Sweep, base: int, node: int) -> bool:
     """Raise the starts and ends of one node to the join rule; say whether an end was raised.
 
-    An end that is infinite stays so, and its start as it is.
+    Those of the case at hand are from `base` on. An end that is infinite stays so, and its start as
+    it is.
     """
+    near, shares, found, ends = sweep.near, sweep.shares, sweep.found, sweep.ends
+    off, rank, inside, streams = sweep.off, sweep.rank, sweep.inside, sweep.streams
     count = len(streams)
-    first, size = near_at[node], near_at[node + 1] - near_at[node]
+    own = base + node * count
+    first, size = sweep.near_at[node], sweep.near_at[node + 1] - sweep.near_at[node]
     for p in range(count):
-        if ends[node * count + p] == INFINITY:
+        if ends[own + p] == INFINITY:
             continue
+        at = base + p
         for i in range(size):
-            u, moved, least = near[first + i], nbytes[first + i], INFINITY
+            u, moved, least = near[first + i], sweep.nbytes[first + i], INFINITY
+            row = base + u * count
             for q in range(count):
-                arrived = ends[u * count + q]
+                arrived = ends[row + q]
                 if arrived < least:
                     way = q * count + p
-                    arrived += enter[way] + per_byte[way] * moved
+                    arrived += sweep.enter[way] + sweep.per_byte[way] * moved
                     least = min(least, arrived)
             off[i] = least
-        joined = found[node * count + p]
+        joined = found[own + p]
         if size == 1:
-            joined = min(off[0], ends[near[first] * count + p])
+            joined = min(off[0], ends[at + near[first] * count])
         elif size > 1:
             # Those that end last, by insertion; of equals the first.
             kept = 0
@@ -264,31 +274,29 @@ def start_of(
             joined = off[rank[0]]
             for place in range(kept):
                 i = rank[place]
-                u = near[first + i]
+                u = at + near[first + i] * count
                 k = place
-                while (
-                    k > 0 and found[near[first + inside[k - 1]] * count + p] < found[u * count + p]
-                ):
+                while k > 0 and found[at + near[first + inside[k - 1]] * count] < found[u]:
                     inside[k] = inside[k - 1]
                     k -= 1
                 inside[k] = i
-                if ends[u * count + p] == INFINITY:
+                if ends[u] == INFINITY:
                     break
                 work, occupied = 0.0, 0.0
                 for k in range(place + 1):
-                    w = near[first + inside[k]]
-                    work += shares[w * count + p] / streams[p]
-                    occupied = max(occupied, max(found[w * count + p] + work, ends[w * count + p]))
+                    w = at + near[first + inside[k]] * count
+                    work += shares[w] / streams[p]
+                    occupied = max(occupied, max(found[w] + work, ends[w]))
                 if occupied >= joined:
                     break
                 rest = off[rank[place + 1]] if place + 1 < kept else 0.0
                 joined = min(joined, max(occupied, rest))
-        found[node * count + p] = max(found[node * count + p], joined)
+        found[own + p] = max(found[own + p], joined)
     raised = False
-    for p in range(count):
-        end = found[node * count + p] + shares[node * count + p]
-        raised = raised or end > ends[node * count + p]
-        ends[node * count + p] = end
+    for k in range(own, own + count):
+        end = found[k] + shares[k]
+        raised = raised or end > ends[k]
+        ends[k] = end
     return raised
 
 
