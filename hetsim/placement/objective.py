@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from hetsim.core import checks
-from hetsim.errors import UsageError, nearest
+from hetsim.errors import Infeasible, UsageError, nearest
 from hetsim.problem.columns import cached
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
@@ -75,6 +75,15 @@ def latency_of(plan: Plan) -> float:
     if memory_binds(plan.problem):
         return timeline_of(plan, trace=False).latency_s
     return _played(plan)
+
+
+def fits(plan: Plan) -> bool:
+    """Whether the devices have room for one request of a plan, and routes for its tensors."""
+    try:
+        latency_of(plan)
+    except Infeasible:
+        return False
+    return True
 
 
 def latency_of_groups(problem: Problem, groups: Sequence[Group], name: str) -> float:

@@ -18,7 +18,7 @@ from hetsim.placement.bounds.area import dealt
 from hetsim.placement.constraints import without_devices
 from hetsim.placement.grouping import plan_of_stages
 from hetsim.placement.initial_plans import whole_models
-from hetsim.placement.objective import check_room, kept_s, measure, seconds_a_request
+from hetsim.placement.objective import check_room, fits, kept_s, measure, seconds_a_request
 from hetsim.placement.registry import resolve
 from hetsim.placement.throughput.slices import fastest_runs
 from hetsim.problem.groups import Group
@@ -325,15 +325,6 @@ def with_columns(problem: Problem, pool: Sequence[Plan]) -> list[Plan]:
     else:
         shares = shares_of(np.array(table))[1]
     return [plan for plan, share in zip(members, shares, strict=True) if share > 1e-9]
-
-
-def fits(plan: Plan) -> bool:
-    """Whether memory holds one request of the plan alone."""
-    try:
-        measure(plan, "latency")
-    except Infeasible:
-        return False
-    return True
 
 
 def cheapest(problem: Problem, price: Floats) -> list[Plan]:

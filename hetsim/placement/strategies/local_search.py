@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import ClassVar
 
 from hetsim.core import deadline
@@ -30,7 +29,7 @@ from hetsim.placement.initial_plans import (
 from hetsim.placement.objective import (
     Objective,
     check_objective,
-    latency_of,
+    fits,
     measure,
     memory_binds,
 )
@@ -324,7 +323,12 @@ class LocalSearch(Constrained):
         problem = coarse.problem
         if problem.n == 0 or (len(problem.devices) == 1 and not any(problem.dispatch_s)):
             return start.groups, start.cost, 0
-        holds = partial(_holds, coarse) if memory_binds(coarse.fine) else None
+
+        def held(groups: tuple[Group, ...]) -> bool:
+            """Whether they fit the devices, nodes within tasks included."""
+            return fits(Plan(coarse.fine, "draft", coarse.spread(groups)))
+
+        holds = held if memory_binds(coarse.fine) else None
         given = self.moves is not None or self.time_limit_s is not None
         known = _done(problem)
         asked = start.groups, self.seed
@@ -375,12 +379,3 @@ class _Judge:
             return
         if cost < self.cost:
             self.groups, self.cost = groups, cost
-
-
-def _holds(coarse: Coarse, groups: tuple[Group, ...]) -> bool:
-    """Whether groups of tasks fit the devices, nodes within tasks included."""
-    try:
-        latency_of(Plan(coarse.fine, "draft", coarse.spread(groups)))
-    except Infeasible:
-        return False
-    return True
