@@ -287,11 +287,17 @@ def constructive(name: str) -> Constructive:
 def _merge_best(coarse: Coarse, found: list[Start]) -> None:
     split = [start for start in found if len(start.groups) > 1]
     for best in split[:MERGED]:
-        groups = merge_where_it_pays(coarse.problem, best.groups)
-        plan = replace(best.plan, groups=coarse.spread(groups))
-        try:
-            merged = replace(best, plan=plan, groups=groups, cost=measure(plan, "latency"))
-        except Infeasible:
-            continue
-        if merged.cost <= best.cost:
-            found[found.index(best)] = merged
+        made = merged(coarse, best, "latency")
+        if made is not None and made.cost <= best.cost:
+            found[found.index(best)] = made
+
+
+def merged(coarse: Coarse, start: Start, objective: Objective) -> Start | None:
+    """Return a start with subgraphs merged where that pays; None where that changes nothing."""
+    groups = merge_where_it_pays(coarse.problem, start.groups)
+    if groups == start.groups:
+        return None
+    plan = replace(start.plan, groups=coarse.spread(groups))
+    with suppress(Infeasible):
+        return replace(start, plan=plan, groups=groups, cost=measure(plan, objective))
+    return None

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import partial
 from typing import Any, ClassVar
 
 from hetsim.core.progress import each, part
@@ -14,11 +13,12 @@ from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.placement.bounds.lower_bound import SURE, path_bound_of
 from hetsim.placement.coarsening import pays_to_coarsen
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.grouping import merge_where_it_pays, refine
+from hetsim.placement.grouping import refine
 from hetsim.placement.initial_plans import (
     CONSTRUCTIVE,
     Start,
     affordable,
+    merged,
     prepared,
     start_that_fits,
     starting_plans,
@@ -159,8 +159,9 @@ class Auto(Constrained):
         left_out = [name for name in CONSTRUCTIVE if not affordable(name, coarse.problem)]
         if not proved and pays_to_coarsen(problem):
             # A strategy asked alone merges subgraphs, of whichever plan it makes.
-            merged = map(partial(_merged, coarse, objective=self.objective), starts)
-            found += [start for start in merged if start is not None]
+            split = [one for one in starts if one.name in CONSTRUCTIVE and len(one.groups) > 1]
+            made = [merged(coarse, start, self.objective) for start in split]
+            found += [start for start in made if start is not None]
         # Where memory binds, a schedule that does not fit is mended.
         again = [n for n in CONSTRUCTIVE if n not in left_out] if memory_binds(problem) else []
         others = [name for name in _others() if solved is None or name != "exact"]
@@ -320,20 +321,6 @@ class Auto(Constrained):
         strategy = replace(strategy, **{key: value for key, value in own.items() if key in known})
         chosen: Plan = strategy.solve(problem)
         return chosen
-
-
-def _merged(coarse: Coarse, start: Start, objective: Objective) -> Start | None:
-    """Return a constructive plan merged as its strategy does alone; None where it is as it was."""
-    if start.name not in CONSTRUCTIVE or len(start.groups) < 2:
-        return None
-    groups = merge_where_it_pays(coarse.problem, start.groups)
-    if groups == start.groups:
-        return None
-    plan = replace(start.plan, groups=coarse.spread(groups))
-    try:
-        return replace(start, plan=plan, groups=groups, cost=measure(plan, objective))
-    except Infeasible:
-        return None
 
 
 def _proved(problem: Problem, found: Sequence[Start]) -> bool:
