@@ -11,7 +11,7 @@ from hetsim.core import checks
 from hetsim.errors import UnsupportedNode, UsageError, nearest
 from hetsim.graph.dag import Contraction
 from hetsim.hardware.spec import numbered
-from hetsim.partitioning.regions import Region, Regions, annotate, unsupported
+from hetsim.partitioning.regions import Region, Regions, unsupported
 from hetsim.problem.parts import FusedKernel
 from hetsim.problem.problem import Problem
 
@@ -119,11 +119,6 @@ def default_priority(problem: Problem) -> tuple[str, ...]:
     if problem.host is not None:
         names.append(names.pop(problem.host))
     return tuple(names)
-
-
-def by_priority(problem: Problem, priority: Sequence[str] | str | None = None) -> list[int]:
-    """Give every node to the first device of `priority` that supports it; see ``resolve``."""
-    return list(deconflict(annotate(problem), priority).assignment)
 
 
 @checks.takes(

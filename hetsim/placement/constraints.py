@@ -14,7 +14,7 @@ from hetsim.core import deadline
 from hetsim.core.options import checked_fields, read_fields
 from hetsim.errors import Infeasible, InvalidInput, OutOfMemory, UsageError, all_refused
 from hetsim.partitioning.affinity import Affinity, Exclusion, refuse_twice
-from hetsim.partitioning.deconflict import by_priority
+from hetsim.partitioning.deconflict import deconflict
 from hetsim.partitioning.regions import annotate, unsupported
 from hetsim.placement.feasibility import fitted
 from hetsim.placement.objective import Objective, judge
@@ -106,7 +106,7 @@ def narrowed(problem: Problem, open_to: NDArray[np.bool_]) -> Problem:
 def check_runnable(problem: Problem) -> None:
     """Raise UnsupportedNode, with the devices' reasons, where a node runs on no device."""
     if not problem.runnable.any(axis=1).all():
-        by_priority(problem)
+        deconflict(annotate(problem))
 
 
 Solve = Callable[[Problem], Plan]

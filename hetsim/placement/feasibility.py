@@ -48,10 +48,11 @@ class Found:
     complete: bool  # Whether nothing was left out: without groups, the proof that there is no plan
 
 
-def search_all(problem: Problem, plays: int = SEARCH_PLAYS, steps: int = STEPS) -> Found:
+def search_all(problem: Problem) -> Found:
     """Enumerate all plans of `problem`, if they are few."""
     if problem.n > MOST_NODES:
         return Found(None, complete=False)
+    plays, steps = SEARCH_PLAYS, STEPS
     for groups, whole in _begun(Footprint.of(problem), (), tuple(range(problem.n))):
         plays, steps = plays - whole, steps - 1
         if plays < 0 or steps < 0 or deadline.left_s() <= 0.0:

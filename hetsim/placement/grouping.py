@@ -275,18 +275,16 @@ MERGE_WORK = 20_000
 LEAST_MERGES = 4
 
 
-def merge_where_it_pays(
-    problem: Problem, groups: tuple[Group, ...], trials: int = MERGES
-) -> tuple[Group, ...]:
+def merge_where_it_pays(problem: Problem, groups: tuple[Group, ...]) -> tuple[Group, ...]:
     """Merge neighbouring groups of a device as long as the latency does not grow.
 
-    The smallest first, pair by pair, or in batches of MANY groups; at most `trials` simulations.
+    The smallest first, pair by pair, or in batches of MANY groups; at most MERGES simulations.
     """
     owned = Owned.of(problem, groups)
     latency_s = _latency(problem, owned)
     if latency_s is None:
         return groups
-    size = 1
+    size, trials = 1, MERGES
     many = len(groups) > MANY
     if many:
         size, trials = BATCH, min(trials, max(LEAST_MERGES, MERGE_WORK // len(groups)))

@@ -148,19 +148,19 @@ def least_order(count: int, source: Ints, target: Ints) -> list[int] | None:
     return [int(index) for index in order.tolist()]
 
 
-def components(dag: Dag, labels: Sequence[int], ties: Iterable[Sequence[int]] = ()) -> list[int]:
-    """Split every label into weakly connected parts: the first node of each node's part.
-
-    Nodes of one tie count as joined by edges.
-    """
-    first: list[int] = _first_of_part(dag, np.asarray(labels, dtype=np.int64), ties).tolist()
+def components(dag: Dag, labels: Sequence[int]) -> list[int]:
+    """Split every label into weakly connected parts: the first node of each node's part."""
+    first: list[int] = _first_of_part(dag, np.asarray(labels, dtype=np.int64), ()).tolist()
     return first
 
 
 def component_counts(
     dag: Dag, owner: Sequence[int] | Ints, count: int, ties: Iterable[Sequence[int]] = ()
 ) -> list[int]:
-    """Return how many weakly connected parts each of `count` groups has."""
+    """Return how many weakly connected parts each of `count` groups has.
+
+    Nodes of one tie count as joined by edges.
+    """
     label = np.asarray(owner, dtype=np.int64)
     leads = _first_of_part(dag, label, ties) == np.arange(dag.n)
     parts: list[int] = np.bincount(label[leads], minlength=count).tolist()
