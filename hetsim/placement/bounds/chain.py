@@ -38,7 +38,7 @@ class Gap:
 
 def chain_of(setting: Setting) -> list[Gap]:
     """Return the gaps of a chain: nodes of a longest path with hardly any work in parallel."""
-    path = _longest(setting)
+    path = _longest(setting.before.rows, setting.shares.min(axis=1).tolist())
     place = {node: at for at, node in enumerate(path)}
     behind, ahead = _reached(setting, place)
     kept = _kept(setting, place, behind, ahead)
@@ -58,18 +58,16 @@ def chain_of(setting: Setting) -> list[Gap]:
     ]
 
 
-def _longest(setting: Setting) -> list[int]:
-    """Return the path of most work, each node on the device that suits it best."""
-    ends = setting.shares.min(axis=1).tolist()
-    came_from = [-1] * len(ends)
-    for v, near in enumerate(setting.before.rows):
+def _longest(before: Sequence[Sequence[tuple[int, int]]], work: Sequence[float]) -> list[int]:
+    """Return a path of most work; `before` are the producers of each node, each with bytes."""
+    ends, came_from = list(work), [-1] * len(work)
+    for v, near in enumerate(before):
         longest = -1.0
         for u, _ in near:
             if ends[u] > longest:
                 longest, came_from[v] = ends[u], u
         ends[v] += max(longest, 0.0)
-    path = []
-    v = int(np.argmax(ends)) if ends else -1
+    path, v = [], max(range(len(ends)), key=ends.__getitem__, default=-1)
     while v >= 0:
         path.append(v)
         v = came_from[v]
@@ -266,7 +264,8 @@ def _across(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap
     for g, gap in enumerate(gaps):
         own_shares = setting.shares[list(gap.nodes[1:-1])]
         shares[g, : len(gap.nodes) - 2] = own_shares
-        in_line[g, _heaviest(gap, own_shares.min(axis=1).tolist())] = 1.0
+        before = [[(u - 1, size) for u, size in near if u > 0] for near in gap.before[1:-1]]
+        in_line[g, _longest(before, own_shares.min(axis=1).tolist())] = 1.0
     either = np.minimum(shares[:, :, :, None], shares[:, :, None, :])
     least: Floats = either.sum(axis=1) + travel
     width = np.array([sum(setting.streams[p] for p in kind) for kind in kinds], dtype=np.float64)
@@ -343,21 +342,6 @@ def _compositions(count: int, steps: int) -> Floats:
 
     deal([], steps)
     return np.array(rows)
-
-
-def _heaviest(gap: Gap, work: list[float]) -> list[int]:
-    """Return the places, among the nodes between, of a path of most work."""
-    ends, came_from = [0.0] * len(work), [-1] * len(work)
-    for v, near in enumerate(gap.before[1:-1]):
-        for u, _ in near:
-            if u > 0 and ends[u - 1] > ends[v]:
-                ends[v], came_from[v] = ends[u - 1], u - 1
-        ends[v] += work[v]
-    path, v = [], max(range(len(work)), key=ends.__getitem__, default=-1)
-    while v >= 0:
-        path.append(v)
-        v = came_from[v]
-    return path
 
 
 SHARED_OUT, KINDS = (1, 1, 16, 8, 4, 2), 6
