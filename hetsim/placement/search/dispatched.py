@@ -8,7 +8,7 @@ dispatches. For lists of numbers as they stand, and for arrays where numba compi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,56 +33,51 @@ def ask_transfer(asked: Asked, busy: Array, value: int, way: int, now: float) ->
     return float(end)
 
 
-def deliver(
-    asked: Asked,
-    device: Array,
-    place: Array,
-    pending: Array,
-    taken: Array,
-    waiting: Array,
-    waiting_size: Array,
-    value: int,
-    p: int,
-) -> None:
+class Play(NamedTuple):
+    """An assignment, and what a play of it makes and works in, as lists of numbers or arrays."""
+
+    device: Array  # [n]
+    urgency: Array  # [n]: The least first
+    place: Array  # [n]: Of a node among all by urgency, then id; and its inverse
+    by_place: Array
+    order: Array  # [n]: Nodes by start, and which of them open a subgraph
+    cut: Array
+    pending: Array  # [n]
+    taken: Array
+    inner: Array
+    held: Array
+    members: Array
+    busy: Array  # [links]
+    free: Array  # [P]
+    waiting: Array  # [P n]
+    waiting_size: Array  # [P]
+    event: Array  # [events]
+    event_code: Array
+
+
+def deliver(asked: Asked, play: Play, value: int, p: int) -> None:
     """Note a value on a device; its readers there that have all are ready."""
+    pending, waiting_size = play.pending, play.waiting_size
     for r in range(asked.reader_at[value], asked.reader_at[value + 1]):
         w = asked.reader[r]
-        if device[w] == p:
+        if play.device[w] == p:
             pending[w] -= 1
-            if pending[w] == 0 and taken[w] == 0:
-                push_key(waiting, p * asked.nodes, waiting_size[p], place[w])
+            if pending[w] == 0 and play.taken[w] == 0:
+                push_key(play.waiting, p * asked.nodes, waiting_size[p], play.place[w])
                 waiting_size[p] += 1
 
 
-def dispatch_all(
-    asked: Asked,
-    most: int,
-    device: Array,
-    urgency: Array,
-    place: Array,
-    by_place: Array,
-    order: Array,
-    cut: Array,
-    pending: Array,
-    taken: Array,
-    inner: Array,
-    held: Array,
-    members: Array,
-    busy: Array,
-    free: Array,
-    waiting: Array,
-    waiting_size: Array,
-    event: Array,
-    event_code: Array,
-) -> float:
+def dispatch_all(asked: Asked, play: Play, most: int) -> float:
     """Play one request of an assignment; return when it ends.
 
-    `device` and `urgency` [n] are given, the least first; `place` is that of a node among all by
-    urgency, then id, and `by_place` its inverse. `order` and `cut` [n] come out: nodes by start,
-    and which of them open a subgraph. A subgraph has at most `most` nodes, beside those that
-    alone read what the one before makes. The others are room to work in: by node, device, link,
-    device x node, and event. O((V P + E) log V).
+    A subgraph has at most `most` nodes, beside those that alone read what the one before makes.
+    O((V P + E) log V).
     """
+    device, urgency, place, by_place = play.device, play.urgency, play.place, play.by_place
+    order, cut, pending, taken, inner = play.order, play.cut, play.pending, play.taken, play.inner
+    held, members, busy, free = play.held, play.members, play.busy, play.free
+    waiting, waiting_size = play.waiting, play.waiting_size
+    event, event_code = play.event, play.event_code
     n, count, host = asked.nodes, asked.devices, asked.host
     events = started = 0
     now = latest = 0.0
@@ -181,10 +176,7 @@ def dispatch_all(
             events -= 1
             if code >= n:
                 value = (code - n) // count
-                deliver(
-                    asked, device, place, pending, taken, waiting, waiting_size,
-                    value, (code - n) % count,
-                )  # fmt: skip
+                deliver(asked, play, value, (code - n) % count)
                 continue
             p = device[code]
             if cut[code]:
@@ -196,9 +188,7 @@ def dispatch_all(
                     for r in range(asked.reader_at[value], asked.reader_at[value + 1]):
                         here = here or device[asked.reader[r]] == q
                     if here and q == p:
-                        deliver(
-                            asked, device, place, pending, taken, waiting, waiting_size, value, p,
-                        )  # fmt: skip
+                        deliver(asked, play, value, p)
                     elif here:
                         end = ask_transfer(asked, busy, value, p * count + q, now)
                         push_event(event, event_code, events, end, n + value * count + q)
@@ -238,10 +228,9 @@ class Dispatcher:
         place = np.empty_like(by_place)
         place[by_place] = np.arange(len(place))
         given: list[Any] = [device, urgency, place, by_place]
-        if self._arrays:
-            ended = compiled(self._asked, most, *given, *self._room)
-        else:
+        if not self._arrays:
             given = [part.tolist() for part in given]
-            ended = dispatch_all(self._asked, most, *given, *self._room)
-        order, cut = (np.array(part, dtype=np.int64) for part in self._room[:2])
+        play = Play(*given, *self._room)
+        ended = (compiled if self._arrays else dispatch_all)(self._asked, play, most)
+        order, cut = (np.array(part, dtype=np.int64) for part in (play.order, play.cut))
         return float(ended), order, cut
