@@ -36,18 +36,18 @@ from hetsim.placement.search.drafts import (
     STALE,
     TEMPERATURE,
     TRIED,
+    Array,
     Asked,
-    Draft,
     Search,
     asked_of,
     assign,
-    best_of,
     draft_of,
     draw_below,
     draw_share,
     estimates_groups,
     follow,
     hurry,
+    listed,
     nearby,
     other,
     overtake,
@@ -60,7 +60,6 @@ from hetsim.placement.search.drafts import (
     weigh,
 )
 from hetsim.placement.search.estimates import (
-    Estimator,
     add_up,
     begin,
     cost,
@@ -69,6 +68,7 @@ from hetsim.placement.search.estimates import (
     finish,
     first_changed,
     gather,
+    groups_of,
     least_of_move,
     look_ahead,
     mark,
@@ -272,24 +272,24 @@ class Walk:
         compiled: bool,
     ) -> None:
         self._problem, self._groups, self._holds = problem, groups, holds
-        self._estimator, self._rng = Estimator(problem), random.Random(seed)
-        self.compiled = compiled
-        self._asked = asked_of(
-            problem, grouped=self._estimator.grouped, binds=holds is not None, arrays=compiled
-        )
+        self._rng, self.compiled = random.Random(seed), compiled
+        grouped = estimates_groups(problem)
+        self._asked = asked_of(problem, grouped=grouped, binds=holds is not None, arrays=compiled)
+        self._plain = listed(self._asked)
         self._drawn: Search | None = None
 
     def round(self, budget: Budget, heat: Heat, judge: Judge) -> int:
         """Anneal from the start; return the moves tried. O((V + E) moves)."""
-        problem, estimator = self._problem, self._estimator
+        problem, links = self._problem, len(self._problem.link_names)
         draft = draft_of(problem, self._groups)
         room = Room(problem, draft.device) if self._holds is not None else None
-        search = search_of(self._asked, len(problem.link_names), draft, room, arrays=self.compiled)
+        search = search_of(self._asked, links, draft, room, arrays=self.compiled)
+        told = search_of(self._plain, links, draft, None, marks=False)
         counts, figures = search.counts, search.figures
         if self._drawn is not None:
             search.words[:], counts[DRAWN] = self._drawn.words, self._drawn.counts[DRAWN]
         self._drawn = search
-        figures[NOW] = estimator.cost(draft)
+        figures[NOW] = cost(self._plain, told)
         figures[SCALE] = figures[NOW] or 1.0
         figures[SPENT] = figures[NEXT_LOOK] = budget.spent(0)
         keep(search)
@@ -297,6 +297,12 @@ class Walk:
         moves = 0 if budget.moves is None else max(budget.moves, 1)
         least = 16 if self.compiled else 1
         chunk = max(least, FIRST_WORK // max(problem.n, 1)) if self.compiled else least
+
+        def groups(order: Array, device: Array, cut: Array) -> tuple[Group, ...]:
+            drawn = told._replace(order=list(order), device=list(device), cut=list(cut))
+            return groups_of(problem, self._plain, drawn)
+
+        best = search.best_order, search.best_device, search.best_cut
         while True:
             began_s = deadline.now_s()
             until = int(counts[TRIED]) + chunk
@@ -307,13 +313,13 @@ class Walk:
             if why == DRAW:
                 refill(search, self._rng)
             elif why == JUDGE:
-                judge(estimator.groups(best_of(search)), last=False)
+                judge(groups(*best), last=False)
                 counts[FRESH] = 0
                 figures[NEXT_LOOK] = figures[SPENT] + 1.0 / heat.looks
             elif why == HOLDS:
                 assert self._holds is not None
-                now = Draft(list(search.order), list(search.device), list(search.cut))
-                counts[ANSWER] = int(self._holds(estimator.groups(now)))
+                now = groups(search.order, search.device, search.cut)
+                counts[ANSWER] = int(self._holds(now))
             else:
                 # As many moves as take CHUNK_S.
                 took_s = max(deadline.now_s() - began_s, 1e-6)
@@ -321,7 +327,7 @@ class Walk:
             if budget.moves is None:
                 figures[SPENT] = budget.spent(tried)
             say(float(figures[SPENT]))
-        judge(estimator.groups(best_of(search)), last=True)
+        judge(groups(*best), last=True)
         return tried
 
 

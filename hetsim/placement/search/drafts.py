@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -166,6 +166,9 @@ class Search(NamedTuple):
     figures: Array
 
 
+R = TypeVar("R", Asked, Search)
+
+
 def asked_of(problem: Problem, *, grouped: bool, binds: bool, arrays: bool = False) -> Asked:
     """Return the problem in lists, or in arrays. O(V + E + sizes P^2)."""
     n, hosted, count = problem.n, problem.host is not None, len(problem.devices)
@@ -223,7 +226,7 @@ def asked_of(problem: Problem, *, grouped: bool, binds: bool, arrays: bool = Fal
         **_rows("constant", Rows.of(problem.constants_of)),
         "nbytes": _ints([constant.nbytes for constant in problem.constants]),
     }
-    return Asked(**fields if arrays else _listed(fields))
+    return Asked(**fields) if arrays else listed(Asked(**fields))
 
 
 def search_of(
@@ -271,7 +274,7 @@ def search_of(
         "figures": np.zeros(FIGURES),
     }
     fields["figures"][LIMIT] = np.inf
-    return Search(**fields if arrays else _listed(fields))
+    return Search(**fields) if arrays else listed(Search(**fields))
 
 
 def refill(search: Search, rng: random.Random) -> None:
@@ -283,23 +286,16 @@ def refill(search: Search, rng: random.Random) -> None:
     search.counts[DRAWN] = 0
 
 
-def best_of(search: Search) -> Draft:
-    """Return the best draft."""
-    order, device, cut = map(list, (search.best_order, search.best_device, search.best_cut))
-    return Draft(order, device, [bool(one) for one in cut])
-
-
 def _sole(problem: Problem, made: Sequence[Value]) -> int:
     readers = {v for value in made for v in value.consumers}
     taken = problem.host is not None and any(value.is_output for value in made)
     return -1 if taken or len(readers) != 1 else readers.pop()
 
 
-def _listed(fields: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: part.tolist() if isinstance(part, np.ndarray) else part
-        for name, part in fields.items()
-    }
+def listed(record: R) -> R:
+    """Return a record of arrays as one of lists."""
+    kind = type(record)
+    return kind(*(part.tolist() if isinstance(part, np.ndarray) else part for part in record))
 
 
 def _rows(name: str, rows: Rows, entries: str = "") -> dict[str, Ints]:

@@ -21,11 +21,7 @@ from hetsim.placement.search.drafts import (
     TRIED,
     Array,
     Asked,
-    Draft,
     Search,
-    asked_of,
-    estimates_groups,
-    search_of,
 )
 from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
@@ -437,23 +433,3 @@ def groups_of(problem: Problem, asked: Asked, search: Search) -> tuple[Group, ..
     for v in order:
         members[search.label[v]].append(int(v))
     return tuple(Group(device[search.device[nodes[0]]], tuple(sorted(nodes))) for nodes in members)
-
-
-class Estimator:
-    """Estimator of the latency of one problem's drafts, in seconds."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.grouped = estimates_groups(problem)
-        self._asked = asked_of(problem, grouped=self.grouped, binds=False)
-
-    def cost(self, draft: Draft) -> float:
-        """Return the estimate; inf where a device does not support its node. O(V + E)."""
-        return cost(self._asked, self._search(draft))
-
-    def groups(self, draft: Draft) -> tuple[Group, ...]:
-        """Return the subgraphs of a draft, in execution order. O(V + E)."""
-        return groups_of(self.problem, self._asked, self._search(draft))
-
-    def _search(self, draft: Draft) -> Search:
-        return search_of(self._asked, len(self.problem.link_names), draft, None, marks=False)

@@ -20,17 +20,20 @@ from hetsim.placement.search.drafts import (
     CRITICAL,
     ENDED,
     MARKED_FROM,
+    Asked,
     Draft,
+    Search,
     asked_of,
     draft_of,
+    estimates_groups,
     propose,
     refill,
     search_of,
     undo,
 )
 from hetsim.placement.search.estimates import (
-    Estimator,
     cost,
+    groups_of,
     least_of_move,
     look_ahead,
     resume,
@@ -145,17 +148,23 @@ def _draft(problem: Problem, data: st.DataObject) -> Draft:
     )
 
 
+def _begun(problem: Problem, draft: Draft) -> tuple[Asked, Search]:
+    """A problem and a draft of it as a search has them."""
+    asked = asked_of(problem, grouped=estimates_groups(problem), binds=False)
+    return asked, search_of(asked, len(problem.link_names), draft, None, marks=False)
+
+
 @examples(quick=40, full=60)
 @given(problems(max_nodes=10), st.data())
 def test_estimates_equal_the_clock(problem: Problem, data: st.DataObject) -> None:
     streams = tuple(data.draw(st.integers(1, 2)) for _ in problem.devices)
     problem = replace(problem, contention="none", streams=streams)
     draft = _draft(problem, data)
-    estimator = Estimator(problem)
-    plan = Plan(problem, "draft", estimator.groups(draft))
+    asked, search = _begun(problem, draft)
+    plan = Plan(problem, "draft", groups_of(problem, asked, search))
     timeline = hetsim.simulate(plan)
     hetsim.check_timeline(problem, plan, timeline, bound_s=0.0)
-    assert estimator.cost(draft) == pytest.approx(timeline.latency_s, rel=1e-12)
+    assert cost(asked, search) == pytest.approx(timeline.latency_s, rel=1e-12)
 
 
 @settings(max_examples=40, deadline=None)
@@ -166,8 +175,9 @@ def test_groups_survive_a_draft(problem: Problem, data: st.DataObject) -> None:
     parts = order_groups(problem.dag, range(problem.n))
     assert parts is not None
     groups = as_groups(parts, assignment, problem.devices)
-    estimator = Estimator(replace(problem, dispatch_s=tuple(1.0 for _ in problem.devices)))
-    assert estimator.groups(draft_of(problem, groups)) == groups
+    problem = replace(problem, dispatch_s=tuple(1.0 for _ in problem.devices))
+    asked, search = _begun(problem, draft_of(problem, groups))
+    assert groups_of(problem, asked, search) == groups
 
 
 @settings(max_examples=40, deadline=None)
