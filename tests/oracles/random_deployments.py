@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Outcomes, Source
+from hetsim.simulation.serving.setup import Clients, Model, Outcomes, Source
+from hetsim.workload.deployment import ROUTINGS
 from oracles.random_layouts import Case, random_case
 
 CASES = 40

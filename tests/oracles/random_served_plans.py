@@ -19,7 +19,8 @@ from hetsim.problem.parts import GRAPH_INPUT, Contention, Value
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import PlanTasks, template_of
-from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source
+from hetsim.simulation.serving.setup import Clients, Model, Source
+from hetsim.workload.deployment import ROUTINGS
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

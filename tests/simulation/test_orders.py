@@ -15,7 +15,8 @@ from hetsim.simulation.clock.runs import run
 from hetsim.simulation.clock.templates import Layout, laid_out, tasks_of_plan
 from hetsim.simulation.orders import foreseeable, order_of
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Outcomes, Source
+from hetsim.simulation.serving.setup import Clients, Model, Outcomes, Source
+from hetsim.workload.deployment import ROUTINGS
 from oracles.clock_plans import Stage, arrivals, dealt_plans, tandem
 from oracles.random_layouts import Case, Shape, layout_of, random_case
 from oracles.request_order import times_in_order

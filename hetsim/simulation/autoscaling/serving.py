@@ -20,7 +20,6 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.errors import UsageError
 from hetsim.simulation.autoscaling.controller import Controller
 from hetsim.simulation.clock import heaps, virtual_time
 from hetsim.simulation.clock.rules import ADMITTED, MASK, OLDEST, SHIFT, STARTING, admit
@@ -204,11 +203,6 @@ class ScalingServing(Serving):
     scalings : sequence of Scaling or None
         By model; None: all its instances are there all along.
 
-    Raises
-    ------
-    UsageError
-        Where an instance of a model that is scaled has no limit, or there are too few.
-
     Complexity: that of ``Serving``, and for each model O(replicas) whenever it is counted how many
     requests they have; no more often than requests come where nothing is counted for long.
     """
@@ -235,12 +229,7 @@ class ScalingServing(Serving):
         for model, scaling in enumerate(scalings):
             if scaling is None:
                 continue
-            limits, config = models[model].limits, scaling.config
-            if len(limits) != len(scaling.loads) or config.max_replicas > len(limits):
-                raise UsageError(f"model {model} has {len(limits)} instances to be scaled")
-            if 0 in limits:
-                raise UsageError(f"model {model} is scaled, and an instance has no limit")
-            self._controllers[model] = Controller(config)
+            self._controllers[model] = Controller(scaling.config)
             self.replicas[model] = self._replicas_of(model, scaling)
             self._deal(model)
         self._until_s = self._next_s()

@@ -46,9 +46,6 @@ from hetsim.simulation.serving.setup import (
     Residency,
     Source,
     Turns,
-    check_block,
-    check_sources,
-    check_turns,
 )
 from hetsim.simulation.serving.tables import (
     ABSENT,
@@ -107,10 +104,7 @@ class Serving:
     known : two float arrays [templates], optional
         What ``tables.seconds_alone`` and ``loads`` give, where that is known.
 
-    Raises
-    ------
-    UsageError
-        Where streams, models and clients do not fit each other.
+    What a Deployment and a Workload have checked is not checked again.
 
     Memory: of the requests from the oldest that is not over, and of what is told at once.
     """
@@ -135,19 +129,6 @@ class Serving:
         machine_code: bool = True,
         known: tuple[Floats, Floats] | None = None,
     ) -> None:
-        check_sources(len(models), [len(model.ranks) for model in models], tuple(sources))
-        if requests is None and until_s == math.inf and clients:
-            raise UsageError("closed loops never end", hint="give requests or until_s")
-        templates = len(layout.first) - 1
-        for at, model in enumerate(models):
-            if model.template.min() < 0 or model.template.max() >= templates:
-                raise UsageError(f"model {at} names a template that is none of {templates}")
-        if turns is not None:
-            check_turns(turns, models, templates)
-        for one in clients:
-            if not 0 <= one.stream < len(sources):
-                raise UsageError(f"clients of stream {one.stream} of {len(sources)}")
-        self._variants = np.array([models[one.model].template.shape[0] for one in sources])
         self._arrays = machine_code
         self._turns = turns is not None
         self._clients = clients
@@ -155,8 +136,6 @@ class Serving:
         self._blocks: dict[tuple[int, int], Floats] = {}
         first = [np.asarray(one.think(0), dtype=np.float64) for one in clients]
         thoughts = max([len(times) for times in first], default=1)
-        if any(len(times) != thoughts for times in first):
-            raise UsageError("blocks of think times have different lengths")
         think = np.concatenate([np.zeros((0, thoughts)), *(times.T for times in first)])
         self._place = [(k, at) for k, one in enumerate(clients) for at in range(one.concurrency)]
         self._fetched = [0] * len(self._place)
@@ -208,14 +187,12 @@ class Serving:
 
         They are told in the order in which they came, from the first that was not told of: what
         came after one that is not over comes with a later answer.
-
-        Raises UsageError where times do not ascend, or there is no such stream or variant.
         """
-        return Outcomes.joined(list(self._taken(arrival_s, stream, variant, last=0)))
+        return Outcomes.joined(list(self._play(arrival_s, stream, variant, last=0)))
 
     def serve_all(self, arrival_s: Floats, stream: Ints, variant: Ints | None = None) -> Outcomes:
         """Serve all open-loop requests; return the results of ``serve`` and ``close`` as one."""
-        return Outcomes.joined(list(self._taken(arrival_s, stream, variant, last=1)))
+        return Outcomes.joined(list(self._play(arrival_s, stream, variant, last=1)))
 
     def rest(self) -> Iterator[Outcomes]:
         """End the open-loop arrivals; yield the outcomes of the others, in blocks."""
@@ -257,21 +234,12 @@ class Serving:
             np.array(flow.highest, dtype=np.int64),
         )
 
-    def _taken(
+    def _play(
         self, arrival: Floats, stream: Ints, variant: Ints | None, *, last: int
     ) -> Iterator[Outcomes]:
         """Take a block, and yield what becomes of it; `last`: whether nothing comes after it."""
         if variant is None:
             variant = np.zeros(len(arrival), dtype=np.int64)
-        self._check(np.asarray(arrival), np.asarray(stream), np.asarray(variant))
-        return self._play(arrival, stream, variant, last=last)
-
-    def _check(self, arrival: Floats, stream: Ints, variant: Ints) -> None:
-        check_block(arrival, stream, variant, self._variants, float(self._now[0]))
-
-    def _play(
-        self, arrival: Floats, stream: Ints, variant: Ints, *, last: int
-    ) -> Iterator[Outcomes]:
         columns: Any = (arrival, stream, variant)
         if self._arrays:
             kinds = (np.float64, np.int64, np.int64)

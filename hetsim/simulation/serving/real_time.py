@@ -149,7 +149,6 @@ class RealTime(Serving):
     def _take(self, block: Block | None) -> None:
         columns: Any = ([], [], [])
         if block is not None:
-            self._check(*block)
             columns = [part.tolist() for part in block]
         made: Any = (*columns, int(block is None))
         self._coming = Coming._make(made)

@@ -5,17 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.errors import UsageError, nearest
-
-Routing = Literal["round_robin", "shortest_queue", "least_finish"]
-ROUTINGS: tuple[Routing, ...] = ("round_robin", "shortest_queue", "least_finish")
-TimeoutAction = Literal["reject", "delay"]
-TIMEOUT_ACTIONS: tuple[TimeoutAction, ...] = ("reject", "delay")
+from hetsim.workload.deployment import Routing, TimeoutAction
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,45 +57,6 @@ class Model:
     preferred: tuple[int, ...] = ()
     delay_s: float = 0.0
 
-    def __post_init__(self) -> None:
-        table = np.asarray(self.template, dtype=np.int64)
-        if table.ndim != 3 or table.size == 0:
-            raise UsageError(
-                f"templates of shape {table.shape}",
-                hint="give one for each variant, instance and size: three dimensions",
-            )
-        object.__setattr__(self, "template", table)
-        instances, largest = table.shape[1:]
-        if len(self.limits) != instances or min(self.limits) < 0:
-            raise UsageError(
-                f"limits {self.limits} of {instances} instances",
-                hint="use one per instance: batches at a time, 0 for no limit",
-            )
-        _known(self.routing, ROUTINGS, "routing")
-        _known(self.timeout_action, TIMEOUT_ACTIONS, "timeout_action")
-        if any(not 0 <= instance < instances for instance in self.cycle):
-            raise UsageError(f"cycle {self.cycle} of {instances} instances")
-        missing = set(range(instances)) - set(self.cycle)
-        if self.cycle and missing and self.gated:
-            raise UsageError(
-                f"cycle {self.cycle} leaves out instance {min(missing)}",
-                hint="name each of its instances",
-            )
-        if not self.ranks or min(self.ranks) < 0:
-            raise UsageError(f"ranks {self.ranks}", hint="give one a level, 0 or more")
-        if self.max_queue_size is not None and self.max_queue_size < 0:
-            raise UsageError(f"a queue of {self.max_queue_size} requests", hint="use 0 or more")
-        if not self.timeout_s > 0:
-            raise UsageError(f"a timeout of {self.timeout_s} s", hint="use more than 0")
-        if not 0 <= self.delay_s < math.inf:
-            raise UsageError(f"a delay of {self.delay_s} s", hint="use 0 or more")
-        sizes = self.preferred
-        if list(sizes) != sorted(set(sizes)) or any(not 1 <= size <= largest for size in sizes):
-            raise UsageError(
-                f"preferred sizes {sizes} of batches of up to {largest}",
-                hint="use ascending ones of 1 or more, none above the largest",
-            )
-
     @property
     def gated(self) -> bool:
         """Whether a request may wait before an instance takes it."""
@@ -127,17 +83,6 @@ class Turns:
     weight: NDArray[np.int64]
     fetch: NDArray[np.int64]
     places: tuple[tuple[tuple[int, ...], ...], ...]
-
-    def __post_init__(self) -> None:
-        weight = np.asarray(self.weight, dtype=np.int64)
-        if weight.shape != (len(self.places), len(self.budget)):
-            raise UsageError(f"bytes of shape {weight.shape}", hint="give [models, devices]")
-        for at, instances in enumerate(self.places):
-            for places in instances:
-                if any(weight[at, device] == 0 for device in places):
-                    raise UsageError(f"model {at} needs no bytes of one of {places}")
-        if (weight > np.asarray(self.budget)).any():
-            raise UsageError("a model needs more bytes than its device has for turns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,65 +120,6 @@ class Options(TypedDict, total=False):
     requests: int | None
     until_s: float
     machine_code: bool
-
-
-def check_sources(models: int, levels: list[int], sources: tuple[Source, ...]) -> None:
-    """Raise UsageError where a stream asks for a model or a level that is not there."""
-    for at, source in enumerate(sources):
-        if not 0 <= source.model < models:
-            raise UsageError(f"stream {at} asks for model {source.model} of {models}")
-        if not 0 <= source.level < levels[source.model]:
-            raise UsageError(
-                f"stream {at} has level {source.level} of {levels[source.model]}",
-                hint="give the model a rank for each level",
-            )
-
-
-def check_turns(turns: Turns, models: Sequence[Model], templates: int) -> None:
-    """Raise UsageError where models cannot take these turns, or templates are not there."""
-    if [len(each) for each in turns.places] != [len(model.limits) for model in models]:
-        raise UsageError("places are not one per instance of each model")
-    if turns.fetch.max(initial=-1) >= templates:
-        raise UsageError(f"weights are loaded by a template outside of {templates}")
-    for at, model in enumerate(models):
-        if turns.weight[at].any() and (0 in model.limits or model.max_queue_size == 0):
-            raise UsageError(
-                f"model {at} takes turns in memory, and its requests cannot wait",
-                hint="give each of its instances a limit, and it a queue",
-            )
-
-
-def check_block(
-    arrival: NDArray[np.float64],
-    stream: NDArray[np.int64],
-    variant: NDArray[np.int64],
-    variants: NDArray[np.int64],
-    now_s: float,
-) -> None:
-    """Raise UsageError where times do not ascend from `now_s` on, or there is no such stream.
-
-    `variants` is how many the model of each stream has.
-    """
-    if not len(arrival):
-        return
-    # What is no number ascends from nothing, and nothing from it.
-    ascend = (arrival[1:] >= arrival[:-1]).all()
-    if not (ascend and np.isfinite(arrival[0]) and np.isfinite(arrival[-1])):
-        raise UsageError("arrivals do not ascend, or are not numbers", hint="sort them")
-    if arrival[0] < now_s:
-        raise UsageError(f"a request at {arrival[0]} s after {now_s} s", hint="sort the arrivals")
-    if not (len(stream) == len(variant) == len(arrival)):
-        raise UsageError("arrivals, streams and variants have different lengths")
-    known = len(variants)
-    if stream.min() < 0 or stream.max() >= known:
-        raise UsageError(f"a request names none of {known} streams")
-    if variant.min() < 0 or (variant >= variants[stream]).any():
-        raise UsageError("a request names a variant that its model does not have")
-
-
-def _known(given: Any, known: tuple[str, ...], what: str) -> None:
-    if given not in known:
-        raise UsageError(f"no {what} '{given}'", hint=nearest(str(given), known))
 
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from hetsim.simulation.clock.heaps import Floats, Ints
 from hetsim.simulation.clock.runs import run
 from hetsim.simulation.clock.templates import Layout
-from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source, Turns
+from hetsim.simulation.serving.setup import Clients, Model, Source, Turns
+from hetsim.workload.deployment import ROUTINGS
 
 SERVED, FULL, EXPIRED = 0, 1, 2
 """What became of a request: answered; rejected as too many waited; rejected as it waited too

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hetsim.errors import UsageError
 from hetsim.simulation.autoscaling.serving import Scaling, ScalingServing
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Model, Outcomes, Source
@@ -186,11 +185,3 @@ def test_silence_costs_nothing(least: int) -> None:
     assert found.finish_s[3] >= 2e9 + 3
     assert len(engine.replicas[0].ever) < 8
     assert (found.latency_s < 60).all()
-
-
-def test_what_cannot_be_scaled() -> None:
-    given = case(0)
-    with pytest.raises(UsageError, match="instances to be scaled"):
-        serving(given._replace(config=replace(given.config, max_replicas=99)))
-    with pytest.raises(UsageError, match="has no limit"):
-        serving(given._replace(limit=0, service=[1]))

@@ -23,8 +23,9 @@ from hetsim.simulation.failures.recovery import InstanceStates
 from hetsim.simulation.failures.serving import FailingServing, Load, Outage, Outages, templates_of
 from hetsim.simulation.serving import driver
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Outcomes, Source
+from hetsim.simulation.serving.setup import Clients, Model, Outcomes, Source
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
+from hetsim.workload.deployment import ROUTINGS
 from hetsim.workload.failure import Failure, check_failures, moments
 from oracles.clock_plans import (
     arrivals,

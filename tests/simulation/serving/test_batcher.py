@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Model, Outcomes, Source
@@ -151,3 +152,12 @@ def test_the_same_bits_compiled(chunk: int, count: int) -> None:
         compiled = played(config, requests, 2, True)
         for one, other in zip(plain, compiled, strict=True):
             assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limits", "gated"), [(1, (0, 0), False), (1, (0, 1), True), (2, (0, 0), True)]
+)
+def test_a_request_may_wait_where_batches_or_limits_are(
+    sizes: int, limits: tuple[int, ...], gated: bool
+) -> None:
+    assert Model(np.zeros((1, 2, sizes), dtype=np.int64), limits).gated is gated

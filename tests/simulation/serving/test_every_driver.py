@@ -10,7 +10,6 @@ import heapq
 import math
 
 import numpy as np
-import pytest
 
 from hetsim.errors import UsageError
 from hetsim.placement.planning import replan
@@ -201,11 +200,3 @@ def every_clock(seed: int, *, machine_code: bool) -> None:
 def test_the_same_times_by_every_clock(chunk: int, machine_code: bool) -> None:
     for seed in range(CASES * chunk, CASES * (chunk + 1)):
         every_clock(seed, machine_code=machine_code)
-
-
-def test_a_cycle_that_leaves_out_an_instance_is_refused() -> None:
-    """Where instances may be full: who else would take the batch?"""
-    table = np.zeros((1, 2, 1), dtype=np.int64)
-    Model(table, (0, 0), routing="round_robin", cycle=(0,))
-    with pytest.raises(UsageError, match="leaves out instance 1"):
-        Model(table, (1, 1), routing="round_robin", cycle=(0,))

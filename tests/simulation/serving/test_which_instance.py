@@ -13,8 +13,9 @@ from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.templates import laid_out, tasks_of_plan
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import ROUTINGS, Model, Outcomes, Routing, Source
+from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.simulation.serving.tables import loads, seconds_alone
+from hetsim.workload.deployment import ROUTINGS, Routing
 from oracles.clock_plans import dealt_plans
 from oracles.random_layouts import Shape, layout_of
 from oracles.virtual_clock import replay
