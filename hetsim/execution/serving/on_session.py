@@ -32,7 +32,6 @@ from hetsim.execution.serving.load_test import (
     sets_of,
 )
 from hetsim.execution.serving.player import TIMES
-from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.service.layout import Setup, check_together, set_up
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.run import Recorded, Run, blocks_of, until_s
@@ -163,7 +162,6 @@ def _resolved(session: Session, workload: Workload) -> Resolved:
         ({},),
         {at: (0,) * len(stream.variants) for at, stream in enumerate(workload.streams)},
         tuple(((one,),) for one in replicas),
-        tuple(((timeline_of(one, trace=False).latency_s,),) for one in replicas),
     )
 
 

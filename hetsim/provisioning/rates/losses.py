@@ -329,11 +329,7 @@ def planned_again(one: Resolved, lost: Sequence[str]) -> Resolved:
             stands.append(at)
     if refused is not None and not stands:
         raise refused
-    return replace(
-        _chosen(one, stands),
-        plans=tuple(each.plans[0] for each in found),
-        seconds=tuple(each.seconds[0] for each in found),
-    )
+    return replace(_chosen(one, stands), plans=tuple(each.plans[0] for each in found))
 
 
 def _chosen(one: Resolved, stands: Sequence[int]) -> Resolved:
@@ -344,7 +340,6 @@ def _chosen(one: Resolved, stands: Sequence[int]) -> Resolved:
         one,
         served=replace(one.served, instances=instances),
         plans=tuple(one.plans[k] for k in stands),
-        seconds=tuple(one.seconds[k] for k in stands),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -204,15 +205,20 @@ class Resolved:
         By stream of the workload: which of `variants` each of the stream's own is.
     plans : tuple of Plan, [entries][variants][sizes]
         By entry of `served.instances`, variant and place in `served.sizes`.
-    seconds : tuple of float, [entries][variants][sizes]
-        What one batch takes alone.
     """
 
     served: Served
     variants: tuple[Dims, ...]
     of_stream: Mapping[int, tuple[int, ...]]
     plans: tuple[tuple[tuple[Plan, ...], ...], ...]
-    seconds: tuple[tuple[tuple[float, ...], ...], ...]
+
+    @property
+    def seconds(self) -> tuple[tuple[tuple[float, ...], ...], ...]:
+        """Seconds that one batch takes alone, by entry, variant and size as `plans`."""
+        return tuple(
+            tuple(tuple(once(plan).latency_s for plan in row) for row in rows)
+            for rows in self.plans
+        )
 
     @property
     def on_demand(self) -> bool:
@@ -246,7 +252,7 @@ class Made:
     """
 
     problems: dict[Any, Problem] = field(default_factory=dict)
-    plans: dict[Any, list[tuple[Plan, float]]] = field(default_factory=dict)
+    plans: dict[Any, tuple[Plan, ...]] = field(default_factory=dict)
     inputs: dict[str, Inputs] = field(default_factory=dict)
     models: dict[Any, Model] = field(default_factory=dict)
 
@@ -318,16 +324,14 @@ def resolve_model(
     _check_many(served, len(variants))
     problems = [_problems(served, dims, platform, asked, made) for dims in variants]
     plans = []
-    seconds = []
     entries = []
     for entry in served.instances:
         rows = [_plans(served, entry, sizes, asked, made) for sizes in problems]
         for replica in range(_replicas(served, rows)):
             entries.append(entry)
-            plans.append(tuple(tuple(each[replica][0] for each in row) for row in rows))
-            seconds.append(tuple(tuple(each[replica][1] for each in row) for row in rows))
+            plans.append(tuple(tuple(each[replica] for each in row) for row in rows))
     served = replace(served, instances=tuple(entries))
-    return Resolved(served, variants, of_stream, tuple(plans), tuple(seconds))
+    return Resolved(served, variants, of_stream, tuple(plans))
 
 
 def _check_many(served: Served, variants: int) -> None:
@@ -416,34 +420,28 @@ def _problem(
 
 def _plans(
     served: Served, entry: Instances, problems: Sequence[Problem], asked: Asked, made: Made
-) -> list[list[tuple[Plan, float]]]:
-    """By batch size: the replicas of an entry's plan, and what a batch takes alone in each."""
+) -> list[list[Plan]]:
+    """By batch size: the replicas of an entry's plan."""
     strategy = entry.strategy or served.strategy
-    found: list[list[tuple[Plan, float]]] = []
+    found: list[list[Plan]] = []
     for size, problem in zip(served.sizes, problems, strict=True):
         where = f"'{served.model}' in batches of {size}"
         try:
             key = (problem, entry.devices, entry.plan or strategy)
             if key not in made.plans:
                 made.plans[key] = _planned(entry, strategy, problem, asked)
-            replicas = made.plans[key]
+            least_s = [once(plan).latency_s for plan in found[0]] if found else []
+            replicas = zip(made.plans[key], chain(least_s, repeat(0.0)), strict=False)
+            found.append([no_quicker(plan, least) for plan, least in replicas])
         except (Infeasible, UsageError) as error:
             error.where = where if error.where is None else f"{where}: {error.where}"
             error.args = (str(error),)
             raise
-        if found:
-            replicas = [
-                no_quicker(plan, took, least)
-                for (plan, took), (_, least) in zip(replicas, found[0], strict=False)
-            ] + replicas[len(found[0]) :]
-        found.append(replicas)
     return found
 
 
-def _planned(
-    entry: Instances, strategy: str, problem: Problem, asked: Asked
-) -> list[tuple[Plan, float]]:
-    """The replicas of an entry's plan for one batch size, and what a batch takes in each."""
+def _planned(entry: Instances, strategy: str, problem: Problem, asked: Asked) -> tuple[Plan, ...]:
+    """The replicas of an entry's plan for one batch size."""
     narrow = only_devices(problem, entry.devices)
     check_runnable(narrow)
     if entry.plan is None:
@@ -452,20 +450,15 @@ def _planned(
         given = load_plan(entry.plan, extensions=asked.extensions)
         plan = _as_given(given, narrow, entry.plan)
         check_room(plan)
-    return [(one, once(one).latency_s) for one in plan.replicas]
+    return plan.replicas
 
 
-def no_quicker(made: Plan, took_s: float, least_s: float) -> tuple[Plan, float]:
-    """Return the plan, its times stretched so that it takes no less, and what it takes."""
+def no_quicker(made: Plan, least_s: float) -> Plan:
+    """Return the plan; one that takes less than `least_s` with all times stretched, rounded up."""
+    took_s = once(made).latency_s
     if took_s >= least_s:
-        return made, took_s
-    slower = _stretched(made, least_s / took_s)
-    return slower, once(slower).latency_s
-
-
-def _stretched(made: Plan, by: float) -> Plan:
-    """Return the plan with all times longer by a factor above 1, rounded up."""
-    by = math.nextafter(by, math.inf) * (1 + 1e-12)
+        return made
+    by = math.nextafter(least_s / took_s, math.inf) * (1 + 1e-12)
     devices = len(made.problem.devices)
     return replace(
         made, problem=scaled(made.problem, np.full(devices, by), np.full((devices,) * 2, by))
@@ -528,25 +521,17 @@ def kept_on(resolved: Sequence[Resolved], platform: Platform) -> tuple[Resolved,
 
 
 def kept_as(one: Resolved, change: Callable[[Plan], Plan]) -> Resolved:
-    """Return a model that is served with each of its plans changed, and what batches take then."""
-    known: dict[int, tuple[Plan, float]] = {}
+    """Return a model that is served with each of its plans changed."""
+    known: dict[int, Plan] = {}
 
-    def row(plans: Sequence[Plan]) -> list[tuple[Plan, float]]:
-        found: list[tuple[Plan, float]] = []
+    def row(plans: Sequence[Plan]) -> tuple[Plan, ...]:
+        found: list[Plan] = []
         for plan in plans:
             if id(plan) not in known:
-                now = change(plan)
-                check_room(now)
-                known[id(plan)] = now, once(now).latency_s
-            now, took_s = known[id(plan)]
-            found.append(no_quicker(now, took_s, found[0][1]) if found else (now, took_s))
-        return found
+                known[id(plan)] = change(plan)
+                check_room(known[id(plan)])
+            least_s = once(found[0]).latency_s if found else 0.0
+            found.append(no_quicker(known[id(plan)], least_s))
+        return tuple(found)
 
-    entries = [[row(plans) for plans in rows] for rows in one.plans]
-    return replace(
-        one,
-        plans=tuple(tuple(tuple(plan for plan, _ in made) for made in rows) for rows in entries),
-        seconds=tuple(
-            tuple(tuple(took_s for _, took_s in made) for made in rows) for rows in entries
-        ),
-    )
+    return replace(one, plans=tuple(tuple(map(row, rows)) for rows in one.plans))
