@@ -7,7 +7,6 @@ of the luck of one run (``hetsim.statistics.batches``).
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.simulation.clock.templates import Layout
+from hetsim.simulation.clock.virtual_time import VirtualTime
 from hetsim.simulation.serving.setup import Clients, Model, Source
 
 
@@ -105,7 +105,7 @@ def order_of(layout: Layout, duration: NDArray[np.float64]) -> Order | None:
     ]
     found: list[list[int]] = []
     for template in range(len(first) - 1):
-        order = _order(layout, template, before, holds, duration.tolist())
+        order = _order(layout, template, duration)
         if order is None:
             return None
         found.append(order)
@@ -167,7 +167,7 @@ def foreseeable(
         mine: set[int] = set()
         for template in np.unique(model.template).tolist():
             begin, end = layout.first[template], layout.first[template + 1]
-            mine |= _resources(layout, begin, end)
+            mine |= resources(layout, template)
             # An end that no time passes before alternates with the arrivals of its moment.
             if model.gated and not (np.asarray(duration)[begin:end] > 0).all():
                 return False
@@ -178,57 +178,23 @@ def foreseeable(
     return order is not None and not order.reasons
 
 
-def _resources(layout: Layout, begin: int, end: int) -> set[int]:
-    """Devices, and links as numbers below 0, that tasks hold."""
-    structure = layout.structure
+def resources(layout: Layout, template: int) -> set[int]:
+    """Devices, and links as numbers below 0, that a template's tasks hold."""
+    structure, (begin, end) = layout.structure, layout.first[template : template + 2]
     found = {structure.device[task] for task in range(begin, end) if structure.device[task] >= 0}
     holds = range(structure.held_at[begin], structure.held_at[end])
     return found | {-1 - structure.held[at] for at in holds}
 
 
-def _order(
-    layout: Layout,
-    template: int,
-    before: Sequence[Sequence[int]],
-    holds: Sequence[Sequence[int]],
-    duration: Sequence[float],
-) -> list[int] | None:
-    """The tasks of a template as a request alone is ready for them, in turn on every device."""
-    structure = layout.structure
-    devices = len(structure.streams)
-    begin, beyond = layout.first[template], layout.first[template + 1]
-    pending = {task: len(before[task]) for task in range(begin, beyond)}
-    turn = [structure.issue_at[template * devices + d] for d in range(devices)]
-    last = [structure.issue_at[template * devices + d + 1] for d in range(devices)]
-    streams = [[0.0] * width for width in (*structure.streams, *[1] * layout.links)]
-    end: dict[int, float] = {}
-    able: list[tuple[float, int]] = []
-
-    def offer(task: int) -> None:
-        """Put a task up where it waits for nothing and it is its turn."""
-        device = structure.device[task]
-        if not pending[task] and (device < 0 or structure.issue[turn[device]] == task):
-            heapq.heappush(able, (max((end[other] for other in before[task]), default=0.0), task))
-
-    for task in pending:
-        offer(task)
-    while able:
-        ready, task = heapq.heappop(able)
-        start = max([ready, *(min(streams[resource]) for resource in holds[task])])
-        end[task] = start + duration[task]
-        for resource in holds[task]:
-            streams[resource].remove(min(streams[resource]))
-            streams[resource].append(end[task])
-        device = structure.device[task]
-        if device >= 0:
-            turn[device] += 1
-            if turn[device] < last[device]:
-                offer(structure.issue[turn[device]])
-        for at in range(structure.successor_at[task], structure.successor_at[task + 1]):
-            follower = structure.successors[at]
-            pending[follower] -= 1
-            offer(follower)
-    return list(end) if len(end) == len(pending) else None
+def _order(layout: Layout, template: int, duration: NDArray[np.float64]) -> list[int] | None:
+    """The tasks of a template in the order in which those of a request alone start."""
+    clock = VirtualTime(
+        layout.structure, layout.links, duration, np.zeros(1), np.array([template]),
+        lines=layout.first[-1], arrays=False,
+    )  # fmt: skip
+    clock.run()
+    codes: list[int] = clock.log()[0].tolist()
+    return codes if clock.over else None
 
 
 def _link(

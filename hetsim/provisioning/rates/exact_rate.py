@@ -25,13 +25,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.orders import Order, Task, order_of
+from hetsim.simulation.orders import Order, Task, order_of, resources
 from hetsim.simulation.service.figures import latencies
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.run import blocks_of
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Model, Outcomes
+from hetsim.simulation.serving.setup import Model
 from hetsim.workload.requests import Requests
 from hetsim.workload.workload import Slo, Workload
 
@@ -104,8 +104,8 @@ def too_many(setup: Setup, sample: Sample, factor: float, *, machine_code: bool)
         turns=setup.turns,
         machine_code=machine_code,
     )
-    told = [engine.serve(sample.arrival_s / factor, sample.stream, sample.variant), engine.close()]
-    latency_s = latencies(Outcomes.joined(told))
+    outcomes = engine.serve_all(sample.arrival_s / factor, sample.stream, sample.variant)
+    latency_s = latencies(outcomes)
     return max(
         int(np.count_nonzero(latency_s[one.which] > one.slo.latency_s)) - one.most_late
         for one in sample.objectives
@@ -368,7 +368,7 @@ def _sent_at_once(models: Sequence[Model]) -> bool:
 
 def _pools(resolved: Sequence[Resolved], setup: Setup) -> str | None:
     """Why instances with limits are not as so many servers with one line in front."""
-    held: set[tuple[str, int]] = set()
+    held: set[int] = set()
     for one, model, alone_s in zip(resolved, setup.models, setup.alone_s, strict=True):
         name = one.served.model
         if any(limit != 1 for limit in model.limits):
@@ -376,11 +376,9 @@ def _pools(resolved: Sequence[Resolved], setup: Setup) -> str | None:
         if (alone_s != alone_s[:, :1]).any():
             return f"instances of {name} differ"
         for instance in range(len(model.limits)):
-            mine: set[tuple[str, int]] = set()
+            mine: set[int] = set()
             for which in np.unique(model.template[:, instance]).tolist():
-                template = setup.plan_tasks.templates[which]
-                mine |= {("device", device) for device in template.group_device}
-                mine |= {("link", k) for move in template.transfers for k in move.resources}
+                mine |= resources(setup.layout, which)
             if held & mine:
                 return f"instances of {name} share devices or links"
             held |= mine
