@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +14,13 @@ from hetsim.errors import OutOfMemory
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.metrics import Recording
-from hetsim.simulation.clock.templates import PlanTasks, Template
+from hetsim.simulation.clock.templates import PlanTasks, Template, flat
 
-AT_ARRIVAL = -1
-AT_FINISH = -2
+AT_ARRIVAL = AT_FINISH = -1
+"""In the place of a task."""
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(NamedTuple):
     """Bytes that each request keeps on a device over [from, to).
 
     Attributes
@@ -121,59 +121,28 @@ def curves(
     plan_tasks: PlanTasks, recording: Recording
 ) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
     """Return memory over time, weights included, by device."""
-    devices = len(plan_tasks.plan.problem.devices)
-    weights = resident_weights(plan_tasks)
-    times: list[list[NDArray[np.float64]]] = [[np.zeros(1)] for _ in range(devices)]
-    deltas: list[list[NDArray[np.int64]]] = [
-        [np.array([weights[d]], dtype=np.int64)] for d in range(devices)
-    ]
+    times = [[np.zeros(1)] for _ in plan_tasks.plan.problem.devices]
+    deltas = [[np.array([nbytes])] for nbytes in resident_weights(plan_tasks)]
     for index, template in enumerate(plan_tasks.templates):
         served = np.flatnonzero(recording.template == index)
-        rows = recording.entry_at[served]
-        for held in holdings(template):
-            if held.since == AT_ARRIVAL:
-                since = recording.arrival[served]
-            else:
-                since = recording.start[rows + held.since]
-            if held.until == (AT_FINISH,):
-                until = recording.finish[served]
-            else:
-                until = recording.end[rows[:, None] + np.array(held.until)].max(axis=1)
-            amount = np.full(len(served), held.nbytes, dtype=np.int64)
-            times[held.device] += [since, until]
-            deltas[held.device] += [amount, -amount]
+        # By request and task; the last columns are those of AT_ARRIVAL and AT_FINISH.
+        tasks = recording.entry_at[served][:, None] + np.arange(template.tasks)
+        start = np.column_stack([recording.start[tasks], recording.arrival[served]])
+        end = np.column_stack([recording.end[tasks], recording.finish[served]])
+        for device, held in groupby(sorted(holdings(template)), key=lambda one: one.device):
+            _, nbytes, since, until = zip(*held, strict=True)
+            at, last = flat(until)
+            ends = np.maximum.reduceat(end[:, last], at[:-1], axis=1)
+            amount = np.tile(nbytes, len(served))
+            times[device] += [start[:, since].ravel(), ends.ravel()]
+            deltas[device] += [amount, -amount]
     found: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = []
-    for d in range(devices):
-        instants, place = np.unique(np.concatenate(times[d]), return_inverse=True)
-        change = np.zeros(len(instants), dtype=np.int64)
-        np.add.at(change, place, np.concatenate(deltas[d]))
-        found.append((instants, np.cumsum(change)))
+    for instants, changes in zip(times, deltas, strict=True):
+        at_s, place = np.unique(np.concatenate(instants), return_inverse=True)
+        change = np.zeros(len(at_s), dtype=np.int64)
+        np.add.at(change, place, np.concatenate(changes))
+        found.append((at_s, np.cumsum(change)))
     return found
-
-
-def peaks_of_one(plan_tasks: PlanTasks, recording: Recording) -> list[int]:
-    """Return the most bytes that each device holds, weights included, while one request runs.
-
-    The same as the largest of ``curves``, without arrays. Complexity: O(K log K) for K holdings.
-    """
-    arrival_s, finish_s = float(recording.arrival[0]), float(recording.finish[0])
-    start, end = recording.start.tolist(), recording.end.tolist()
-    steps: list[list[tuple[float, int]]] = [[] for _ in plan_tasks.plan.problem.devices]
-    for held in holdings(plan_tasks.templates[int(recording.template[0])]):
-        since = arrival_s if held.since == AT_ARRIVAL else start[held.since]
-        until = finish_s if held.until == (AT_FINISH,) else max(end[task] for task in held.until)
-        if until > since:
-            steps[held.device] += [(since, held.nbytes), (until, -held.nbytes)]
-    peaks = resident_weights(plan_tasks)
-    for device, changes in enumerate(steps):
-        # At one instant what goes stands before what comes.
-        changes.sort()
-        live = highest = 0
-        for _, change in changes:
-            live += change
-            highest = max(highest, live)
-        peaks[device] += highest
-    return peaks
 
 
 def check_capacity(problem: Problem, peaks: Sequence[int], weights: Sequence[int]) -> None:

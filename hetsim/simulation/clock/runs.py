@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hetsim.problem.parts import Contention
 from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Timeline
-from hetsim.simulation.clock.memory import check_capacity, curves, peaks_of_one, resident_weights
+from hetsim.simulation.clock.memory import check_capacity, curves, resident_weights
 from hetsim.simulation.clock.metrics import Recording, summarise
 from hetsim.simulation.clock.rules import MASK, SHIFT
 from hetsim.simulation.clock.templates import Layout, PlanTasks, Template, laid_out, tasks_of_plan
@@ -91,28 +91,23 @@ def once(plan: Plan) -> Once:
 
 def peaks_of(plan_tasks: PlanTasks, recording: Recording) -> list[int]:
     """Return the most bytes that each device holds over a traced recording, weights included."""
-    if len(recording.arrival) == 1:
-        return peaks_of_one(plan_tasks, recording)
     return [int(amounts.max()) for _, amounts in curves(plan_tasks, recording)]
 
 
 def play(
     plan_tasks: PlanTasks,
     arrival: NDArray[np.float64],
-    template: NDArray[np.int64] | None = None,
     *,
     rank: NDArray[np.int8] | None = None,
     traced: bool,
     machine_code: bool | None = None,
 ) -> Recording:
-    """Let requests run the tasks of a plan.
+    """Let requests run the tasks of a plan, as it deals them out.
 
     Parameters
     ----------
     plan_tasks : PlanTasks
     arrival : float array [requests]
-    template : int array [requests], optional
-        Which template each request runs; absent: as the plan deals them out.
     rank : int array [requests], optional
         On devices requests of lower rank go first; absent: all are of rank 0.
     traced : bool
@@ -126,8 +121,7 @@ def play(
     PlanError
         Where some subgraph never starts.
     """
-    if template is None:
-        template = plan_tasks.of_requests(len(arrival))
+    template = plan_tasks.of_requests(len(arrival))
     layout = laid_out(plan_tasks)
     duration = np.concatenate([one.duration for one in plan_tasks.templates])
     return run(
@@ -184,17 +178,6 @@ def run(
 
 
 Array = NDArray[np.float64]
-
-
-def latencies(
-    plan: Plan, devices: Array, routes: Array, *, machine_code: bool | None = None
-) -> Array:
-    """Return the latency of the first request, in seconds, for each row of factors.
-
-    It is that of the plan on the problem that ``hetsim.problem.parts`` gives for the row.
-    Parameters, errors and complexity are those of ``finishes``.
-    """
-    return finishes(plan, devices, routes, np.zeros(1), machine_code=machine_code)[:, 0]
 
 
 def finishes(
