@@ -249,18 +249,20 @@ def _sort(plan_tasks: PlanTasks, template: Template, task: int, stream: int) -> 
     problem = plan_tasks.plan.problem
     groups, first = template.groups, template.first_group
     if task < groups:
-        device = problem.devices[template.group_device[task]]
-        return Event(
-            kind="compute",
-            name=f"g{first + task}",
-            request=0,
-            start_s=0.0,
-            end_s=0.0,
-            tracks=(f"{device}/{stream}",),
-            device=device,
-            group=first + task,
-        )
+        return compute_event(problem.devices[template.group_device[task]], stream, first + task)
     transfer = template.transfers[task - groups]
+    group = -1 if transfer.group < 0 else first + transfer.group
+    return transfer_event(problem, template.links, transfer, group)
+
+
+def compute_event(device: str, stream: int, group: int) -> Event:
+    """Return the event of a subgraph, but for its request and times."""
+    tracks = (f"{device}/{stream}",)
+    return Event("compute", f"g{group}", 0, 0.0, 0.0, tracks, device, group=group)
+
+
+def transfer_event(problem: Problem, links: Sequence[str], transfer: Any, group: int) -> Event:
+    """Return the event of a transfer, but for its request and times."""
     value = problem.values[transfer.value]
     return Event(
         kind="transfer",
@@ -268,10 +270,10 @@ def _sort(plan_tasks: PlanTasks, template: Template, task: int, stream: int) -> 
         request=0,
         start_s=0.0,
         end_s=0.0,
-        tracks=tuple(template.links[link] for link in transfer.resources),
+        tracks=tuple(links[link] for link in transfer.resources),
         device=problem.devices[transfer.target],
         source=problem.devices[transfer.source],
-        group=-1 if transfer.group < 0 else first + transfer.group,
+        group=group,
         nbytes=value.nbytes,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,12 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Event, Timeline
 from hetsim.simulation.clock import rules, virtual_time
 from hetsim.simulation.clock.heaps import Events
-from hetsim.simulation.clock.metrics import computing_seconds, timeline
+from hetsim.simulation.clock.metrics import (
+    compute_event,
+    computing_seconds,
+    timeline,
+    transfer_event,
+)
 from hetsim.simulation.clock.rules import (
     ADMITTED,
     ENDED,
@@ -630,36 +635,18 @@ def _events(played: FailingClock, lines: Sequence[int], makespan: float) -> tupl
 def _event(played: FailingClock, line: int) -> Event:
     started = played.started
     task = started.tasks[started.task[line]]
-    request = int(started.request[line])
-    start_s, end_s = float(started.start[line]), float(started.end[line])
-    lost = bool(started.lost[line])
     version = played.versions[task.version]
-    problem = version.plan.problem
-    ours = task.version == 0
-    if task.device >= 0:
-        name = problem.devices[task.device]
-        return Event(
-            kind="compute",
-            name=f"g{task.group}" if ours else f"g{task.group} of plan {task.version + 1}",
-            request=request,
-            start_s=start_s,
-            end_s=end_s,
-            tracks=(f"{name}/{started.stream[line]}",),
-            device=name,
-            group=task.group if ours else -1,
-            lost=lost,
-        )
-    value = problem.values[task.value]
-    return Event(
-        kind="transfer",
-        name=value.name,
-        request=request,
-        start_s=start_s,
-        end_s=end_s,
-        tracks=tuple(version.plan_tasks.links[link] for link in task.resources),
-        device=problem.devices[task.target],
-        source=problem.devices[task.source],
-        group=task.group if ours else -1,
-        nbytes=value.nbytes,
-        lost=lost,
+    problem, ours = version.plan.problem, task.version == 0
+    if task.device < 0:
+        event = transfer_event(problem, version.plan_tasks.links, task, task.group if ours else -1)
+    else:
+        event = compute_event(problem.devices[task.device], int(started.stream[line]), task.group)
+        if not ours:
+            event = replace(event, name=f"{event.name} of plan {task.version + 1}", group=-1)
+    return replace(
+        event,
+        request=int(started.request[line]),
+        start_s=float(started.start[line]),
+        end_s=float(started.end[line]),
+        lost=bool(started.lost[line]),
     )
