@@ -284,35 +284,9 @@ class Layout:
 
     def fresh(self) -> Rest:
         """Return all that a request has to do that has just come."""
-        template = self.template
-        seconds = template.duration.tolist()
-        tasks = [self._subgraph(g) for g in range(template.groups)]
-        for index, transfer in enumerate(template.transfers, start=template.groups):
-            tasks.append(
-                Task(
-                    self.version,
-                    index,
-                    seconds[index],
-                    -1,
-                    transfer.group if transfer.group < 0 else template.first_group + transfer.group,
-                    transfer.value,
-                    transfer.source,
-                    transfer.target,
-                    transfer.resources,
-                    ((transfer.value, transfer.target),),
-                )
-            )
         host = self.plan.problem.host
         held = {} if host is None else {value: frozenset({host}) for value in self.inputs}
-        return Rest(
-            self.plan.groups,
-            held,
-            frozenset(),
-            tuple(tasks),
-            template.predecessors,
-            (),
-            (True,) * len(tasks),
-        )
+        return self.rest(held, frozenset(), ())
 
     def rest(self, held: Held, computed: frozenset[int], running: Sequence[Task]) -> Rest:
         """Return the layout of a request's remaining tasks while `running` are in progress.
