@@ -50,17 +50,12 @@ def alike(numbers: Sequence[Ints], progress: NDArray[np.int8]) -> tuple[Ints, In
 
     Complexity: O(rows times their bytes).
     """
-    none = np.zeros(0, dtype=np.int64)
-    if not len(progress):
-        return none, none
     columns = [np.asarray(one, np.int64).reshape(-1, 1).view(np.int8) for one in numbers]
     rows = np.ascontiguousarray(np.hstack([*columns, progress]))
-    texts = rows.view(f"V{rows.shape[1]}").ravel().tolist()
-    kind_of: dict[bytes, int] = {}
-    kind = np.array([kind_of.setdefault(text, len(kind_of)) for text in texts], dtype=np.int64)
-    first = np.zeros(len(kind_of), dtype=np.int64)
-    first[kind[::-1]] = np.arange(len(kind))[::-1]
-    return first, kind
+    texts = rows.view(f"V{rows.shape[1]}").ravel()
+    _, first, kind = np.unique(texts, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[kind]
 
 
 Held = Mapping[int, frozenset[int]]
