@@ -498,7 +498,7 @@ class InstanceStates:
 
     def gone(self, instance: int) -> bool:
         """Whether an instance never works again as it is."""
-        return any(self._names[device] in self.lost for device in self._uses[instance])
+        return self._any_lost(self._uses[instance])
 
     def lose(self, device: int) -> list[int]:
         """Take a device for lost; return templates that run by other plans from now on.
@@ -515,7 +515,7 @@ class InstanceStates:
                 continue
             for instance in instances:
                 for template in self._templates[instance]:
-                    if self._lacks(template):
+                    if self._any_lost(self.versions[template].devices):
                         plan = self._replan(self._plans[template], tuple(self.lost))
                         self._replanned += 1
                         self.versions[template] = Version(plan, self._replanned, self._contention)
@@ -544,9 +544,8 @@ class InstanceStates:
             if not self.gone(instance)
         )
 
-    def _lacks(self, template: int) -> bool:
-        used = self.versions[template].devices
-        return any(self._names[device] in self.lost for device in used)
+    def _any_lost(self, devices: Iterable[int]) -> bool:
+        return any(self._names[device] in self.lost for device in devices)
 
     def _meets(self, instance: int, which: Sequence[bool]) -> bool:
         return any(which[device] for device in self._uses[instance])
