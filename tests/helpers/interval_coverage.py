@@ -34,7 +34,7 @@ def figures(found: Outcomes, names: Sequence[str], servers: int = 1) -> dict[str
         "mean": lambda: mean(found.latency_s, answered),
         "p99": lambda: percentile_of(np.where(served, found.latency_s, LATE), found.fresh, 99.0),
         "waiting": lambda: mean(found.begun_s - found.arrival_s, gaps),
-        "utilization": lambda: mean(found.service_s / found.size, servers * gaps),
+        "utilization": lambda: mean((found.finish_s - found.begun_s) / found.size, servers * gaps),
         "throughput": lambda: mean(answered, gaps),
         "rejected": lambda: mean_of(1 - answered, found.fresh),
     }

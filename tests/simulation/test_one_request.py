@@ -64,7 +64,10 @@ def test_the_same_wherever_the_host_is(plan: Plan) -> None:
 def same(plan: Plan) -> None:
     problem = plan.problem
     tasks = tasks_of_plan(plan, problem.contention)
-    structure, duration = one_request(problem).laid_out(problem, plan.groups)
+    simulator = one_request(problem)
+    owner, device = simulator.placed(plan.groups)
+    seconds = simulator.seconds_of_owned(problem, owner, device)
+    structure, duration = simulator.laid_out(owner, device, seconds)
     for name, part in laid_out(tasks).structure._asdict().items():
         assert list(getattr(structure, name)) == list(part), name
     assert duration.tolist() == tasks.templates[0].duration.tolist()

@@ -73,7 +73,7 @@ class OneRequest:
         ``templates`` says why. Raises PlanError, naming the plan, where some subgraph never starts.
         O((V + E) log E).
         """
-        return self.latency_of_owned(problem, *self._placed(groups), name)
+        return self.latency_of_owned(problem, *self.placed(groups), name)
 
     def latency_of_owned(
         self, problem: Problem, owner: Ints, device: Ints, name: str
@@ -89,7 +89,7 @@ class OneRequest:
             if len(self._ends) > MOST_KEPT:
                 self._ends.clear()
             seconds = self.seconds_of_owned(problem, owner, device)
-            self._ends[key] = self._last_end_s(*self._laid_out(owner, device, seconds), name)
+            self._ends[key] = self._last_end_s(*self.laid_out(owner, device, seconds), name)
         return self._ends[key]
 
     def _last_end_s(self, structure: Any, duration: NDArray[np.float64], name: str) -> float | None:
@@ -112,24 +112,18 @@ class OneRequest:
         clock.run_out(name)
         return float(clock.finish[0])
 
-    def laid_out(
-        self, problem: Problem, groups: Sequence[Group]
-    ) -> tuple[Any, NDArray[np.float64]]:
-        """Return the Structure of a plan, of int arrays, and its tasks' seconds."""
-        owner, device = self._placed(groups)
-        return self._laid_out(owner, device, self.seconds_of_owned(problem, owner, device))
-
-    def _placed(self, groups: Sequence[Group]) -> tuple[Ints, Ints]:
-        """By node its group, and by group its device."""
+    def placed(self, groups: Sequence[Group]) -> tuple[Ints, Ints]:
+        """Return, by node, its group, and, by group, its device."""
         rows = Rows.of([group.nodes for group in groups])
         owner = np.full(self._n, -1, dtype=np.int64)
         owner[rows.node] = rows.owner
         devices = self._devices
         return owner, np.array([devices[group.device] for group in groups], dtype=np.int64)
 
-    def _laid_out(
+    def laid_out(
         self, of_node: Ints, device: Ints, seconds: NDArray[np.float64]
     ) -> tuple[Any, NDArray[np.float64]]:
+        """Return the Structure of a plan, of int arrays, and its tasks' seconds."""
         count, total = self._count, len(device)
         # One place more, for inputs: group -1, from the host.
         owner = np.append(of_node, -1)

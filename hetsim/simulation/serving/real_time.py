@@ -19,7 +19,7 @@ from hetsim.simulation.clock.templates import Layout
 from hetsim.simulation.serving.driver import FILLED, LATER, MORE, OVER, Coming, upcoming
 from hetsim.simulation.serving.engine import BLOCK, Serving
 from hetsim.simulation.serving.setup import Clients, Model, Outcomes, Source
-from hetsim.simulation.serving.tables import CAME, LIMIT, TAKEN, requests_of
+from hetsim.simulation.serving.tables import LIMIT, TAKEN, requests_of
 
 Block = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
 """Requests that come: arrivals in seconds, streams, variants."""
@@ -96,11 +96,6 @@ class RealTime(Serving):
     def over(self) -> bool:
         """Whether all that came is over, and nothing more comes."""
         return self.next_s == math.inf and not self._outside
-
-    @property
-    def came(self) -> int:
-        """Number of requests so far."""
-        return int(self._flow.counts[CAME])
 
     def step(self) -> tuple[Started, ...]:
         """Let all happen that does at ``next_s``; return what somebody is to run, in order."""

@@ -143,7 +143,7 @@ class Outcomes(NamedTuple):
     fresh : bool[requests]
         Whether nobody waited when it came, and an instance had nothing to do.
     load_s : float64[requests]
-        For how long of ``queue_s`` the weights were loaded that its batch needed.
+        For how long before `sent_s` the weights were loaded that its batch needed.
     """
 
     arrival_s: Floats
@@ -167,21 +167,6 @@ class Outcomes(NamedTuple):
     def latency_s(self) -> Floats:
         """From arrival to answer."""
         return self.finish_s - self.arrival_s
-
-    @property
-    def queue_s(self) -> Floats:
-        """From arrival until it went to an instance."""
-        return self.sent_s - self.arrival_s
-
-    @property
-    def device_s(self) -> Floats:
-        """From then until its first task started."""
-        return self.begun_s - self.sent_s
-
-    @property
-    def service_s(self) -> Floats:
-        """From then to the answer."""
-        return self.finish_s - self.begun_s
 
     @classmethod
     def joined(cls, parts: Sequence[Outcomes]) -> Outcomes:
