@@ -261,7 +261,7 @@ def ways_of(one: Resolved, names: Sequence[str], links: Mapping[str, int]) -> li
             dynamic_batching=DynamicBatching(one.served.sizes[place]),
         )
         plans = tuple(tuple(row[: place + 1] for row in rows) for rows in one.plans)
-        (own,) = held((replace(one, served=served, plans=plans),))
+        own = held(replace(one, served=served, plans=plans))
         whole.append(tuple(own.whole[p] for p in at))
     return [
         tuple(

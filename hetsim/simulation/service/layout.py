@@ -58,11 +58,6 @@ class Memory:
     room: tuple[int, ...]
 
 
-def held(resolved: Sequence[Resolved]) -> tuple[Held, ...]:
-    """Return each model's memory on each device; see ``check_together``."""
-    return tuple(_held(one) for one in resolved)
-
-
 def check_together(resolved: Sequence[Resolved], platform: Platform) -> Memory:
     """Return the memory of all models, if it fits.
 
@@ -75,7 +70,7 @@ def check_together(resolved: Sequence[Resolved], platform: Platform) -> Memory:
     or than one that is loaded on demand holds beside them; the first such device. Complexity: that
     of playing each plan once.
     """
-    each = held(resolved)
+    each = tuple(map(held, resolved))
     host = resolved[0].problem.host
     stays, rooms = [], []
     for p, (name, spec) in enumerate(platform.devices.items()):
@@ -153,7 +148,8 @@ def held_by_instance(
     return InstanceHeld(weights_of(rows), tuple(times * each for each in most))
 
 
-def _held(one: Resolved) -> Held:
+def held(one: Resolved) -> Held:
+    """Return a model's memory on each device; see ``check_together``."""
     devices = len(one.problem.devices)
     constants: tuple[dict[str, int], ...] = tuple({} for _ in range(devices))
     live, apart = [0] * devices, [0] * devices

@@ -203,7 +203,7 @@ def test_each_replica_has_weights_of_its_own(
 ) -> None:
     workload = poisson(fixed, 1.0, 4)
     apart, one = (
-        held(resolve(of(fixed, scaling), workload, platform))[0].weights[1]
+        held(resolve(of(fixed, scaling), workload, platform)[0]).weights[1]
         for scaling in (quick(took_s), None)
     )
     assert apart == PLACES * one > 0

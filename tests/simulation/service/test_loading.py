@@ -52,7 +52,7 @@ def resolved(models: tuple[str, ...], platform: hetsim.Platform) -> tuple[Resolv
 
 
 def needs(models: tuple[str, ...], platform: hetsim.Platform) -> list[int]:
-    return [one.whole[NPU] for one in held(resolved(models, platform))]
+    return [one.whole[NPU] for one in map(held, resolved(models, platform))]
 
 
 def latencies(service: Service) -> list[float]:
@@ -67,7 +67,7 @@ def test_each_turn_is_paid_for_over_the_link(
     service = hetsim.simulate(of(models), in_turn(models, 20), platform=small)
     found = resolved(models, small)
     [[[first_s]]] = found[0].seconds
-    for at, (one, held_by) in enumerate(zip(found, held(found), strict=True)):
+    for at, (one, held_by) in enumerate(zip(found, map(held, found), strict=True)):
         [[[alone_s]]] = one.seconds
         # The link of the platform: 5 us, 10 GB/s.
         load_s = 5e-6 + held_by.weights[NPU] / 10e9
@@ -105,7 +105,7 @@ def test_where_there_is_room_nobody_pays(
     assert turns.memory_bytes["npu"] == resident.memory_bytes["npu"]
     assert resident.loading == ()
     # The weights to be loaded stay in the host's memory.
-    copies = sum(one.copy for one in held(resolved(models, fits)))
+    copies = sum(one.copy for one in map(held, resolved(models, fits)))
     assert turns.memory_bytes["cpu"] == resident.memory_bytes["cpu"] + copies
 
 
