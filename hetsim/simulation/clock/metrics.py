@@ -119,11 +119,11 @@ def timeline(
         device_busy_s=dict(zip(problem.devices, device_busy, strict=True)),
         link_busy_s=dict(zip(links, link_busy, strict=True)),
         device_utilization={
-            name: _share(busy, makespan_s * width)
+            name: share(busy, makespan_s * width)
             for name, busy, width in zip(problem.devices, device_busy, problem.streams, strict=True)
         },
         link_utilization={
-            name: _share(busy, makespan_s) for name, busy in zip(links, link_busy, strict=True)
+            name: share(busy, makespan_s) for name, busy in zip(links, link_busy, strict=True)
         },
         weight_bytes=held_by_device(problem, weights),
         energy_j=energy(problem, device_busy, makespan_s),
@@ -362,6 +362,7 @@ def _before_on_device(template: Template) -> dict[int, int]:
     return found
 
 
-def _share(busy: float, whole: float) -> float:
+def share(busy: float, whole: float) -> float:
+    """Return the part of a whole that is busy; 0 of nothing."""
     # Sums in another order than the clock's may exceed the whole by a rounding error.
     return min(busy / whole, 1.0) if whole > 0 else 0.0

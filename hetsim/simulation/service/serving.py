@@ -13,7 +13,7 @@ from hetsim.errors import UsageError, WorkloadError
 from hetsim.hardware.spec import Platform
 from hetsim.problem.plan import Plan
 from hetsim.simulation.autoscaling.serving import ScalingServing
-from hetsim.simulation.clock.metrics import busy_seconds
+from hetsim.simulation.clock.metrics import busy_seconds, share
 from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.service.failures import failed
@@ -291,7 +291,7 @@ def _loading(
             setup.memory.held[m].weights[p],
             load_s(one.problem, p, setup.memory.held[m].weights[p]),
             float(found.loading_s[m, p]),
-            _share(float(found.resident_s[m, p]), duration_s),
+            share(float(found.resident_s[m, p]), duration_s),
         )
         for m, one in enumerate(resolved)
         for p in np.flatnonzero(setup.turns.weight[m]).tolist()
@@ -310,9 +310,9 @@ def _uses(
         width = problem.streams[p]
         idle_w, busy_w = problem.idle_w[p], problem.busy_w[p]
         joules = idle_w * duration_s + (busy_w - idle_w) * busy_s / width
-        devices[name] = Use(busy_s, _share(busy_s, duration_s * width), joules)
+        devices[name] = Use(busy_s, share(busy_s, duration_s * width), joules)
     links = {
-        name: Use(busy_s, _share(busy_s, duration_s), math.nan)
+        name: Use(busy_s, share(busy_s, duration_s), math.nan)
         for name, busy_s in zip(plan_tasks.links, link_busy, strict=True)
     }
     return devices, links
@@ -327,7 +327,7 @@ def _instances(
     under_way = (outcomes.finish_s - outcomes.sent_s)[served] / outcomes.size[served]
     busy = np.bincount(outcomes.instance[served], under_way, minlength=len(limits))
     return tuple(
-        Use(busy_s, _share(busy_s, whole_s * limit) if limit else math.nan, math.nan)
+        Use(busy_s, share(busy_s, whole_s * limit) if limit else math.nan, math.nan)
         for busy_s, limit, whole_s in zip(busy.tolist(), limits, there_s, strict=True)
     )
 
@@ -339,7 +339,7 @@ def _used(instances: Sequence[Use], limits: Sequence[int], there_s: Sequence[flo
     if len(set(there_s)) == 1:
         return sum(use.utilization for use in instances) / len(instances)
     whole_s = sum(limit * each_s for limit, each_s in zip(limits, there_s, strict=True))
-    return _share(sum(use.busy_s for use in instances), whole_s)
+    return share(sum(use.busy_s for use in instances), whole_s)
 
 
 def _bottleneck(
@@ -352,11 +352,6 @@ def _bottleneck(
         if not math.isnan(model.utilization):
             uses.append((model.utilization, f"instances of {model.model}"))
     return max(uses, key=lambda use: use[0])[1]
-
-
-def _share(busy_s: float, whole_s: float) -> float:
-    # Sums in another order than the clock's may exceed the whole by a rounding error.
-    return min(busy_s / whole_s, 1.0) if whole_s > 0 else 0.0
 
 
 def at_bad_end(service: Service, platform: Platform) -> Service | None:
