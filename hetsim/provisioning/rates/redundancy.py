@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
@@ -197,7 +197,8 @@ def availability(
         for way in ways(loss_model, counts)
     ]
     rows.sort(key=lambda row: row[1].chance, reverse=True)
-    states = _asked(rows, workload, target, until_answered=until_answered, within=within)
+    play = partial(_played, workload, until_answered=until_answered, within=within)
+    states = _asked(rows, target, play)
     low, high = _between(states)
     devices = tuple(DeviceShare(name, known[name].share, known[name].source) for name in matter)
     impossible = _impossible(states, workload, target, made) if high < target else None
@@ -311,12 +312,7 @@ def _between(states: Sequence[Loss]) -> tuple[Fraction, Fraction]:
 
 
 def _asked(
-    rows: Sequence[tuple[Way, Loss]],
-    workload: Workload,
-    target: Fraction,
-    *,
-    until_answered: bool,
-    within: float | None,
+    rows: Sequence[tuple[Way, Loss]], target: Fraction, play: Callable[..., Loss]
 ) -> list[Loss]:
     """Play the states, the likeliest first, until what is left no longer matters."""
     found = [loss for _, loss in rows]
@@ -328,13 +324,7 @@ def _asked(
         decided = low >= target or high < target
         if not found[at].chance or (decided and left <= LEFT * (1 - target)):
             break
-        found[at] = _played(
-            workload,
-            *rows[at],
-            until_answered=until_answered,
-            within=within,
-            confidence=confidence,
-        )
+        found[at] = play(*rows[at], confidence=confidence)
         left -= found[at].chance
     return found
 
