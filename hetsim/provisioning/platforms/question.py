@@ -284,8 +284,8 @@ class Question:
         """By class: all its ways, as bounds take them."""
         found: list[list[Mode]] = [[] for _ in self.classes]
         for (of_type, of_class), ways in sorted(self.ways.items()):
-            home = (self.home_of(of_type)[0],)
-            found[of_class] += [self.mode(way, home, (of_type,)) for way in ways]
+            home = self.kind_of(of_type)
+            found[of_class] += [self.mode(way, (home,), (of_type,)) for way in ways]
         for split in self.splits:
             types = self.types_of(split)
             for of_class, ways in split.ways.items():
@@ -328,10 +328,9 @@ class Question:
         """The resources that one of a kind brings: its devices and its links."""
         return [*self.kinds[kind].devices, *self.links_of_kind[kind]]
 
-    def home_of(self, of_type: int) -> tuple[int, int]:
-        """The kind whose devices one of a type is, and which of them."""
-        kind = next(k for k, one in enumerate(self.kinds) if of_type in one.devices)
-        return kind, self.kinds[kind].devices.index(of_type)
+    def kind_of(self, of_type: int) -> int:
+        """The kind whose devices one of a type is."""
+        return next(k for k, one in enumerate(self.kinds) if of_type in one.devices)
 
     def types_of(self, split: Split) -> list[int]:
         """The types of the devices of a split."""

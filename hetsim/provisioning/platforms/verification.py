@@ -330,7 +330,7 @@ def _check_ways(claim: Claim, question: Question) -> None:
     for k, row in enumerate(said.ways):
         at(said.types, row.of_type, f"{where}/{k}/of_type")
         at(said.classes, row.of_class, f"{where}/{k}/of_class")
-        kind = question.kinds[question.home_of(row.of_type)[0]]
+        kind = question.kinds[question.kind_of(row.of_type)]
         alone = (said.types[row.of_type].streams,)
         _check_sizes(row.ways, alone, kind.links, f"{where}/{k}/ways")
     for k, one in enumerate(said.splits):
