@@ -54,12 +54,8 @@ class Planner:
         batches: Sequence[int] = BATCHES,
         apart: bool = False,
     ) -> None:
-        self._models, self._classes, self._asked, self._components = (
-            models,
-            classes,
-            asked,
-            components,
-        )
+        self._models, self._classes = models, classes
+        self._asked, self._components = asked, components
         self._batches, self.apart = tuple(batches), apart
         self.ways: dict[tuple[int, int], tuple[Way, ...]] = {}
         self.off: dict[tuple[int, int], Off] = {}
