@@ -19,6 +19,7 @@ from hetsim.provisioning.platforms.policies import Placed, Policy, placed, polic
 from hetsim.provisioning.platforms.question import UNIT, UNITS, Arrivals, Counts, Question, drawn
 from hetsim.provisioning.platforms.simulation import RUNS, Played, play_drawn, play_given
 from hetsim.provisioning.platforms.vectors import Level, Test, excludes, levels
+from hetsim.provisioning.rates.answer import ANSWERS
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.workload import Workload
 
@@ -33,9 +34,6 @@ SAMPLE = 2**16
 
 BUDGET = 2**18
 """Drawn requests after which a run ends that has told nothing."""
-
-ANSWERS: tuple[Answer, ...] = ("meets", "undecided", "misses")
-"""The better first."""
 
 Deployments = list[tuple[tuple[int, ...], Placed | str]]
 """Policies that come to the same, and what that is, or why it cannot be."""

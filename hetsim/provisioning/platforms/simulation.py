@@ -16,6 +16,7 @@ from scipy import special
 
 from hetsim.provisioning.platforms.policies import Placed, Policy, up_to
 from hetsim.provisioning.platforms.question import Arrivals, Question, Way
+from hetsim.provisioning.rates.answer import ANSWERS
 from hetsim.simulation.clock.templates import Layout, Part, structure_of
 from hetsim.simulation.service.figures import chosen, judged, latencies_of
 from hetsim.simulation.service.service import Stability, stability_of
@@ -65,10 +66,7 @@ class Played:
     @property
     def answer(self) -> Answer:
         """Of all objectives together."""
-        answers = {one.answer for one in self.said}
-        if "misses" in answers:
-            return "misses"
-        return "meets" if answers == {"meets"} else "undecided"
+        return max((one.answer for one in self.said), key=ANSWERS.index, default="undecided")
 
     def worst(self, question: Question) -> Said:
         """Verdict of the objective whose latency is the largest part of its limit."""
@@ -246,16 +244,11 @@ def _look(
         if said[at, place].answer == "undecided":
             mine = siblings(question, at)
             own = chosen(outcomes, judged_of(question, outcomes, mine, requests))
-            kept_up = _stability(question, mine, own)
+            rate = sum(ask.rate_per_s or 0.0 for ask in question.asks if ask.stream in mine)
+            kept_up = stability_of(own.arrival_s, own.finish_s, own.fresh, rate)
             said[at, place] = said_of(question, outcomes, at, place, requests, error, kept_up)
     every = sum(len(stream.slos) for stream in question.streams)
     return len(said) == every and all(one.answer != "undecided" for one in said.values())
-
-
-def _stability(question: Question, streams: Sequence[int], own: Outcomes) -> Stability | None:
-    """How the model of these streams kept up."""
-    rate = sum(ask.rate_per_s or 0.0 for ask in question.asks if ask.stream in streams)
-    return stability_of(own.arrival_s, own.finish_s, own.fresh, rate)
 
 
 # As the engine takes it

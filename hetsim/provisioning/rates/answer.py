@@ -17,6 +17,9 @@ from hetsim.statistics.intervals import Percentile
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.workload import Slo, Workload
 
+ANSWERS: tuple[Answer, ...] = ("meets", "undecided", "misses")
+"""The better first."""
+
 How = Literal["exact", "scan", "verdicts"]
 
 Choice: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
@@ -240,12 +243,12 @@ class Loss:
     def badness(self) -> tuple[int, float]:
         """Key of the worse of two: the answer, then the percentile beside its limit."""
         if self.service is None:
-            return ORDER["misses"], math.inf
+            return ANSWERS.index("misses"), math.inf
         nearest = nearest_miss(self.service)
         if nearest is None:
-            return ORDER[self.answer], math.inf if self.answer == "misses" else 0.0
+            return ANSWERS.index(self.answer), math.inf if self.answer == "misses" else 0.0
         slo, percentile = nearest
-        return ORDER[self.answer], percentile.estimate_s / slo.latency_s
+        return ANSWERS.index(self.answer), percentile.estimate_s / slo.latency_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,9 +315,6 @@ class Availability(Result):
         )
 
 
-ORDER: dict[Answer, int] = {"meets": 0, "undecided": 1, "misses": 2}
-
-
 def confidence_of_each(number: int) -> float:
     """Return the error of each of several verdicts at which all of them together are right."""
     return 1 - (1 - CONFIDENCE) / max(number, 1)
@@ -324,7 +324,7 @@ def answer_of(service: Service) -> Answer:
     """Return the verdict of a run on all objectives together."""
     return max(
         (one.verdict.answer for stream in service.streams for one in stream.objectives),
-        key=lambda one: ORDER[one],
+        key=ANSWERS.index,
         default="undecided",
     )
 
@@ -367,7 +367,7 @@ class Survived(Result):
     @property
     def answer(self) -> Answer:
         """Of all losses together, and of none."""
-        return max((self.intact.answer, self.worst.answer), key=lambda one: ORDER[one])
+        return max((self.intact.answer, self.worst.answer), key=ANSWERS.index)
 
     def require(self) -> Loss:
         """Return the worst loss, where the objectives hold without any.
