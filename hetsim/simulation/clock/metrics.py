@@ -126,7 +126,7 @@ def timeline(
             name: share(busy, makespan_s) for name, busy in zip(links, link_busy, strict=True)
         },
         weight_bytes=held_by_device(problem, weights),
-        energy_j=energy(problem, device_busy, makespan_s),
+        energy_j=sum(energies(problem, device_busy, makespan_s), 0.0),
         plan=plan_tasks.plan,
         **others,
     )
@@ -185,17 +185,13 @@ def computing_seconds(
     return found
 
 
-def energy(problem: Problem, device_busy: Sequence[float], makespan: float) -> float:
-    """Return joules: idle power over the makespan, and what busy streams add to it.
+def energies(problem: Problem, device_busy: Sequence[float], makespan: float) -> list[float]:
+    """Return joules by device: idle power over the makespan, and what busy streams add to it.
 
     Power between idle and busy is taken to grow linearly with the streams in use.
     """
-    total = 0.0
-    for idle, full, busy, width in zip(
-        problem.idle_w, problem.busy_w, device_busy, problem.streams, strict=False
-    ):
-        total += idle * makespan + (full - idle) * busy / width
-    return total
+    each = zip(problem.idle_w, problem.busy_w, device_busy, problem.streams, strict=False)
+    return [idle * makespan + (full - idle) * busy / width for idle, full, busy, width in each]
 
 
 def event_order(recording: Recording) -> NDArray[np.int64]:

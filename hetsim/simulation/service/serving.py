@@ -13,7 +13,7 @@ from hetsim.errors import UsageError, WorkloadError
 from hetsim.hardware.spec import Platform
 from hetsim.problem.plan import Plan
 from hetsim.simulation.autoscaling.serving import ScalingServing
-from hetsim.simulation.clock.metrics import busy_seconds, share
+from hetsim.simulation.clock.metrics import busy_seconds, energies, share
 from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.service.failures import failed
@@ -305,12 +305,13 @@ def _uses(
     """Devices and links by name: busy and idle over the whole run."""
     problem = plan_tasks.plan.problem
     device_busy, link_busy = busy
-    devices = {}
-    for p, (name, busy_s) in enumerate(zip(problem.devices, device_busy, strict=True)):
-        width = problem.streams[p]
-        idle_w, busy_w = problem.idle_w[p], problem.busy_w[p]
-        joules = idle_w * duration_s + (busy_w - idle_w) * busy_s / width
-        devices[name] = Use(busy_s, share(busy_s, duration_s * width), joules)
+    joules = energies(problem, device_busy, duration_s)
+    devices = {
+        name: Use(busy_s, share(busy_s, duration_s * width), energy_j)
+        for name, busy_s, width, energy_j in zip(
+            problem.devices, device_busy, problem.streams, joules, strict=True
+        )
+    }
     links = {
         name: Use(busy_s, share(busy_s, duration_s), math.nan)
         for name, busy_s in zip(plan_tasks.links, link_busy, strict=True)
