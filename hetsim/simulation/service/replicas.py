@@ -82,7 +82,7 @@ class Demand:
     @property
     def spared_s(self) -> float:
         """The most work that those do which are late."""
-        return _largest(self.work_s, self.late)
+        return float(np.sort(self.work_s)[max(len(self.work_s) - self.late, 0) :].sum())
 
 
 def fewest(
@@ -152,13 +152,6 @@ def _beyond(arrival_s: Array, work_s: Array, latency_s: float, replicas: int) ->
             queue_s = room_s
         before_s = at_s
     return cut_s
-
-
-def _largest(values: Array, count: int) -> float:
-    """The sum of so many of the largest."""
-    if count <= 0:
-        return 0.0
-    return float(np.sort(values)[-count:].sum())
 
 
 @dataclass(frozen=True, slots=True)

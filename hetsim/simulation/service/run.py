@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,11 +39,6 @@ from hetsim.workload.requests import Requests, requests_of
 from hetsim.workload.workload import Workload
 
 
-class _Present(NamedTuple):
-    waiting: list[int]
-    inside: list[int]
-
-
 class Recorded:
     """Requests of one model as they were answered, in the order of arrival and of sending.
 
@@ -65,7 +61,7 @@ def _lengths(outcomes: Outcomes, now_s: float) -> Lengths:
     begin_s = float(outcomes.arrival_s[0])
     spans = new_spans(1, None, arrays=False)
     spans.length[1] = spans.since[0] = begin_s
-    present = _Present([0], [0])
+    present = SimpleNamespace(waiting=[0], inside=[0])
     moves = [
         *((time_s, 1, 1) for time_s in outcomes.arrival_s.tolist()),
         *((time_s, -1, 0) for time_s in outcomes.sent_s.tolist()),
