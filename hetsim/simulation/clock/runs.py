@@ -141,10 +141,7 @@ def run(
 ) -> Recording:
     """Let requests run tasks laid out, which take `duration` [tasks] seconds; see ``play``."""
     requests = len(arrival)
-    if len(layout.first) == 2:
-        ends = layout.first[1] * np.arange(1, requests + 1)
-    else:
-        ends = np.cumsum(np.diff(layout.first)[template])
+    ends = np.cumsum(np.diff(layout.first)[template])
     events = int(ends[-1])
     entry_at = np.zeros(requests + 1, dtype=np.int64)
     none, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 import numpy as np
@@ -123,14 +124,11 @@ class PlanTasks:
 def tasks_of_plan(plan: Plan, contention: Contention) -> PlanTasks:
     """Lay out every replica of `plan`; see ``template_of``."""
     plan.check_deal(f"plan '{plan.strategy}'")
-    if not plan.sizes:
-        return PlanTasks(plan, (template_of(plan, contention),))
-    found = [template_of(replica, contention) for replica in plan.replicas]
-    placed = [
-        replace(template, first_group=first)
-        for template, first in zip(found, plan.offsets, strict=True)
-    ]
-    return PlanTasks(plan, tuple(placed))
+    found = tuple(
+        replace(template_of(replica, contention), first_group=first)
+        for replica, first in zip(plan.replicas, plan.offsets, strict=True)
+    )
+    return PlanTasks(plan, found)
 
 
 def template_of(plan: Plan, contention: Contention) -> Template:
@@ -170,14 +168,9 @@ def template_of(plan: Plan, contention: Contention) -> Template:
     )
 
 
-def flat(rows: Sequence[Iterable[int]]) -> tuple[list[int], list[int]]:
+def flat(rows: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
     """Return (offsets, entries) of rows put end to end."""
-    offsets = [0]
-    entries: list[int] = []
-    for row in rows:
-        entries.extend(row)
-        offsets.append(len(entries))
-    return offsets, entries
+    return list(accumulate(map(len, rows), initial=0)), list(chain.from_iterable(rows))
 
 
 def _refuse(problem: Problem, device: int, nodes: Sequence[int]) -> None:
