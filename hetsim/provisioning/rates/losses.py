@@ -333,8 +333,6 @@ def planned_again(one: Resolved, lost: Sequence[str]) -> Resolved:
 
 
 def _chosen(one: Resolved, stands: Sequence[int]) -> Resolved:
-    if len(stands) == len(one.plans):
-        return one
     instances: tuple[Instances, ...] = tuple(one.served.instances[k] for k in stands)
     return replace(
         one,

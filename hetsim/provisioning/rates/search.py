@@ -82,7 +82,7 @@ def spans(
         split = [
             (a, b)
             for a, b in pairwise(ends)
-            if (seen[a] > 0) != (seen[b] > 0) and b - a > precision * a and _between(a, b)
+            if (seen[a] > 0) != (seen[b] > 0) and b - a > precision * a and a < _middle(a, b) < b
         ]
         if not split:
             return _told(seen)
@@ -118,11 +118,6 @@ def _refine(seen: dict[float, int], look: Callable[[float], int], finest: float)
 def _middle(a: float, b: float) -> float:
     middle = math.sqrt(a) * math.sqrt(b)
     return middle if a < middle < b else a + (b - a) / 2
-
-
-def _between(a: float, b: float) -> bool:
-    """Whether there is a float between two."""
-    return math.nextafter(a, b) < b
 
 
 def _told(seen: dict[float, int]) -> tuple[Span, ...]:
@@ -238,11 +233,6 @@ class RateVerdict:
     answer: Answer
     run: Run
     end: End
-
-    @property
-    def requests(self) -> int:
-        """Number of requests that were played."""
-        return self.run.told
 
 
 class Judge:

@@ -62,7 +62,7 @@ def ends_of_verdicts(
         low = f"{found[-1].high * rate_per_s if found else 0.0:.4g}/s"
         upper = "" if above is None else f" and {above * rate_per_s:.4g}/s"
         between = f"between {low}{upper}" if upper else f"above {low}"
-        parts.append(f"not resolved {between}; try --requests {10 * least.requests}")
+        parts.append(f"not resolved {between}; try --requests {10 * least.run.told}")
     if beyond is not None and above is not None:
         parts.append(_missed(beyond, above * rate_per_s))
     elif found and above is not None and above >= missed:
@@ -274,7 +274,7 @@ def _in_the_long_run(
         ends=late
         if late is not None
         else ends_of_verdicts(judge, found, beyond, above, missed, ceiling, question.rate_per_s),
-        requests=sum(one.requests for one in judge.seen.values()),
+        requests=sum(one.run.told for one in judge.seen.values()),
     )
 
 
