@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from pathlib import Path
@@ -146,13 +147,9 @@ def description(
     if host is None:
         devices[FRONT] = dict(_FRONT)
     else:
-        called = host.names(0)
-        front = called[host.host]
-        devices.update({called[own]: use for own, use in host.devices.items()})
-        links += [dict(one) for one in host.links]
-        memories += [dict(one) for one in host.memories]
+        front = host.names(0)[host.host]
     for one, count in zip(components, counts, strict=True):
-        for unit in range(0 if one.is_host else count):
+        for unit in range(count):
             called = one.names(unit)
             for own_name, use in one.devices.items():
                 if called[own_name] in devices:
@@ -162,11 +159,12 @@ def description(
                         hint="rename the kind",
                     )
                 devices[called[own_name]] = use
-            links.append({"between": [front, called[one.host]], **one.link})
+            if not one.is_host:
+                links.append({"between": [front, called[one.host]], **one.link})
             for link in one.links:
                 inside = {**link, "between": [called[end] for end in link["between"]]}
                 for key in ("bus", "name"):
-                    if key in link:
+                    if key in link and not one.is_host:
                         inside[key] = f"{one.name}-{link[key]}.{unit}"
                 links.append(inside)
             memories += [
@@ -288,8 +286,8 @@ def costs_of(
         _check(names, prices, terms)
     found = []
     for entry, platform, price in zip(entries, alone, prices, strict=True):
-        busy_w = (Fraction(str(spec.busy_w)) for spec in platform.devices.values())
-        power_w = _decimal(sum(busy_w, Fraction(0)))
+        busy_w = (Decimal(str(spec.busy_w)) for spec in platform.devices.values())
+        power_w = f"{sum(busy_w, Decimal(0)).normalize():f}"
         parts: dict[str, str] = {}
         if aim == "energy":
             parts = {"power_w": power_w}
@@ -354,13 +352,3 @@ def _price_of(entry: Entry, platform: Platform, terms: Prices) -> Price | None:
         if fnmatchcase(entry.name, pattern):
             found = price
     return found
-
-
-def _decimal(exact: Fraction) -> str:
-    """A fraction of decimal numbers as one."""
-    for digits in range(40):
-        scaled = exact * 10**digits
-        if scaled.denominator == 1:
-            whole = str(abs(scaled.numerator)).rjust(digits + 1, "0")
-            return whole[:-digits] + "." + whole[-digits:] if digits else whole
-    return repr(float(exact))

@@ -606,7 +606,8 @@ def _told(
     )
 
     proved = None if cheaper is None else cheaper - wrong - len(left)
-    excuses = [Excuse(_BOUND, proved or 0, True)] if proved is None or proved else []
+    what = "the devices that are quick enough, with their links, sustain less than the rate"
+    excuses = [Excuse(what, proved or 0, True)] if proved is None or proved else []
     excuses += excuses_of_tried(found)
     return Recommendation(
         workload,
@@ -636,6 +637,3 @@ def _told(
             market.spent_s(),
         ),
     )
-
-
-_BOUND = "the devices that are quick enough, with their links, sustain less than the rate"
