@@ -206,7 +206,7 @@ class Under:
         self._edges = np.zeros(0)
         self._prices = np.zeros((question.resources, 0))
         self._limits: list[Floats] = []
-        self._parts: dict[Key, dict[int, Floats]] = {}
+        self._parts: dict[Key, tuple[int, dict[int, Floats]]] = {}
 
     def excludes(self, where: Placed, policy: Policy) -> int | None:
         """First bound that a policy does not meet; None: it may meet all.
@@ -260,30 +260,28 @@ class Under:
     def _used(self, where: Placed, one: Instance, model: int, most: int) -> dict[int, Floats]:
         """By what an instance uses, and by bound: the part of its price that is earned."""
         key = (one.split, where.places[one.devices[0]].of_type, model, most)
-        known = self._parts.setdefault(key, {})
-        first = len(next(iter(known.values()), ()))
-        if first < len(self._edges):
+        bounds = len(self._edges)
+        known, found = self._parts.get(key, (0, {}))
+        if known < bounds:
             kinds = tuple(where.places[at].kind for at in where.units(self._question, one))
             types = [where.places[at].of_type for at in one.devices]
-            new: dict[int, Floats] = {}
+            found = {}
             for of_class in self._question.classes_of[model]:
                 for way in up_to(where.ways(self._question, one, of_class), most):
                     mode = self._question.mode(way, kinds, types)
-                    used = [resource for resource, seconds in mode.uses if seconds]
-                    takes = np.zeros(len(self._edges) - first)
+                    takes = np.zeros(bounds)
                     for at, seconds in mode.uses:
-                        takes += self._prices[at, first:] * seconds
-                    each = self._earned(of_class, mode, takes, first)
-                    for resource in used:
-                        new[resource] = np.maximum(new.get(resource, 0.0), each)
-            for resource, values in new.items():
-                before = known.get(resource, np.zeros(first))
-                known[resource] = np.concatenate([before, values])
-        return known
+                        takes += self._prices[at] * seconds
+                    each = self._earned(of_class, mode, takes)
+                    for at, seconds in mode.uses:
+                        if seconds:
+                            found[at] = np.maximum(found.get(at, 0.0), each)
+            self._parts[key] = bounds, found
+        return found
 
-    def _earned(self, of_class: int, mode: Mode, takes: Floats, first: int) -> Floats:
+    def _earned(self, of_class: int, mode: Mode, takes: Floats) -> Floats:
         """By bound: the part of what it takes that a batch earns, at most all of it."""
-        bounds = zip(self._bounds[first:], self._limits[first:], strict=True)
+        bounds = zip(self._bounds, self._limits, strict=True)
         worth = np.array(
             [
                 mode.batch * float(bound.worth[of_class])
