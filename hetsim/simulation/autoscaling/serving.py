@@ -73,6 +73,8 @@ class Replicas:
     ----------
     ever : list of Replica
         In the order of their starts.
+    alive : list of int
+        Those that still exist, numbered as in `ever`.
     """
 
     def __init__(
@@ -84,23 +86,18 @@ class Replicas:
     ) -> None:
         self._config, self._load, self._busy = config, load, busy
         self._free = list(range(places))
-        self._alive: list[int] = []
+        self.alive: list[int] = []
         self._due_s: dict[int, float] = {}
         self.ever: list[Replica] = []
         for place in self._free[: config.initial]:
-            self._alive.append(len(self.ever))
+            self.alive.append(len(self.ever))
             self.ever.append(Replica(place, 0.0, 0.0))
         del self._free[: config.initial]
 
     @property
     def running(self) -> tuple[int, ...]:
         """Replicas that get requests, numbered as in `ever`."""
-        return tuple(k for k in self._alive if self.ever[k].runs)
-
-    @property
-    def alive(self) -> Sequence[int]:
-        """Replicas that still exist."""
-        return tuple(self._alive)
+        return tuple(k for k in self.alive if self.ever[k].runs)
 
     @property
     def next_s(self) -> float:
@@ -109,7 +106,7 @@ class Replicas:
 
     def loaded(self, place: int, now_s: float) -> None:
         """The weights of the replica in a place are there."""
-        number = next(k for k in self._alive if self.ever[k].place == place)
+        number = next(k for k in self.alive if self.ever[k].place == place)
         if self.ever[number].leave_s < math.inf:
             self._gone(number, now_s)
         else:
@@ -129,11 +126,11 @@ class Replicas:
 
     def scale(self, target: int, now_s: float) -> None:
         """Start or let go as many as it takes."""
-        staying = [k for k in self._alive if self.ever[k].leave_s == math.inf]
+        staying = [k for k in self.alive if self.ever[k].leave_s == math.inf]
         while len(staying) < target and self._free:
             number = len(self.ever)
             staying.append(number)
-            self._alive.append(number)
+            self.alive.append(number)
             self.ever.append(Replica(self._free.pop(0), now_s))
             if self._config.startup_s > 0:
                 self._due_s[number] = _after(now_s, self._config.startup_s)
@@ -163,7 +160,7 @@ class Replicas:
     def _gone(self, number: int, now_s: float) -> None:
         one = self.ever[number]
         one.gone_s = now_s
-        self._alive.remove(number)
+        self.alive.remove(number)
         self._free.append(one.place)
         self._free.sort()
 
@@ -207,7 +204,7 @@ class ScalingServing(Serving):
     requests they have; no more often than requests come where nothing is counted for long.
     """
 
-    _takes_back = True
+    _shortens = False
 
     def __init__(
         self,
@@ -263,7 +260,7 @@ class ScalingServing(Serving):
             replicas.scale(controller.target, now)
             controller.see(replicas.running)
             if controller.record_s == now:
-                self._count(model)
+                controller.record(int(self._flow.waiting[model]), self._under_way(model))
             if controller.tell_s == now:
                 controller.tell(self._under_way(model))
             controller.decide_at(now)
@@ -299,9 +296,6 @@ class ScalingServing(Serving):
         due += [one.next_s for one in self.replicas.values()]
         return min(due, default=math.inf)
 
-    def _count(self, model: int) -> None:
-        self._controllers[model].record(int(self._flow.waiting[model]), self._under_way(model))
-
     def _under_way(self, model: int) -> dict[int, int]:
         """The requests of each replica that runs and ever had one, or that goes and has some."""
         replicas, flow = self.replicas[model], self._flow
@@ -318,17 +312,13 @@ class ScalingServing(Serving):
 
     def _requests(self, model: int) -> dict[int, int]:
         """How many requests each instance of a model has under way."""
-        flow, setup = self._flow, self._setup
-        places = range(int(setup.instance_at[model]), int(setup.instance_at[model + 1]))
-        if setup.largest[model] == 1:
-            return {at: int(flow.in_flight[at]) for at in places if flow.in_flight[at]}
         found: dict[int, int] = {}
         counts, batches = self._state.counts, self._batches
         for batch in range(int(counts[OLDEST]), int(counts[ADMITTED])):
             slot = self._slot(batch)
             if self._state.left[slot] and batches.model[slot] == model:
                 at = int(batches.instance[slot])
-                size = self._records.size[batches.first[slot] - flow.counts[TOLD]]
+                size = self._records.size[batches.first[slot] - self._flow.counts[TOLD]]
                 found[at] = found.get(at, 0) + int(size)
         return found
 
@@ -336,7 +326,7 @@ class ScalingServing(Serving):
         """Let batches go to the replicas that run."""
         setup, flow, replicas = self._setup, self._flow, self.replicas[model]
         target = self._controllers[model].target
-        state = (replicas.running, replicas.alive, target)
+        state = (replicas.running, tuple(replicas.alive), target)
         if self._dealt.get(model) == state:
             return
         self._dealt[model] = state

@@ -192,13 +192,10 @@ def take(events: Events) -> int:
     return heappop(events)[1]
 
 
-NEVER_START = "its subgraphs wait for each other and never start"
-
-
 def never_start(strategy: str) -> PlanError:
     """Return the error of a plan, by its strategy, of which some subgraph never starts."""
     return PlanError(
-        NEVER_START,
+        "its subgraphs wait for each other and never start",
         where=f"plan '{strategy}'",
         hint="order every group after the groups that feed it",
     )
@@ -224,9 +221,6 @@ PARTS = (
 )
 """What every driver of the rules calls on arrays, each after what it calls itself."""
 
-INLINED = (*PARTS, launch)
-"""What this one calls."""
-
 COMPILE_FROM, LEAST = 400_000, 300
 """Task events that take plain Python a second, of all that a process plays; of one play, those that
 outweigh handing over its arrays."""
@@ -241,7 +235,7 @@ def compiled(function: Callable[..., Any] = advance) -> Compiled:
 
     The first call in a process loads it, or has numba make it.
     """
-    return machine_code(function, *INLINED, inline=True)
+    return machine_code(function, *PARTS, launch, inline=True)
 
 
 def pays(events: float) -> bool:
@@ -249,7 +243,37 @@ def pays(events: float) -> bool:
     return left_to_python.pays(compiled(), events, LEAST, COMPILE_FROM)
 
 
-class VirtualTime:
+class Driver:
+    """State, templates and events of a driver of the rules: lists, or arrays for machine code."""
+
+    _arrays: bool
+    _links: int
+    _state: State
+    _structure: Any
+    _duration: Any
+    _events: Any = None
+    _now: Any
+
+    def _lay_out(self, structure: Structure, duration: NDArray[np.float64]) -> None:
+        """Take templates; the state is to be made for them."""
+        if not self._arrays:
+            self._structure, self._duration = in_slots(structure), duration.tolist()
+            self._events = self._events or []
+            return
+        # mypy knows arrays as no sequences.
+        shape: Any = structure
+        self._structure = Structure._make(np.asarray(part, np.int64) for part in shape)
+        self._duration = np.ascontiguousarray(duration, np.float64)
+        self._widen_heap()
+
+    def _widen_heap(self) -> None:
+        """Give the heap of events room for all that can run at once."""
+        if self._arrays:
+            room = most_running(self._structure, self._links, self._state.window)
+            self._events = with_room(self._events, room)
+
+
+class VirtualTime(Driver):
     """Requests that come at their times and run templates.
 
     Parameters
@@ -293,15 +317,13 @@ class VirtualTime:
         self._state = new_state(structure, links, window=1 if count == 1 else 16, arrays=arrays)
         if lines:
             lines += len(self._state.starting)
-        self._events: Any = None
-        self._duration: Any = None
         self._lay_out(structure, duration)
         if arrays:
             self.finish: Any = np.full(count, np.nan)
             ranks: Any = np.zeros(count, np.int8) if rank is None else rank
             coming: Any = (arrival, template, ranks, self.finish)
             self._requests: Any = Requests(*coming)
-            self._now: Any = np.full(1, -np.inf)
+            self._now = np.full(1, -np.inf)
         else:
             self.finish = [math.nan] * count
             ranks = [0] * count if rank is None else rank.tolist()
@@ -327,7 +349,7 @@ class VirtualTime:
             )
             if why == CROWDED:
                 self._state = widened(self._state)
-                self._make_room()
+                self._widen_heap()
             elif why == LOGGED:
                 more = len(self._log.code) + len(self._state.starting)
                 self._log = longer(self._log, more, self._arrays)
@@ -364,38 +386,13 @@ class VirtualTime:
             np.asarray(log.stream[:size], np.int64),
         )
 
-    def _lay_out(self, structure: Structure, duration: NDArray[np.float64]) -> None:
-        """Take other templates; the state is to be made for them."""
-        if not self._arrays:
-            self._structure: Any = in_slots(structure)
-            self._duration = duration.tolist()
-            self._events = self._events or []
-            return
-        # mypy knows arrays as no sequences.
-        shape: Any = structure
-        shape = Structure._make(np.asarray(part, np.int64) for part in shape)
-        self._structure = shape
-        self._duration = np.ascontiguousarray(duration)
-        self._make_room()
-
-    def _make_room(self) -> None:
-        """Give the heap of events room for all that can run at once."""
-        if not self._arrays:
-            return
-        room = most_running(self._structure, self._links, self._state.window)
-        self._events = with_room(self._events, room)
-
 
 def longer(log: Any, more: int, arrays: bool) -> Any:
     """Return a log with room for more lines."""
-    if not arrays:
-        log.code += [0] * more
-        log.start += [0.0] * more
-        log.stream += [0] * more
-        return log
-    made: Any = empty_log(len(log.code) + more, arrays)
-    for old, new in zip(log, made, strict=True):
-        new[: len(old)] = old
+    made = empty_log(len(log.code) + more, arrays)
+    for name in Log._fields:
+        old = getattr(log, name)
+        getattr(made, name)[: len(old)] = old
     return made
 
 

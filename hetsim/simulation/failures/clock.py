@@ -19,7 +19,6 @@ from hetsim.problem.parts import Contention
 from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Event, Timeline
 from hetsim.simulation.clock import rules, virtual_time
-from hetsim.simulation.clock.heaps import Events
 from hetsim.simulation.clock.metrics import (
     compute_event,
     computing_seconds,
@@ -34,12 +33,12 @@ from hetsim.simulation.clock.rules import (
     OLDEST,
     RUNS,
     SHIFT,
-    State,
     Structure,
     new_state,
 )
 from hetsim.simulation.clock.templates import flat
 from hetsim.simulation.clock.virtual_time import (
+    Driver,
     Lines,
     VirtualTime,
     compiled,
@@ -65,30 +64,18 @@ from hetsim.simulation.failures.recovery import (
 from hetsim.workload.failure import Failure, What, moments
 
 
-class FailingDriver(ABC):
+class FailingDriver(Driver, ABC):
     """A driver of the clock's rules whose templates, and devices, may be others from a moment on.
 
-    For classes that have what is named here: a driver's state, its events, and its log; rests that
-    are its templates, and which instances stand. `happened` are failures that came before the last
-    request ended.
+    For classes that have what is named here: a log; rests that are the templates, and which
+    instances stand. `happened` are failures that came before the last request ended.
     """
 
     _rests: Rests
     _host: int | None
     _states: InstanceStates
     happened: list[Failure]
-    _arrays: bool
-    _links: int
-    _state: State
-    _structure: Any
-    _duration: Any
-    _events: Any
-    _now: Any
     _log: Any
-
-    @abstractmethod
-    def _lay_out(self, structure: Structure, duration: NDArray[np.float64]) -> None:
-        """Take other templates; the state is to be made for them."""
 
     @abstractmethod
     def _cut(self, flight: InFlight, gone: Running) -> None:
@@ -141,11 +128,10 @@ class FailingDriver(ABC):
         if not self._arrays:
             self._events = found
             return
-        times, codes, _ = self._events
+        times, codes, size = self._events
         times[: len(found)] = [time for time, _ in found]
         codes[: len(found)] = [code for _, code in found]
-        made: Any = (times, codes, np.array([len(found)], dtype=np.int64))
-        self._events = Events(*made)
+        size[0] = len(found)
 
     def devices_of(self, codes: Ints) -> Ints:
         """Return where subgraphs run; a number below 0 for transfers."""

@@ -39,9 +39,9 @@ from hetsim.simulation.failures.recovery import (
 )
 from hetsim.simulation.failures.recovery import Layout as PlanLayout
 from hetsim.simulation.serving.batcher import account
-from hetsim.simulation.serving.driver import mark, restrict
+from hetsim.simulation.serving.driver import restrict
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.routing import leave
+from hetsim.simulation.serving.routing import leave, mark
 from hetsim.simulation.serving.setup import Clients, Model, Options, Source
 from hetsim.simulation.serving.tables import (
     FOREIGN,
@@ -53,10 +53,8 @@ from hetsim.simulation.serving.tables import (
     Records,
     Setup,
     loads,
-    put,
     requests_of,
     seconds_alone,
-    taken,
 )
 from hetsim.workload.failure import Failure, Moment, moments
 
@@ -284,7 +282,7 @@ class FailingServing(Serving, FailingDriver):
     Playing raises Infeasible where no device is left that can do the work of lost ones.
     """
 
-    _takes_back = True
+    _shortens = False
 
     def __init__(
         self,
@@ -377,10 +375,10 @@ class FailingServing(Serving, FailingDriver):
     def _left_out(self, batches: Ints) -> NDArray[np.bool_]:
         """Which batches are with an instance that is left out; what is no batch is not."""
         slot = self._slot(batches)
-        is_one = taken(self._batches.model, slot) >= 0
+        is_one = np.asarray(self._batches.model)[slot] >= 0
         # What is no batch names something else there.
-        instance = np.where(is_one, taken(self._batches.instance, slot), 0)
-        found: NDArray[np.bool_] = is_one & (taken(self._flow.most, instance) == 0)
+        instance = np.where(is_one, np.asarray(self._batches.instance)[slot], 0)
+        found: NDArray[np.bool_] = is_one & (np.asarray(self._flow.most)[instance] == 0)
         return found
 
     def _stuck(self, number: int, progress: NDArray[np.int8] | None) -> bool:
@@ -483,13 +481,13 @@ class FailingServing(Serving, FailingDriver):
     def _template(self, batches: Ints) -> Ints:
         """What batches run, as `models` names it; 0 where they were answered."""
         slot = self._slot(batches)
-        model = taken(self._batches.model, slot)
-        at = taken(self._batches.first, slot) - int(self._flow.counts[TOLD])
+        model = np.asarray(self._batches.model)[slot]
+        at = np.asarray(self._batches.first)[slot] - int(self._flow.counts[TOLD])
         found = np.zeros(len(batches), dtype=np.int64)
         for one, named in enumerate(self._models):
             rows = np.flatnonzero(model == one)
             variant, instance, size = (
-                taken(column, at[rows])
+                np.asarray(column)[at[rows]]
                 for column in (self._records.variant, self._records.instance, self._records.size)
             )
             found[rows] = named.template[variant, instance, size - 1]
@@ -515,8 +513,9 @@ class FailingServing(Serving, FailingDriver):
         partly = np.array([not all(counted) for counted in counts], dtype=np.bool_)
         needed = np.array([sum(counted) for counted in counts], dtype=np.int64)
         slot = self._slot(flight.request)
-        loose = partly[way] & (taken(self._batches.model, slot) >= 0)
-        put(self._batches.needed, slot, np.where(loose, needed[way], 0))
+        loose = partly[way] & (np.asarray(self._batches.model)[slot] >= 0)
+        for at, many in zip(slot.tolist(), np.where(loose, needed[way], 0).tolist(), strict=True):
+            self._batches.needed[at] = many
         numbers = rest[way]
         self._busy.enter(numbers[numbers >= 0])
         self._flow.counts[LOOSE] = int(loose.any())

@@ -31,7 +31,7 @@ from hetsim.simulation.clock.rules import (
 )
 from hetsim.simulation.clock.virtual_time import earliest, put, take
 from hetsim.simulation.serving.batcher import account, append, decide, take_first, wait, walk
-from hetsim.simulation.serving.routing import arrived, fetch, leave, renounce, send, settle
+from hetsim.simulation.serving.routing import arrived, fetch, leave, mark, renounce, send, settle
 from hetsim.simulation.serving.tables import (
     ASKED,
     CALM,
@@ -222,13 +222,6 @@ def ring(flow: Flow, now: float) -> None:
             mark(flow, model)
         soonest = min(soonest, flow.timer[model])
     flow.times[SOONEST] = soonest
-
-
-def mark(flow: Flow, model: int) -> None:
-    """Let a batcher look."""
-    if flow.dirty[model] == 0:
-        flow.dirty[model] = 1
-        flow.counts[LOOKS] += 1
 
 
 def answered(state: State, duration: Sequence[float], batches: Batches, code: int) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,11 @@ from hetsim.simulation.clock.heaps import with_room
 from hetsim.simulation.clock.rules import (
     ADMITTED,
     OLDEST,
-    Structure,
-    most_running,
     new_state,
     widened,
 )
 from hetsim.simulation.clock.templates import Layout
-from hetsim.simulation.clock.virtual_time import PARTS, in_slots, never_start
+from hetsim.simulation.clock.virtual_time import PARTS, Driver, in_slots, never_start
 from hetsim.simulation.serving import batcher, driver, routing
 from hetsim.simulation.serving.batcher import lengths_of
 from hetsim.simulation.serving.driver import (
@@ -72,12 +69,12 @@ Ints = NDArray[np.int64]
 BLOCK = 1 << 16
 """Requests told of at a time where none come by themselves."""
 
-AT_FIRST = 1 << 10
-"""Tasks of batches in flight that machine code has room for from the first: making it wider takes
-longer than playing some hundred batches."""
+AT_FIRST = 64
+"""Batches in flight that machine code has room for from the first: making it wider takes longer
+than playing some hundred batches."""
 
 
-class Serving:
+class Serving(Driver):
     """Models on one platform, and what has become of their requests so far.
 
     Parameters
@@ -109,8 +106,6 @@ class Serving:
     Memory: of the requests from the oldest that is not over, and of what is told at once.
     """
 
-    _takes_back = False
-    """Whether requests may wait again after they were sent."""
     _shortens = True
     """Whether batches that meet nothing else pass as a whole, with the same times to the bit."""
 
@@ -143,15 +138,13 @@ class Serving:
         setup = setup_of(
             layout, duration, models, sources, clients, thoughts, most, until_s, turns, known
         )
-        flow = new_flow(
-            setup, layout.first, think, shortens=self._shortens and not self._takes_back
-        )
+        flow = new_flow(setup, layout.first, think, shortens=self._shortens)
         self._learn = functools.partial(learn, layout=layout, duration=duration)
         spans = new_spans(len(models), window_s, arrays=machine_code)
         self._state = new_state(
             layout.structure,
             layout.links,
-            window=_first_window(layout.first) if machine_code else 16,
+            window=AT_FIRST if machine_code else 16,
             arrays=machine_code,
         )
         self._batches: Any = new_batches(self._state.window, machine_code)
@@ -161,11 +154,8 @@ class Serving:
         self._setup: Any = setup
         self._flow: Any = flow
         self._spans: Any = spans
-        self._structure: Any = None
-        self._duration: Any = None
-        self._events: Any = []
         self._returning: Any = []
-        self._now: Any = [-math.inf]
+        self._now = [-math.inf]
         self._until_s = math.inf
         self._lay_out(layout.structure, duration)
         if machine_code:
@@ -380,23 +370,7 @@ class Serving:
                 for a, b in zip(here.tolist(), there.tolist(), strict=True):
                     new[b] = part[a]
         self._batches = wider
-        if self._arrays:
-            self._events = self._heap()
-
-    def _lay_out(self, structure: Structure, duration: Floats) -> None:
-        """Take templates; the state is to be made for them."""
-        shape: Any = structure
-        if self._arrays:
-            self._structure = Structure._make(np.asarray(part, np.int64) for part in shape)
-            self._duration = np.ascontiguousarray(duration, np.float64)
-            self._events = self._heap()
-        else:
-            self._structure, self._duration = in_slots(shape), duration.tolist()
-
-    def _heap(self) -> Any:
-        """The heap of events with room for all that can run at once."""
-        events = self._events or None
-        return with_room(events, most_running(self._structure, self._links, self._state.window))
+        self._widen_heap()
 
     def _think(self, client: int) -> None:
         """Bring the next times to think of a client."""
@@ -416,12 +390,6 @@ class Serving:
     def _put(self, time_s: float, client: int) -> None:
         put: Any = heaps.put if self._arrays else virtual_time.put
         put(self._returning, time_s, client)
-
-
-def _first_window(first: Sequence[int]) -> int:
-    """Batches in flight that there is room for at first: 16 to 64, a power of two."""
-    largest = max((end - begin for begin, end in pairwise(first)), default=1)
-    return next(window for window in (64, 32, 16) if window == 16 or window * largest <= AT_FIRST)
 
 
 COMPILE_FROM, LEAST = 160_000, 500
@@ -486,10 +454,10 @@ def compiled(*, turns: bool) -> Compiled:
     """
     parts = (
         *PARTS, batcher.double, batcher.account, batcher.append, batcher.unlink, batcher.walk,
-        batcher.decide, batcher.wait, batcher.take_first, *(_IN_TURNS if turns else _ALL_LOADED),
-        routing.choose, routing.leave, routing.passes, routing.send, driver.upcoming, driver.calm,
-        driver.launch, driver.mark, driver.ring, driver.answered, driver.answer, driver.full,
-        driver.sized, driver.finish, driver.look, driver.come,
+        batcher.decide, batcher.wait, batcher.take_first, routing.mark,
+        *(_IN_TURNS if turns else _ALL_LOADED), routing.choose, routing.leave, routing.passes,
+        routing.send, driver.upcoming, driver.calm, driver.launch, driver.ring, driver.answered,
+        driver.answer, driver.full, driver.sized, driver.finish, driver.look, driver.come,
     )  # fmt: skip
     return machine_code(driver.advance, *parts, inline=True, forced=False)
 

@@ -43,12 +43,18 @@ from hetsim.simulation.serving.tables import (
 )
 
 
+def mark(flow: Flow, model: int) -> None:
+    """Let a batcher look."""
+    if flow.dirty[model] == 0:
+        flow.dirty[model] = 1
+        flow.counts[LOOKS] += 1
+
+
 def wake(setup: Setup, flow: Flow) -> None:
     """Let the batchers look that may wait for memory. O(models)."""
     for model in range(len(flow.claim)):
-        if setup.on_demand[model] > 0 and flow.waiting[model] > 0 and flow.dirty[model] == 0:
-            flow.dirty[model] = 1
-            flow.counts[LOOKS] += 1
+        if setup.on_demand[model] > 0 and flow.waiting[model] > 0:
+            mark(flow, model)
 
 
 def outrun(setup: Setup, flow: Flow, model: int, instance: int) -> bool:
@@ -246,9 +252,7 @@ def arrived(setup: Setup, flow: Flow, model: int, device: int, now: float) -> No
             for at in range(setup.place_at[instance], setup.place_at[instance + 1]):
                 if setup.places[at] == device:
                     flow.until_s[instance] = now
-    if flow.dirty[model] == 0:
-        flow.dirty[model] = 1
-        flow.counts[LOOKS] += 1
+    mark(flow, model)
 
 
 def occupy(

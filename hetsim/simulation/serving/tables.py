@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -286,22 +286,6 @@ def requests_of(flow: Flow, batches: Batches, records: Records, slot: int) -> li
     return found
 
 
-def taken(column: Any, at: Any) -> Any:
-    """Return some entries of a column, a list or an array, as an array."""
-    if isinstance(column, np.ndarray):
-        return column[at]
-    return np.array([column[place] for place in at.tolist()], dtype=np.int64)
-
-
-def put(column: Any, at: Any, values: Any) -> None:
-    """Set some entries of a column, a list or an array."""
-    if isinstance(column, np.ndarray):
-        column[at] = values
-        return
-    for place, value in zip(at.tolist(), values.tolist(), strict=True):
-        column[place] = value
-
-
 UNLIMITED = 1 << 40
 """Batches that an instance without a limit could take still."""
 
@@ -381,7 +365,7 @@ def new_flow(
     templates = len(first) - 1
     tasks, widest = (first[-1], max(map(int, np.diff(first)))) if shortens else (0, -1)
     queues, models, instances = len(setup.rank), len(setup.room), len(setup.limit)
-    spans = [range(a, b) for a, b in _pairs(setup.instance_at)]
+    spans = [range(*span) for span in pairwise(setup.instance_at)]
     spare = [
         sum(setup.limit[k] if setup.limit[k] else UNLIMITED for k in instances_of)
         for instances_of in spans
@@ -500,8 +484,8 @@ def _loaded_first(setup: Setup) -> tuple[list[int], list[int]]:
     """
     room, devices = list(setup.budget), len(setup.budget)
     there = [ABSENT] * len(setup.weight)
-    spans = _pairs(setup.instance_at)
-    waiting = [list(range(*span)) if setup.on_demand[m] else [] for m, span in enumerate(spans)]
+    spans = enumerate(pairwise(setup.instance_at))
+    waiting = [list(range(*span)) if setup.on_demand[m] else [] for m, span in spans]
     while any(waiting):
         for model, instances in enumerate(waiting):
             while instances:
@@ -549,7 +533,7 @@ def loads(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
     """Seconds that each template asks of what it asks the most of."""
     structure = layout.structure
     found = []
-    for begin, end in _pairs(layout.first):
+    for begin, end in pairwise(layout.first):
         devices, links = [0.0] * len(structure.streams), [0.0] * layout.links
         for task in range(begin, end):
             seconds = float(duration[task])
@@ -562,12 +546,5 @@ def loads(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array(found)
 
 
-def _offsets(sizes: Any) -> list[int]:
-    found = [0]
-    for size in sizes:
-        found.append(found[-1] + int(size))
-    return found
-
-
-def _pairs(offsets: Sequence[int]) -> list[tuple[int, int]]:
-    return list(pairwise(offsets))
+def _offsets(sizes: Iterable[int]) -> list[int]:
+    return list(accumulate(map(int, sizes), initial=0))
