@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from hetsim.core import checks
+from hetsim.core.text import grouped
 from hetsim.errors import InvalidInput
 from hetsim.placement.bounds.lower_bound import bound_of
 from hetsim.problem.parts import GRAPH_INPUT
@@ -60,7 +61,7 @@ def check_timeline(
         _check_computing(course, request)
         _check_moves(course, request)
     _check_tracks(course, timeline.events)
-    _check_memory(problem, plan, course.computed, course.moved, timeline.latencies_s)
+    _check_memory(course, timeline.latencies_s)
     # Last, as the bound is infinite where memory suffices for no plan.
     for request, latency_s in enumerate(timeline.latencies_s):
         _check_latency(course, latency_s, request, bound_s)
@@ -253,7 +254,8 @@ def _check_tracks(course: _Course, events: Sequence[Event]) -> None:
         for track in event.tracks:
             held.setdefault(track, []).append(event)
     for track, users in sorted(held.items()):
-        for before, after in _neighbours(users):
+        in_order = sorted(users, key=lambda event: (event.start_s, event.end_s))
+        for before, after in pairwise(in_order):
             if after.start_s < before.end_s - course.slack_s:
                 raise _broken(
                     f"it overlaps '{before.name}' of request {before.request} on {track}, "
@@ -262,17 +264,7 @@ def _check_tracks(course: _Course, events: Sequence[Event]) -> None:
                 )
 
 
-def _neighbours(users: Sequence[Event]) -> Iterator[tuple[Event, Event]]:
-    return pairwise(sorted(users, key=lambda event: (event.start_s, event.end_s)))
-
-
-def _check_memory(
-    problem: Problem,
-    plan: Plan,
-    computed: Sequence[Mapping[int, Event]],
-    moved: Sequence[Mapping[tuple[str, str], Event]],
-    latencies_s: Sequence[float],
-) -> None:
+def _check_memory(course: _Course, latencies_s: Sequence[float]) -> None:
     """Check weights and live activations against the capacities; nothing to do without them.
 
     A tensor is on the device that makes it from the start of its subgraph, and on one that
@@ -280,40 +272,35 @@ def _check_memory(
     ended; an input from its request's arrival, an output on the host until its request
     ends. Within a subgraph nodes run in graph order. What goes makes room for what comes.
 
-    Parameters
-    ----------
-    problem, plan : Problem, Plan
-    computed, moved : sequence of mappings, by request
-        Events by subgraph of the request's replica, and by tensor and device.
-    latencies_s : sequence of float
-        By request.
-
-    Raises
-    ------
-    InvalidInput
-        Naming device and instant. O(K log K) for K events, and O(V + E) a request.
+    Raises InvalidInput, naming device and instant. O(K log K) for K events, and O(V + E) a request.
     """
+    problem = course.problem
     if problem.capacity_bytes is None:
         return
-    homes = [_home(problem, replica) for replica in plan.replicas]
     steps: list[list[tuple[float, int]]] = [[] for _ in problem.devices]
     weights = [0] * len(problem.devices)
     for constant in problem.constants:
-        for device in {device_of[v] for device_of, _, _ in homes for v in constant.consumers}:
+        for device in {
+            course.device[replica.groups[owner[node]].device]
+            for replica, owner in zip(course.plan.replicas, course.owners, strict=True)
+            for node in constant.consumers
+        }:
             weights[device] += constant.nbytes
-    whole = plan
-    for request, runs in enumerate(computed):
-        plan = whole.replicas[whole.replica_of(request)]
-        device_of, owner, inside = homes[whole.replica_of(request)]
-        moves: dict[str, list[Event]] = {}
-        for (name, _), event in moved[request].items():
-            moves.setdefault(name, []).append(event)
-        events = [*runs.values(), *moved[request].values()]
+    peaks = [
+        _inside(problem, *one) for one in zip(course.plan.replicas, course.owners, strict=True)
+    ]
+    for request, runs in enumerate(course.computed):
+        plan, owner, _ = course.of(request)
+        inside = peaks[course.plan.replica_of(request)]
+        device_of = [course.device[group.device] for group in plan.groups]
+        moves = grouped((name, event) for (name, _), event in course.moved[request].items())
+        events = [*runs.values(), *course.moved[request].values()]
         over = max((event.end_s for event in events), default=0.0)
         arrival = max(over - latencies_s[request], 0.0)
         for index, event in runs.items():
-            device = problem.devices.index(plan.groups[index].device)
-            steps[device] += [(event.start_s, inside[index]), (event.end_s, -inside[index])]
+            steps[device_of[index]] += [
+                (event.start_s, inside[index]), (event.end_s, -inside[index])
+            ]  # fmt: skip
         for value in problem.values:
             mover = moves.get(value.name, [])
             local = value.producer != GRAPH_INPUT
@@ -322,19 +309,15 @@ def _check_memory(
             if local and not readers and not value.is_output:
                 continue
             if local:
-                places = [(device_of[value.producer], runs[made_in].start_s, runs[made_in].end_s)]
+                places = [(device_of[made_in], runs[made_in].start_s, runs[made_in].end_s)]
             elif problem.host is not None:
                 places = [(problem.host, arrival, arrival)]
             else:
                 continue
-            places += [(problem.devices.index(m.device), m.start_s, m.end_s) for m in mover]
+            places += [(course.device[m.device], m.start_s, m.end_s) for m in mover]
             for at, (device, since, until) in enumerate(places):
                 ends = [until, *(m.end_s for m in mover)] if at == 0 else [until]
-                ends += [
-                    runs[reader].end_s
-                    for reader in readers
-                    if plan.groups[reader].device == problem.devices[device]
-                ]
+                ends += [runs[reader].end_s for reader in readers if device_of[reader] == device]
                 if value.is_output and device == problem.host:
                     ends = [over]
                 steps[device] += [(since, value.nbytes), (max(ends), -value.nbytes)]
@@ -349,15 +332,6 @@ def _check_memory(
                     f"and has {problem.capacity_bytes[device]}",
                     where="timeline, memory",
                 )
-
-
-def _home(problem: Problem, plan: Plan) -> tuple[list[int], list[int], list[int]]:
-    """Device and subgraph by node, and the peak inside each subgraph."""
-    device_of, owner = [0] * problem.n, [0] * problem.n
-    for index, group in enumerate(plan.groups):
-        for node in group.nodes:
-            device_of[node], owner[node] = problem.devices.index(group.device), index
-    return device_of, owner, _inside(problem, plan, owner)
 
 
 def _inside(problem: Problem, plan: Plan, owner: Sequence[int]) -> list[int]:
