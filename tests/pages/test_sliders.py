@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from browsing import Compared, Open, Opened
 from hetsim.cli.main import main
+from hetsim.reporting.pages.saved import read_all
 from hetsim.reporting.tables.verdicts import latency_text
 from onnx_builders import make_model, op, value
 from platforms import CPU_AND_NPU
@@ -166,6 +167,29 @@ def test_rates_of_several_streams(
         codes=(0, 5, 6),
     )  # fmt: skip
     check_stops(opened(path), rng, 2 if not seed else 10, verb, "rate", compared=compared)
+
+
+def test_a_rate_at_which_a_percentile_is_of_rejected_requests(folder: Path) -> None:
+    """It has no point in the figure, and the slider says so."""
+    path, file = folder / "rejected.html", folder / "rejected.yaml"
+    file.write_text("""\
+models:
+  - {model: dense.onnx, strategy: "single:cpu", queue_policy: {max_queue_size: 1}}
+  - {model: other.onnx, strategy: "single:npu"}
+""")
+    asked = folder / "two.yaml"
+    asked.write_text(STREAMS.format(first=2000, second=500, limit=1, requests=500, seed=0))
+    hetsim(
+        "simulate", "--workload", asked, "--platform", folder / "pair.yaml", "--deployment", file,
+        "--report", path,
+    )  # fmt: skip
+    [load] = read_all(path)[0].pictures["load"]
+    said = [dict(stop["figures"])["p90 of first"] for stop in load["stops"]]
+    assert "beyond the answered requests" in said
+    line = next(one for one in load["figure"]["data"] if one.get("name") == "p90 of first")
+    assert [seconds is None for seconds in line["y"]] == [
+        text.startswith("beyond") for text in said if text != "grows without limit"
+    ]
 
 
 RECOMMENDED = """\

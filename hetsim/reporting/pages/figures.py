@@ -41,7 +41,8 @@ def time_unit(seconds: float) -> tuple[float, str]:
 
 def logarithmic(values: Sequence[float]) -> Record:
     """Return a logarithmic axis of seconds with ticks at 1, 2 and 5 of each power of ten."""
-    low, high = (math.log10(end(one for one in values if one > 0)) for end in (min, max))
+    drawn = [one for one in values if 0 < one < math.inf] or [1.0]
+    low, high = (math.log10(end(drawn)) for end in (min, max))
     powers = range(math.floor(low), math.ceil(high) + 1)
     ticks = [float(f"{digit}e{power}") for power in powers for digit in (1, 2, 5)]
     return {"type": "log", "tickvals": ticks, "ticktext": [format_seconds(at) for at in ticks]}

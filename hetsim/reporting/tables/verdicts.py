@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any, NamedTuple
 
 from hetsim.core.text import tally
@@ -22,7 +23,7 @@ TIMES = 2.0
 
 def latency_text(one: Found) -> str:
     """Return a percentile with its interval."""
-    if one["latency_s"] is None:
+    if one["latency_s"] in (None, inf):
         return "beyond the answered requests"
     interval = interval_text(one)
     return f"{time_text(one['latency_s'])} ({interval or 'too few requests for an interval'})"
@@ -67,7 +68,7 @@ def _service(record: Found) -> str:
         known = {one["percentile"]: one for one in stream["percentiles"]}
         for objective in stream["objectives"]:
             one = known.get(percentile_of(float(objective["share_on_time"])))
-            at_s = float("inf") if one is None or one["latency_s"] is None else one["latency_s"]
+            at_s = inf if one is None or one["latency_s"] is None else one["latency_s"]
             found.append((at_s / objective["latency_s"], stream["name"], objective, one))
     if not found:
         answered = sum(one["answered"] for one in record["streams"])
