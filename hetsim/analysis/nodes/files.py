@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -56,24 +56,26 @@ def form_of(path: str | os.PathLike[str]) -> Form:
 
 
 OF_FILE = ("file_node", "file_op", "output")
-COLUMNS = (
-    *OF_FILE,
-    "node",
-    "op",
-    "replica",
-    "device",
-    "group",
-    "kernel",
-    "kernel_seconds",
-    "node_seconds",
-    "seconds",
-    "preferred",
-    "preferred_seconds",
-    "supposed",
-    "moves_seconds",
-    "cost_seconds",
-    "why",
-)
+OF_NODE: Mapping[str, Callable[[Facts, NodeFacts], str | float | None]] = {
+    "node": lambda facts, one: one.name,
+    "op": lambda facts, one: one.op,
+    "replica": lambda facts, one: one.replica,
+    "device": lambda facts, one: one.device,
+    "group": lambda facts, one: one.group,
+    "kernel": lambda facts, one: one.kernel,
+    "kernel_seconds": lambda facts, one: (
+        None if one.kernel is None else facts.kernels[one.kernel].seconds
+    ),
+    "node_seconds": lambda facts, one: one.seconds,
+    "seconds": lambda facts, one: None if one.seconds is None else one.seconds / len(one.origins),
+    "preferred": lambda facts, one: one.preferred,
+    "preferred_seconds": lambda facts, one: one.preferred_s,
+    "supposed": lambda facts, one: "yes" if one.supposed else "no",
+    "moves_seconds": lambda facts, one: None if one.device is None else one.moves_s,
+    "cost_seconds": lambda facts, one: one.cost_s,
+    "why": lambda facts, one: one.why,
+}
+COLUMNS = (*OF_FILE, *OF_NODE)
 """Those that every file has, in this order; then ``takes:``, ``seconds:`` and ``why_not:`` of each
 device of the platform, in its order."""
 
@@ -90,7 +92,7 @@ def csv_text(facts: Facts) -> str:
     writer = csv.writer(stream, lineterminator="\r\n")
     devices = facts.problem.devices
     said = [f"{what}:{name}" for name in devices for what in ("takes", "seconds", "why_not")]
-    nothing = [""] * (len(COLUMNS) - len(OF_FILE) + len(said))
+    nothing = [""] * (len(OF_NODE) + len(said))
     writer.writerow((*COLUMNS, *said))
     for node in facts.file_nodes:
         output = next((name for name in node.outputs if name), "")
@@ -101,35 +103,13 @@ def csv_text(facts: Facts) -> str:
 
 
 def _cells(facts: Facts, one: NodeFacts) -> list[str]:
-    kernel = None if one.kernel is None else facts.kernels[one.kernel].seconds
-    part = None if one.seconds is None else one.seconds / len(one.origins)
-    cells = [
-        cell(one.name),
-        cell(one.op),
-        str(one.replica),
-        cell(one.device or ""),
-        _whole(one.group),
-        _whole(one.kernel),
-        _number(kernel),
-        _number(one.seconds),
-        _number(part),
-        cell(one.preferred or ""),
-        _number(one.preferred_s),
-        "yes" if one.supposed else "no",
-        _number(one.moves_s if one.device is not None else None),
-        _number(one.cost_s),
-        cell(one.why),
-    ]
-    for said in one.devices:
-        cells += [said.takes, _number(said.seconds), cell(said.reason)]
-    return cells
+    said = (value for on in one.devices for value in (on.takes, on.seconds, on.reason))
+    return [_cell(value) for value in (*(of(facts, one) for of in OF_NODE.values()), *said)]
 
 
-def _whole(value: int | None) -> str:
-    return "" if value is None else str(value)
-
-
-def _number(value: float | None) -> str:
+def _cell(value: str | float | None) -> str:
+    if isinstance(value, str):
+        return cell(value)
     return "" if value is None else repr(value)
 
 

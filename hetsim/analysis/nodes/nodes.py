@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -93,38 +92,39 @@ def nodes(asked: Problem | Plan, *, device: str | None = None) -> Nodes:
     groups: list[GroupFacts] = []
     kernels: list[KernelFacts] = []
     moved: list[Moved] = []
+    patterns = {(one.device, one.nodes): one.pattern for one in problem.fused}
     for replica, plan in enumerate(asked.replicas):
-        made = made_of(plan, replica, len(groups), len(kernels))
-        shares = made.shares
-        placed = [
-            _preferring(
-                replace(
-                    row,
-                    replica=replica,
-                    device=problem.devices[shares.device[row.node]],
-                    group=shares.group[row.node],
-                    kernel=shares.kernel[row.node],
-                    seconds=shares.seconds[row.node],
-                ),
-                problem,
-                shares.device[row.node],
-                wanted,
+        template = template_of(plan, problem.contention)
+        placed = list(rows)
+        for at, (on, group) in enumerate(zip(template.group_device, plan.groups, strict=True)):
+            for members, taken_s in problem.kernels(on, group.nodes):
+                parts_s = _shared(problem, on, members, taken_s)
+                for node, part_s in zip(members, parts_s, strict=True):
+                    row = replace(
+                        rows[node],
+                        replica=replica,
+                        device=group.device,
+                        group=len(groups),
+                        kernel=len(kernels),
+                        seconds=part_s,
+                    )
+                    placed[node] = _preferring(row, problem, on, wanted)
+                pattern = patterns.get((on, members), "") if len(members) > 1 else ""
+                kernels.append(KernelFacts(len(groups), members, taken_s, pattern))
+            staged_s = problem.staged_seconds(on, group.nodes)
+            whole_s = float(template.duration[at])
+            groups.append(
+                GroupFacts(
+                    replica, group.device, group.nodes, problem.dispatch_s[on], staged_s, whole_s
+                )
             )
-            for row in rows
-        ]
-        own = moved_by(made.template, replica, partial(_falls_back, placed))
+        own = moved_by(template, replica, placed)
         seconds, nbytes = charges(own, problem.n)
         found += [
             replace(row, moves_s=seconds[row.node], moved_bytes=nbytes[row.node]) for row in placed
         ]
-        groups += made.groups
-        kernels += made.kernels
         moved += own
     return Nodes(problem, asked, device, tuple(found), tuple(groups), tuple(kernels), tuple(moved))
-
-
-def _falls_back(rows: Sequence[NodeFacts], node: int) -> bool:
-    return rows[node].falls_back
 
 
 def _rows(problem: Problem, wanted: int | None) -> tuple[NodeFacts, ...]:
@@ -185,61 +185,6 @@ def _on(problem: Problem, node: int, device: int) -> OnDevice:
     )
 
 
-@dataclass(slots=True)
-class Shares:
-    """Of the nodes of one replica: device, subgraph, kernel and share of its time."""
-
-    device: list[int]
-    group: list[int]
-    kernel: list[int]
-    seconds: list[float]
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """Parts of one replica."""
-
-    shares: Shares
-    groups: tuple[GroupFacts, ...]
-    kernels: tuple[KernelFacts, ...]
-    template: Template
-
-
-def made_of(plan: Plan, replica: int, first_group: int, first_kernel: int) -> Made:
-    """Return the parts of one replica; numbers of subgraphs and kernels continue.
-
-    Raises as ``template_of``. O(V + E).
-    """
-    problem = plan.problem
-    template = template_of(plan, problem.contention)
-    patterns = {(one.device, one.nodes): one.pattern for one in problem.fused}
-    count = problem.n
-    shares = Shares([0] * count, [0] * count, [0] * count, [0.0] * count)
-    groups: list[GroupFacts] = []
-    kernels: list[KernelFacts] = []
-    for at, (device, group) in enumerate(zip(template.group_device, plan.groups, strict=True)):
-        for members, seconds in problem.kernels(device, group.nodes):
-            parts = _shared(problem, device, members, seconds)
-            for node, part in zip(members, parts, strict=True):
-                shares.device[node] = device
-                shares.group[node] = first_group + at
-                shares.kernel[node] = first_kernel + len(kernels)
-                shares.seconds[node] = part
-            pattern = patterns.get((device, members), "") if len(members) > 1 else ""
-            kernels.append(KernelFacts(first_group + at, members, seconds, pattern))
-        groups.append(
-            GroupFacts(
-                replica,
-                group.device,
-                group.nodes,
-                problem.dispatch_s[device],
-                problem.staged_seconds(device, group.nodes),
-                float(template.duration[at]),
-            )
-        )
-    return Made(shares, tuple(groups), tuple(kernels), template)
-
-
 def _shared(problem: Problem, device: int, members: Sequence[int], seconds: float) -> list[float]:
     """Return each member's share, as ``Problem.shared_seconds`` has them."""
     if len(members) == 1:
@@ -247,9 +192,7 @@ def _shared(problem: Problem, device: int, members: Sequence[int], seconds: floa
     return [float(problem.shared_seconds[node, device]) for node in members]
 
 
-def moved_by(
-    template: Template, replica: int, falls_back: Callable[[int], bool]
-) -> tuple[Moved, ...]:
+def moved_by(template: Template, replica: int, placed: Sequence[NodeFacts]) -> tuple[Moved, ...]:
     """Return the transfers of one replica, in the clock's order, and whom each is charged to."""
     problem, owner = template.plan.problem, template.owner
     found: list[Moved] = []
@@ -267,7 +210,7 @@ def moved_by(
                 problem.devices[one.target],
                 value.nbytes,
                 one.seconds,
-                tuple(node for node in ends if falls_back(node)),
+                tuple(node for node in ends if placed[node].falls_back),
             )
         )
     return tuple(found)
