@@ -162,25 +162,34 @@ def sensitivities(
     quick = quick and (search is None or plan.problem.n <= MANY)
     limits = Constrained.of(plan)
     instead = () if quick or search is not None else (*REPLANNERS, COPIES)
-    found = []
-    for change in each(tuple(levers(platform, plan.problem.profiles))):
-        if tell is not None:
-            tell(change)
+
+    def effect(change: str) -> Sensitivity:
         problem = repriced(plan.problem, what_if(platform, change))
-        kept_s = _if_feasible(partial(_kept, plan, problem, objective))
+
+        def cost_s(made: Callable[[], Plan]) -> float:
+            try:
+                return judge(made(), objective)
+            except Infeasible:
+                return math.nan
+
+        kept_s = cost_s(lambda: replace(plan, problem=problem))
         anew = [(kept_s, plan.strategy)]
         if quick:
-            anew.append((_if_feasible(partial(_anew, plan, problem, objective)), plan.strategy))
-        anew += [
-            (_if_feasible(partial(_by, name, problem, objective, limits)), name) for name in instead
-        ]
+            anew.append((cost_s(lambda: again(plan, problem)), plan.strategy))
+        anew += [(cost_s(partial(under, limits, problem, name)), name) for name in instead]
         if instead and plan.sizes:
-            anew.append((_if_feasible(partial(_dealt, plan, problem, objective)), plan.strategy))
+            anew.append((cost_s(lambda: _dealt(plan, problem)), plan.strategy))
         if search is not None and not math.isnan(kept_s):
             anew.append((search.cost_s(problem, kept_s), SEARCHED))
         known = [one for one in anew if not math.isnan(one[0])]
         anew_s, by = min(known, key=itemgetter(0), default=(math.nan, ""))
-        found.append(Sensitivity(change, _share(kept_s, before_s), _share(anew_s, before_s), by))
+        return Sensitivity(change, _share(kept_s, before_s), _share(anew_s, before_s), by)
+
+    found = []
+    for change in each(levers(platform, plan.problem.profiles)):
+        if tell is not None:
+            tell(change)
+        found.append(effect(change))
     name = "latency" if objective == "latency" else "time a request"
     return Sensitivities(name, before_s, _ranked(found))
 
@@ -212,7 +221,7 @@ def served_sensitivities(
     fixed = any(entry.plan for model in deployment.models for entry in model.instances)
     common = Made()
     measured = {name for one in service.resolved for name in one.problem.profiles}
-    for change in each(tuple(levers(platform, measured))):
+    for change in each(levers(platform, measured)):
         on = what_if(platform, change)
         try:
             resolved = kept_on(service.resolved, on)
@@ -245,28 +254,9 @@ def _tails(service: Service) -> list[float]:
     return [stream.p99_s for stream in service.streams]
 
 
-def _kept(plan: Plan, problem: Problem, objective: Objective) -> float:
-    return judge(replace(plan, problem=problem), objective)
-
-
-def _anew(plan: Plan, problem: Problem, objective: Objective) -> float:
-    return judge(again(plan, problem), objective)
-
-
-def _dealt(plan: Plan, problem: Problem, objective: Objective) -> float:
+def _dealt(plan: Plan, problem: Problem) -> Plan:
     replicas = [replace(one, problem=problem) for one in plan.replicas]
-    return judge(dealt_out(replicas, strategy=plan.strategy, reason=plan.reason), objective)
-
-
-def _by(name: str, problem: Problem, objective: Objective, limits: Constrained) -> float:
-    return judge(under(limits, problem, name), objective)
-
-
-def _if_feasible(cost: Callable[[], float]) -> float:
-    try:
-        return cost()
-    except Infeasible:
-        return math.nan
+    return dealt_out(replicas, strategy=plan.strategy, reason=plan.reason)
 
 
 def _share(after_s: float, before_s: float) -> float:
