@@ -16,8 +16,8 @@ from hetsim.analysis.what_if import (
     faster_device,
     link_names,
     missing_ops,
+    taking,
     wider_link,
-    with_op,
 )
 from hetsim.core import checks
 from hetsim.core.progress import part
@@ -86,6 +86,30 @@ class Change:
     strategy: str
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event of the critical path.
+
+    Attributes
+    ----------
+    kind : "compute" or "transfer"
+    where : str
+        The device, or the links held joined by ``+``; ``source>target`` without contention.
+    what : str
+        The subgraph, or the tensor.
+    nodes : tuple of int
+        Of the subgraph.
+    start_s, seconds : float
+    """
+
+    kind: str
+    where: str
+    what: str
+    nodes: tuple[int, ...]
+    start_s: float
+    seconds: float
+
+
 @dataclass(slots=True)
 class _WhatIf:
     """A changed problem, and the best plan for it so far.
@@ -108,22 +132,18 @@ class _WhatIf:
 
 
 def best_changes(
-    problem: Problem,
     plan: Plan,
     objective: Objective,
-    steps: Sequence[tuple[str, str, tuple[int, ...], float]],
+    path: Sequence[Step],
     cost_s: float,
     strategies: Sequence[str],
     tell: Callable[[str], None],
 ) -> tuple[tuple[Change, ...], int]:
-    """Return the changes that save most, and how many were tried; see ``explain``.
-
-    `steps` are the subgraphs of the critical path: device, name, nodes, seconds.
-    """
-    limits = Constrained.of(plan)
+    """Return the changes that save most, and how many were tried; see ``explain``."""
+    problem, limits = plan.problem, Constrained.of(plan)
     moves = [
         (what, moved)
-        for what, moved in _moves(limits.narrow(problem), plan, steps)
+        for what, moved in _moves(limits.narrow(problem), plan, path)
         if limits.max_devices is None or len(moved.devices_used) <= limits.max_devices
     ]
     changed = [_WhatIf(*change) for change in _hardware(problem, plan)]
@@ -188,22 +208,21 @@ def best_changes(
     return tuple(found[:SHOWN]), len(moves) + len(changed)
 
 
-def _moves(
-    problem: Problem, plan: Plan, steps: Sequence[tuple[str, str, tuple[int, ...], float]]
-) -> list[tuple[str, Plan]]:
+def _moves(problem: Problem, plan: Plan, path: Sequence[Step]) -> list[tuple[str, Plan]]:
+    """The plans with a subgraph of the critical path on another device, the longest first."""
     found: list[tuple[str, Plan]] = []
     replicas = [replace(replica, problem=problem) for replica in plan.replicas]
     first = plan.replica_of(0)
-    for where, what_runs, nodes, _ in sorted(steps, key=lambda step: -step[3])[:MOVES_TRIED]:
+    steps = [step for step in path if step.kind == "compute"]
+    for step in sorted(steps, key=lambda step: -step.seconds)[:MOVES_TRIED]:
         for device, name in enumerate(problem.devices):
-            if name == where or problem.unsupported(device, nodes):
+            if name == step.where or problem.unsupported(device, step.nodes):
                 continue
             assignment = list(replicas[first].assignment)
-            for node in nodes:
+            for node in step.nodes:
                 assignment[node] = device
             groups = partition(problem, assignment=assignment).groups
-            size = f"{len(nodes)} nodes" if len(nodes) > 1 else "1 node"
-            what = f"move {what_runs} ({size}) from {where} to {name}"
+            what = f"move {step.what} ({_size(step.nodes)}) from {step.where} to {name}"
             replicas_now = list(replicas)
             replicas_now[first] = Plan(problem, plan.strategy, groups)
             found.append((what, Plan.dealt(replicas_now, plan.deal, strategy=plan.strategy)))
@@ -235,9 +254,13 @@ def _hardware(problem: Problem, plan: Plan) -> list[tuple[str, str, Problem]]:
     )
     for missing in lacking[:OPS_TRIED]:
         what = f"{problem.devices[missing.device]}: support for {missing.op}"
-        size = f"{len(missing.nodes)} nodes" if len(missing.nodes) > 1 else "1 node"
-        found.append(("op", f"{what} ({size})", with_op(problem, missing)))
+        changed = taking(problem, missing.device, missing.nodes)
+        found.append(("op", f"{what} ({_size(missing.nodes)})", changed))
     return found
+
+
+def _size(nodes: Sequence[int]) -> str:
+    return f"{len(nodes)} nodes" if len(nodes) > 1 else "1 node"
 
 
 def _alike(problem: Problem, plan: Plan) -> list[int]:
@@ -284,30 +307,6 @@ def _measured(plan: Plan, objective: Objective) -> tuple[float, str] | None:
         return judge(plan, objective), plan.strategy
     except Infeasible:
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One event of the critical path.
-
-    Attributes
-    ----------
-    kind : "compute" or "transfer"
-    where : str
-        The device, or the links held joined by ``+``; ``source>target`` without contention.
-    what : str
-        The subgraph, or the tensor.
-    nodes : tuple of int
-        Of the subgraph.
-    start_s, seconds : float
-    """
-
-    kind: str
-    where: str
-    what: str
-    nodes: tuple[int, ...]
-    start_s: float
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -394,13 +393,11 @@ def explain(
     MANY nodes `strategies` for missing ops alone.
     """
     check_objective(objective)
-    problem = plan.problem
     timeline = simulate(plan)
     path = _path(plan, timeline)
     cost_s = timeline.latency_s if objective == "latency" else kept_s(plan)
-    steps = [(s.where, s.what, s.nodes, s.seconds) for s in path if s.kind == "compute"]
     changes, tried = best_changes(
-        problem, plan, objective, steps, cost_s, strategies, tell or (lambda text: None)
+        plan, objective, path, cost_s, strategies, tell or (lambda text: None)
     )
     return Explanation(
         plan=plan,
@@ -408,7 +405,7 @@ def explain(
         objective=objective,
         cost_s=cost_s,
         bound_s=stated_bound(
-            problem,
+            plan.problem,
             objective,
             Constrained.of(plan),
             cost_s if objective == "latency" else float("inf"),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hetsim.core import checks
 from hetsim.core.progress import part
+from hetsim.core.text import grouped
 from hetsim.cost.model import WholeModelCost
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
@@ -182,16 +183,10 @@ def missing_ops(problem: Problem) -> tuple[Missing, ...]:
     """Return the ops of the graph that each device lacks, by device, then op. O(n P)."""
     found: list[Missing] = []
     for device in range(len(problem.devices)):
-        by_op: dict[str, list[int]] = {}
-        for node in np.flatnonzero(~problem.runnable[:, device]).tolist():
-            by_op.setdefault(problem.op_types[node], []).append(node)
+        lacking = np.flatnonzero(~problem.runnable[:, device]).tolist()
+        by_op = grouped((problem.op_types[node], node) for node in lacking)
         found += [Missing(device, op, tuple(nodes)) for op, nodes in sorted(by_op.items())]
     return tuple(found)
-
-
-def with_op(problem: Problem, missing: Missing) -> Problem:
-    """Return the problem where the device runs the nodes of an op that it lacks; see ``taking``."""
-    return taking(problem, missing.device, missing.nodes)
 
 
 @checks.takes(

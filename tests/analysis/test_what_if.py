@@ -21,7 +21,6 @@ from hetsim.analysis.what_if import (
     supposed_seconds,
     taking,
     wider_link,
-    with_op,
 )
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
@@ -94,7 +93,7 @@ def test_ops_that_are_lacking_are_told_by_device_and_op() -> None:
     assert missing_ops(problem) == (
         Missing(0, "A", (1,)), Missing(1, "A", (2,)), Missing(1, "B", (0, 3)),
     )  # fmt: skip
-    assert missing_ops(with_op(problem, Missing(1, "B", (0, 3))))[-1] == Missing(1, "A", (2,))
+    assert missing_ops(taking(problem, 1, (0, 3)))[-1] == Missing(1, "A", (2,))
     for nodes, device in (((5,), 2), ((5,), -1), ((-1,), 0)):
         with pytest.raises(InvalidInput):
             taking(problem, device, nodes)
