@@ -16,6 +16,7 @@ from hetsim.core import checks
 from hetsim.core.options import checked_fields
 from hetsim.core.progress import each, part
 from hetsim.core.result import Result, short
+from hetsim.core.text import grouped
 from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, OutOfMemory, UsageError, all_refused, nearest
 from hetsim.partitioning.affinity import Affinity
@@ -200,17 +201,19 @@ class Comparison(Result):
         """
         best = self.rows[0]
         if best.cost_s is None:
-            names: dict[str, list[str]] = {}
-            for row in self.rows:
-                names.setdefault(row.reason or "", []).append(row.strategy)
-            reasons = "; ".join(f"{', '.join(those)}: {why}" for why, those in names.items())
+            told = (f"{', '.join(names)}: {why}" for why, names in self.refusals.items())
             raise all_refused(
-                f"no strategy found a feasible plan for {self.problem.name}: {reasons}",
+                f"no strategy found a feasible plan for {self.problem.name}: {'; '.join(told)}",
                 [row.refusal for row in self.rows if row.refusal is not None],
             )
         if target_s is not None:
             check_target(self.objective, best.cost_s, target_s, f"plan '{best.strategy}'")
         return best
+
+    @property
+    def refusals(self) -> dict[str, list[str]]:
+        """Strategies without a plan by the reason for it, in the order of the rows."""
+        return grouped((row.reason or "", row.strategy) for row in self.rows if not row.feasible)
 
     @property
     def ceiling(self) -> float | None:

@@ -73,7 +73,7 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
     ]
     refused = [
         remark(f"{', '.join(folded(names))}: infeasible", reason)
-        for reason, names in refusals(comparison).items()
+        for reason, names in comparison.refusals.items()
     ]
     sure = comparison.verdict.sure is not None
     return stack(
@@ -85,11 +85,6 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
         remark("How sure", sureness_text(comparison)) if sure else None,
         comparison_header(comparison),
     )
-
-
-def refusals(comparison: Comparison) -> dict[str, list[str]]:
-    """Return the strategies without a plan by the reason for it, in the order of the rows."""
-    return grouped((row.reason or "", row.strategy) for row in comparison.rows if not row.feasible)
 
 
 def row_record(row: Row, busy: Mapping[str, float]) -> Record:
