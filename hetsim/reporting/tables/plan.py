@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isinf
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from hetsim.reporting.formatting import between, bytes_text, count, folded, joul
 from hetsim.reporting.tables.question import device_as_if, question, slower_text, sustained_rows
 
 if TYPE_CHECKING:
-    from hetsim.execution.run import Run
+    from hetsim.execution.run import Deviation, Run
 
 
 def partition_report(partition: Partition) -> RenderableType:
@@ -132,13 +132,17 @@ def precision_lines(plan: Plan, run: Run) -> list[str]:
     if not computed:
         return []
     lines = [f"outputs are rounded as devices compute: {', '.join(computed)}"]
-    for found in run.deviations:
-        lost = f", {count(found.lost, 'element')} out of range" if found.lost else ""
-        lines.append(
-            f"'{found.output}' deviates from the graph's own types by at most "
-            f"{found.max_abs:.3g}, {percent(found.max_rel)} of its largest value{lost}"
+    return [*lines, *_deviations(run.deviations, "the graph's own types")]
+
+
+def _deviations(found: Iterable[Deviation], of: str) -> Iterator[str]:
+    """Lines on outputs that deviate, and from what."""
+    for one in found:
+        lost = f", {count(one.lost, 'element')} out of range" if one.lost else ""
+        yield (
+            f"'{one.output}' deviates from {of} by at most {one.max_abs:.3g}, "
+            f"{percent(one.max_rel)} of its largest value{lost}"
         )
-    return lines
 
 
 def session_lines(run: Run) -> list[str]:
@@ -152,12 +156,8 @@ def session_lines(run: Run) -> list[str]:
     if run.plain is not None:
         if run.plain.bitwise_equal:
             lines.append("default session options give the same bits")
-        for found in () if run.plain.bitwise_equal else run.plain.deviations:
-            lost = f", {count(found.lost, 'element')} out of range" if found.lost else ""
-            lines.append(
-                f"'{found.output}' deviates from default session options by at most "
-                f"{found.max_abs:.3g}, {percent(found.max_rel)} of its largest value{lost}"
-            )
+        else:
+            lines += _deviations(run.plain.deviations, "default session options")
         lines += [f"default session options give another {one}" for one in run.plain.mismatches]
     return lines
 
