@@ -93,7 +93,9 @@ class Sustaining:
         """
         if plan.problem.slower is not None or not shares_something(plan.problem.platform):
             return plan
-        memory = self._by_memory(plan, _steady_of(plan))
+        streams = plan.problem.streams
+        busy = np.array(seconds_a_request(plan)[0]) * np.array(streams)
+        memory = self._by_memory(plan, steady(busy, kept_s(plan), streams))
         slower = _slowed(plan, Slower(1.0, memory))
         load_s, _ = seconds_a_request(slower)
         every_s = kept_s(slower)
@@ -193,12 +195,6 @@ def overlaps(problem: Problem, timeline: Timeline) -> Floats:
         before = moment
     busy = np.array([timeline.device_busy_s[name] for name in problem.devices])
     return together / np.where(busy > 0, busy, 1.0)[:, None]
-
-
-def _steady_of(plan: Plan) -> Floats:
-    load_s, _ = seconds_a_request(plan)
-    streams = np.array(plan.problem.streams)
-    return steady(np.array(load_s) * streams, kept_s(plan), plan.problem.streams)
 
 
 def steady(busy: Floats, span_s: float, streams: Sequence[int]) -> Floats:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hetsim.analysis.lint.suspects import Change, Seen, Suspect, Target, targets_of
 from hetsim.analysis.nodes.nodes import Nodes
+from hetsim.analysis.nodes.nodes import nodes as facts_of
 from hetsim.core.text import tally
 from hetsim.core.units import format_bytes
 from hetsim.cost.kernels.float_equivalent import model_figures
@@ -110,6 +111,19 @@ def seconds_on(plan: Plan, devices: Collection[int], prices: Problem) -> float:
                     taken = sum(s for _, s in plan.problem.kernels(device, group.nodes))
                 total += share * taken
     return total / len(plan.period)
+
+
+def saved_s(seen: Seen, target: Target, change: Change) -> float | None:
+    """Return the seconds of kernels on a target that a change saves in a request.
+
+    None without a plan, and where there is no problem after the change.
+    """
+    if seen.plan is None or (changed := seen.after(change)) is None:
+        return None
+    here_s, there_s = (
+        seconds_on(seen.plan, target.devices, prices) for prices in (seen.problem, changed)
+    )
+    return here_s - there_s
 
 
 def links(seen: Seen) -> Iterator[Suspect]:
@@ -280,29 +294,19 @@ def precision(seen: Seen) -> Iterator[Suspect]:
         if not changes:
             continue
         says = f"computes in {now}" if now in spec.flops_per_s else f"has no rate for {now}"
-        least = None
+        cost_s, nodes = None, set[int]()
         if seen.plan is not None:
-            least = 0.0
-            here_s = seconds_on(seen.plan, target.devices, problem)
-            for change in changes:
-                changed = seen.after(change)
-                if changed is not None:
-                    there_s = seconds_on(seen.plan, target.devices, changed)
-                    least = max(least, here_s - there_s)
-        nodes = (
-            ()
-            if seen.plan is None
-            else tuple(
+            saved = [one for change in changes if (one := saved_s(seen, target, change))]
+            cost_s = max([0.0, *saved])
+            nodes = {
                 node
                 for group in seen.plan.groups
-                if group.device in {problem.devices[p] for p in target.devices}
+                if problem.devices.index(group.device) in target.devices
                 for node in group.nodes
-            )
-        )
+            }
         yield Suspect(
-            "precision", target.name, f"{target.name} {says}", tuple(sorted({*nodes})), least,
-            changes,
-        )  # fmt: skip
+            "precision", target.name, f"{target.name} {says}", tuple(sorted(nodes)), cost_s, changes
+        )
 
 
 _REMEDY: dict[Kind, str] = {
@@ -341,7 +345,8 @@ def _of(seen: Seen, target: Target) -> Iterator[Suspect]:
         # What a device says in words of its own may be of many ops.
         text = f"{problem.op_types[node]}: {text}" if kind == "other" else text
         causes.setdefault((kind, text), []).append(node)
-    told = seen.wanted_on(target)
+    name = problem.devices[target.first]
+    told = None if seen.plan is None else facts_of(seen.plan, device=name)
     cost = {} if told is None else _costs(told)
 
     def costs(ids: list[int]) -> float | None:
@@ -436,12 +441,9 @@ def weights(seen: Seen) -> Iterator[Suspect]:
                 f"{problem.devices[p]}.kernels.{_ON_CHIP} x{factor}" for p in target.devices
             ),
         )
-        changed = seen.after(change)
-        if changed is None:
+        streamed_s = saved_s(seen, target, change)
+        if streamed_s is None:
             continue
-        streamed_s = seconds_on(seen.plan, target.devices, problem) - seconds_on(
-            seen.plan, target.devices, changed
-        )
         nodes = tuple(node.id for node in own if works[node.id].weight_bytes)
         yield Suspect(
             "weights", target.name,

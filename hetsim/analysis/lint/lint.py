@@ -16,7 +16,7 @@ from hetsim.core.result import Result
 from hetsim.errors import Infeasible, UsageError, nearest
 from hetsim.partitioning.affinity import Affinity
 from hetsim.placement.constraints import NAMES, Constrained, with_affinity
-from hetsim.placement.objective import Objective, check_objective
+from hetsim.placement.objective import Objective, check_objective, judge
 from hetsim.placement.registry import option_types
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -193,7 +193,7 @@ def lint(
     try:
         with part(0.0, FIRST):
             plan = asked.planned(problem)
-        before_s = asked.costs(plan)
+        before_s = judge(plan, objective)
     except Infeasible as error:
         plan, why = None, str(error)
     seen = Seen(asked, plan, targets)

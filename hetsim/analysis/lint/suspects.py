@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from hetsim.analysis.nodes.nodes import Nodes
-from hetsim.analysis.nodes.nodes import nodes as facts_of
 from hetsim.analysis.what_if import taking, wider_link
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, UsageError
 from hetsim.hardware.spec import standing_for, unnumbered
@@ -118,12 +116,6 @@ class Seen:
                 return None
         return self.changed[change]
 
-    def wanted_on(self, target: Target) -> Nodes | None:
-        """Return the facts of each node with a target as preferred device; None without a plan."""
-        if self.plan is None:
-            return None
-        return facts_of(self.plan, device=self.problem.devices[target.first])
-
 
 def targets_of(problem: Problem, device: str | None) -> tuple[Target, ...]:
     """Return the devices whose refusals are looked at: the one asked for, and those alike.
@@ -211,10 +203,6 @@ class Asked:
             limits["pins"] = {**pins, **limits.get("pins", {})}
         return under(Constrained(**limits), problem, self.strategy, **given)
 
-    def costs(self, plan: Plan) -> float:
-        """Return the simulated cost of a plan."""
-        return judge(plan, self.objective)
-
     def changed(self, change: Change) -> Problem:
         """Return the problem after `change`; pins are none of it.
 
@@ -240,6 +228,6 @@ class Asked:
         try:
             if problem is None:
                 problem = self.changed(change)
-            return self.costs(self.planned(problem, dict(change.pins)))
+            return judge(self.planned(problem, dict(change.pins)), self.objective)
         except (Infeasible, InvalidInput, UsageError):
             return None
