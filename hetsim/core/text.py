@@ -79,7 +79,7 @@ def fields(one: object, names: str = "") -> Record:
     ``cost=usd`` gives ``usd`` under another name; a path such as `kind.name` goes into what it has,
     and is None where something on it is. Records within become records, tuples and arrays lists,
     sets sorted lists, errors and paths their text. ``interval(low high)`` gives these fields of a
-    part: of several parts or a mapping of each, of None None.
+    part: of several parts or a mapping of each, of None None; ``why?`` None where it is empty.
 
     >>> from fractions import Fraction
     >>> fields(Fraction(3, 4), "numerator of=denominator(real)")
@@ -89,10 +89,12 @@ def fields(one: object, names: str = "") -> Record:
     found = {}
     for name in listed:
         head, within, inner = name.partition("(")
-        key, _, path = head.partition("=")
+        key, _, path = head.removesuffix("?").partition("=")
         value: Any = one
         for step in (path or key).split("."):
             value = None if value is None else getattr(value, step)
+        if head.endswith("?"):
+            value = value or None
         found[key] = _part(value, inner[:-1]) if within else _data(value)
     return found
 

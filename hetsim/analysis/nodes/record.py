@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hetsim.analysis.nodes.facts import Facts, NodeFacts
-from hetsim.core.text import Record, fields
+from hetsim.analysis.nodes.facts import Facts
+from hetsim.core.text import Record, fields, records
 from hetsim.problem.record import problem_record
 
 SCHEMA = "hetsim-nodes/1"
@@ -21,7 +21,7 @@ def nodes_record(facts: Facts) -> Record:
         "strategy": None if plan is None else plan.strategy,
         "options": {} if plan is None else dict(sorted(plan.options.items())),
         "wanted": facts.wanted,
-        "nodes": [_node_record(node) for node in facts.nodes],
+        "nodes": records(facts.nodes, _NODE),
         "file_nodes": [
             {
                 **fields(node, "name op"),
@@ -59,19 +59,11 @@ def nodes_record(facts: Facts) -> Record:
     }
 
 
-def _node_record(node: NodeFacts) -> Record:
-    return {
-        **fields(
-            node,
-            "name op file_nodes=origins outputs replica device group kernel seconds preferred "
-            "preferred_s supposed falls_back moves_s moved_bytes cost_s why",
-        ),
-        "devices": [
-            {**fields(one, "device takes seconds"), "why_not": one.reason or None}
-            for one in node.devices
-        ],
-    }
-
+_NODE = (
+    "name op file_nodes=origins outputs replica device group kernel seconds preferred preferred_s "
+    "supposed falls_back moves_s moved_bytes cost_s why devices(device takes seconds "
+    "why_not=reason?)"
+)
 
 _TEXT: Record = {"type": "string"}
 _TEXTS: Record = {"type": "array", "items": _TEXT}

@@ -11,6 +11,7 @@ from hetsim.cli.commands import Family
 from hetsim.cli.invocation import current
 from hetsim.cli.options.common import common_options, verb_options
 from hetsim.cli.options.question import platform_option
+from hetsim.core.text import records
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -157,10 +158,10 @@ def _version_faults(live: LiveCluster | None) -> str:
 
 def _measure(address: str, platform: Platform, record: dict[str, Any]) -> None:
     from hetsim.execution.transports.live_cluster import measure_links
-    from hetsim.reporting.tables.cluster import transfers_record, transfers_report
+    from hetsim.reporting.tables.cluster import transfers_report
 
     invocation = current()
     with invocation.progress("timing transfers"):
         transfers = measure_links(address, platform)
     report = transfers_report(transfers)
-    invocation.add(record, "transfers", transfers_record(transfers), report, apart=False)
+    invocation.add(record, "transfers", records(transfers), report, apart=False)

@@ -192,9 +192,7 @@ def lint_record(lint: Lint) -> Record:
         "problem": problem_record(lint.problem),
         **fields(lint, "strategy=asked.strategy"),
         "options": {} if lint.plan is None else dict(sorted(lint.plan.options.items())),
-        **fields(lint, "objective=asked.objective before_s"),
-        "infeasible": lint.why or None,
-        "least": lint.least,
+        **fields(lint, "objective=asked.objective before_s infeasible=why? least"),
         "findings": [_finding(lint.problem, one) for one in lint.findings],
         "others": [_finding(lint.problem, one) for one in lint.others],
     }
@@ -203,9 +201,7 @@ def lint_record(lint: Lint) -> Record:
 def _finding(problem: Problem, one: Finding) -> Record:
     gains = one.before_s is not None and math.isfinite(one.after_s)
     return {
-        "kind": one.kind,
-        "device": one.device or None,
-        **fields(one, "what nodes file_nodes cost_s"),
+        **fields(one, "kind device? what nodes file_nodes cost_s"),
         "change": {
             "what": one.change.say,
             "options": options_of(one.change),

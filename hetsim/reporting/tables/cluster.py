@@ -113,24 +113,12 @@ def file_record(cluster: ClusterFile, seats: Sequence[Seat]) -> dict[str, Any]:
 
 def live_record(live: LiveCluster) -> dict[str, Any]:
     """Return a live cluster as a record for ``to_json``."""
-    return {
-        **fields(live, "address wall_s here"),
-        "nodes": [
-            {
-                **fields(report.node, "id ip alive resources labels offers"),
-                **fields(report, "versions differences"),
-                "failure": report.failure or None,
-                "usable": report.usable,
-            }
-            for report in live.nodes
-        ],
-        **fields(live, "devices=seats(device state nodes)"),
-    }
-
-
-def transfers_record(transfers: Sequence[Transfer]) -> list[dict[str, Any]]:
-    """Return measured transfers as records for ``to_json``."""
-    return records(transfers)
+    return fields(
+        live,
+        "address wall_s here nodes(id=node.id ip=node.ip alive=node.alive resources=node.resources "
+        "labels=node.labels offers=node.offers versions differences failure? usable) "
+        "devices=seats(device state nodes)",
+    )
 
 
 def _seats_table(seats: Sequence[Seat], ips: Mapping[str, str]) -> Table:

@@ -13,7 +13,7 @@ from rich.text import Text
 from hetsim.core.text import fields, grouped, plain, records, tally
 from hetsim.core.units import format_bytes, format_flops
 from hetsim.errors import UnboundDimension
-from hetsim.graph.graph import Graph, Tensor
+from hetsim.graph.graph import Graph
 from hetsim.graph.shapes.open_shapes import binding_flags, open_dims, open_ranks, unbound
 from hetsim.graph.work import node_work, op_key
 from hetsim.hardware.variants import executed
@@ -320,8 +320,8 @@ def inspection_record(inspection: Inspection, platform: Platform | None) -> dict
         "unpriced_ops": {
             op.op: op.why for op in sorted(inspection.ops, key=lambda op: op.op) if not op.costed
         },
-        "inputs": [_tensor_record(graph.tensors[name]) for name in graph.inputs],
-        "outputs": [_tensor_record(graph.tensors[name]) for name in graph.outputs],
+        "inputs": records((graph.tensors[name] for name in graph.inputs), "name dtype shape"),
+        "outputs": records((graph.tensors[name] for name in graph.outputs), "name dtype shape"),
         "ops": records(
             inspection.ops,
             "op class=op_class nodes=count flops read_bytes weight_bytes write_bytes costed",
@@ -334,7 +334,3 @@ def inspection_record(inspection: Inspection, platform: Platform | None) -> dict
             for support in inspection.support
         },
     }
-
-
-def _tensor_record(tensor: Tensor) -> dict[str, Any]:
-    return fields(tensor, "name dtype shape")

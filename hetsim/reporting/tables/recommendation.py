@@ -527,8 +527,7 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
             {
                 "model": question.models[of_model],
                 "device": device_name(question, of_type),
-                "precision": one.precision or None,
-                **fields(one, "as_if status=evidence.status"),
+                **fields(one, "precision? as_if status=evidence.status"),
                 "within_80": exp(Z80 * one.evidence.sd),
             }
             for (of_type, of_model), one in sorted(question.priced.items())

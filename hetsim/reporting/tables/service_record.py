@@ -9,7 +9,7 @@ from hetsim.core.text import fields, plain
 from hetsim.core.units import format_seconds
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.question import question
-from hetsim.reporting.tables.workload import failing_record
+from hetsim.reporting.tables.workload import FAILING
 from hetsim.simulation.service.cost import Cost
 from hetsim.simulation.service.replicas import Scaled
 from hetsim.simulation.service.resolution import Resolved, devices_of
@@ -63,7 +63,7 @@ def service_record(
     fixed numbers of replicas.
     """
     workload = service.workload
-    asked, failed = workload.failures, service.failures
+    failed = service.failures
     first = service.resolved[0].problem
     return {
         "schema": "hetsim-service/1",
@@ -115,8 +115,8 @@ def service_record(
         ),
         **_scaled_record(service, fixed),
         **(
-            {"failures": {"asked": failing_record(asked), **fields(failed, _FAILED)}}
-            if asked is not None and failed is not None
+            {"failures": {**fields(workload, f"asked={FAILING}"), **fields(failed, _FAILED)}}
+            if failed is not None
             else {}
         ),
     }

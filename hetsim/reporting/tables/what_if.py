@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.analysis.beside import Beside, Side
+from hetsim.analysis.beside import Beside
 from hetsim.analysis.sensitivity import Sensitivities
 from hetsim.core.text import Record, fields, plain
 from hetsim.core.units import format_seconds
@@ -97,31 +97,19 @@ def _moved(names: Sequence[str], none: str) -> str:
     return f" {' and '.join(names).capitalize()} changed."
 
 
+_SIDE = (
+    "(cost_s strategy? devices limited_by? energy_j lower_bound_s=bound_s best_single=single? "
+    "best_single_s=single_s reason?)"
+)
+
+
 def beside_record(found: Beside) -> Record:
     """Return both answers as plain data."""
-    return {
-        **fields(
-            found, "changes=supposed.changes without=supposed.without without_effect=idle objective"
-        ),
-        "as_it_is": side_record(found.was),
-        "plan_kept": None if found.kept is None else side_record(found.kept),
-        "supposed": side_record(found.now),
-        **fields(found, "change moved"),
-    }
-
-
-def side_record(side: Side) -> Record:
-    """Return one answer as plain data."""
-    return {
-        "cost_s": side.cost_s,
-        "strategy": side.strategy or None,
-        "devices": list(side.devices),
-        "limited_by": side.limited_by or None,
-        **fields(side, "energy_j lower_bound_s=bound_s"),
-        "best_single": side.single or None,
-        "best_single_s": side.single_s,
-        "reason": side.reason or None,
-    }
+    return fields(
+        found,
+        "changes=supposed.changes without=supposed.without without_effect=idle objective "
+        f"as_it_is=was{_SIDE} plan_kept=kept{_SIDE} supposed=now{_SIDE} change moved",
+    )
 
 
 def difference(was: float, now: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 
-from hetsim.core.text import fields, plain, records
+from hetsim.core.text import fields, plain
 from hetsim.core.units import format_seconds
 from hetsim.reporting.console import pairs, stack, table
 from hetsim.reporting.formatting import ABSENT, count
@@ -68,12 +68,8 @@ def _by_device(given: ByDevice) -> str:
     return ", ".join(f"{plain(name)} {format_seconds(each)}" for name, each in given.items())
 
 
-def failing_record(failing: Failing) -> dict[str, Any]:
-    """Return which devices fail as a record."""
-    return {
-        "injected": records(failing.injected, "kind device at_s for_s"),
-        **fields(failing, "mtbf_s mttr_s times"),
-    }
+FAILING = "failures(injected(kind device at_s for_s) mtbf_s mttr_s times)"
+"""Fields of the failures that a workload asks for."""
 
 
 def arrivals_text(stream: Stream) -> str:
@@ -99,16 +95,16 @@ def workload_record(
     """Return streams and arrivals as a record for ``to_json``."""
     return {
         "schema": "hetsim-workload/1",
-        **fields(workload, "duration_s requests warm_up_s seed"),
-        "failures": None if workload.failures is None else failing_record(workload.failures),
+        **fields(workload, f"duration_s requests warm_up_s seed {FAILING}"),
         "all_drawn": ended,
         "streams": [
             {
-                **fields(one.stream, "name model"),
-                "arrivals": None if one.stream.arrivals is None else one.stream.arrivals.kind,
-                **fields(one.stream, "share priority"),
-                "slos": records(one.stream.slos, "share_on_time=share latency_s"),
-                **fields(one, "requests rate_per_s gap_cv"),
+                **fields(
+                    one,
+                    "name=stream.name model=stream.model arrivals=stream.arrivals.kind "
+                    "share=stream.share priority=stream.priority "
+                    "slos=stream.slos(share_on_time=share latency_s) requests rate_per_s gap_cv",
+                ),
                 "variants": [
                     {"dims": dims, "requests": many}
                     for dims, many in zip(one.stream.variants, one.by_variant, strict=True)
