@@ -20,7 +20,6 @@ from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.files.prices_schema import PricesModel
 from hetsim.hardware.files.runtimes import runtimes_by_factor
 from hetsim.hardware.files.schema import Figure
-from hetsim.hardware.kernel_figures import FigureError
 from hetsim.hardware.kin import Kin
 from hetsim.hardware.price import Offer
 from hetsim.hardware.spec import DeviceSpec, Platform
@@ -97,19 +96,16 @@ def families_record(families: Sequence[tuple[str, Kin]]) -> Record:
 def families_report(families: Sequence[tuple[str, Kin]]) -> RenderableType:
     """Return device families, with the error of a chip that was left out of the fit."""
 
-    def of_one(row: tuple[str, Kin]) -> FigureError | None:
-        return next(iter(chip_errors(row[1])), None)
-
     def error(row: tuple[str, Kin]) -> str:
-        found = of_one(row)
-        return ABSENT if found is None else errors_text(found.median, found.p90)
+        by = row[1].by_datasheet
+        found = by.errors[:1] if by else ()
+        return errors_text(found[0].median, found[0].p90) if found else ABSENT
 
     def within(row: tuple[str, Kin]) -> str:
-        found = of_one(row)
-        if found is None:
-            return ABSENT
         by = row[1].by_datasheet
-        basis = None if by is None else by.basis
+        if not (by and by.errors):
+            return ABSENT
+        found, basis = by.errors[0], by.basis
         floors = () if basis is None else basis_floors(basis, found.sd, found.networks)
         return f"{exp(Z80 * hypot(found.sd, *(floor.sd for floor in floors))):.3g}x"
 
@@ -396,8 +392,7 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
         },
         **fields(spec, "fusions"),
         "patterns": {pattern.name: pattern.text for pattern in spec.patterns},
-        "quantized": sorted(spec.quantized),
-        **fields(spec, "backend"),
+        **fields(spec, "quantized backend"),
         "provenance": {figure: stated(told) for figure, told in spec.provenance.items()},
         "runtime": spec.runtime or None,
         "runtimes": sorted(spec.runtimes),
@@ -490,11 +485,6 @@ def link_record(name: str, link: LinkModel) -> dict[str, Any]:
         "duplex": link.duplex,
         "provenance": {key: fields(figure, "status source") for key, figure in figures.items()},
     }
-
-
-def chip_errors(kin: Kin) -> tuple[FigureError, ...]:
-    """Return the errors of chips that were left out of a family's fit."""
-    return () if kin.by_datasheet is None else kin.by_datasheet.errors
 
 
 DIRECTIONS = {True: "full duplex", False: "half duplex"}
