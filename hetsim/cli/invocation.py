@@ -13,6 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
+from click.core import ParameterSource
 
 from hetsim.core.progress import ABOUT, Told, heard_by, rest_s
 
@@ -243,3 +244,14 @@ def current() -> Invocation:
     invocation = click.get_current_context().find_root().obj
     assert isinstance(invocation, Invocation)
     return invocation
+
+
+def given(*names: str) -> tuple[str, ...]:
+    """Options of the verb, of those named, that stand on the command line."""
+    context = click.get_current_context()
+    options = {str(one.name): max(one.opts, key=len) for one in context.command.params}
+    return tuple(
+        options[name]
+        for name in names
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    )

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.core import ParameterSource
 
-from hetsim.cli.invocation import current
+from hetsim.cli.invocation import current, given
 from hetsim.cli.question import DEFAULT_STRATEGY
 from hetsim.errors import HetsimError, InvalidInput, UsageError, WorkloadError, nearest
 
@@ -32,12 +31,7 @@ Place = tuple[str, "YamlPath"]
 
 
 @contextmanager
-def told_where(
-    workload: Workload,
-    workload_file: str | None,
-    deployment: Deployment,
-    deployment_file: str | None,
-) -> Iterator[None]:
+def told_where(load: Load, workload: Workload, deployment: Deployment) -> Iterator[None]:
     """Add the line of the workload or deployment file to an error about its content.
 
     An error without a place is about the deployment where its key says so, else about the streams
@@ -47,10 +41,10 @@ def told_where(
         yield
     except HetsimError as error:
         place = None
-        if deployment_file is not None:
-            place = _of_deployment(error, deployment, deployment_file)
-        if place is None and workload_file is not None:
-            place = _of_workload(error, workload, workload_file)
+        if load.deployment is not None:
+            place = _of_deployment(error, deployment, load.deployment)
+        if place is None and load.workload is not None:
+            place = _of_workload(error, workload, load.workload)
         if place is not None:
             put(error, *place)
         raise
@@ -241,17 +235,6 @@ def _failing(load: Load) -> Failing | None:
     if not load.failures and load.mtbf is None:
         return None
     return Failing(load.failures, load.mtbf, load.mttr)
-
-
-def given(*names: str) -> tuple[str, ...]:
-    """Options of the verb, of those named, that stand on the command line."""
-    context = click.get_current_context()
-    options = {str(one.name): max(one.opts, key=len) for one in context.command.params}
-    return tuple(
-        options[name]
-        for name in names
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    )
 
 
 def refuse(fixes: Mapping[str, str], why: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hetsim.cli.invocation import current
+from hetsim.cli.invocation import current, given
 from hetsim.cli.options.question import FROM_MODEL
 from hetsim.errors import Infeasible, UsageError
 
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 
 DEFAULT_STRATEGY = "heft"
+
+OF_PLAN = (
+    "platform", "execute", "runtime", "changes", "without", "strategy", "strategies", "objective",
+    "contention", "dims", "shapes", "frozen", "inputs", "canonical", "settings", "affinity",
+    "profiles", "measured", "cost",
+)  # fmt: skip
+"""Options that a saved plan sets, by their parameters."""
 
 
 def read_model(source: str) -> Model:
@@ -119,28 +126,12 @@ def read_plan(
     invocation = current()
     strategy = strategy or invocation.strategy
     if source.endswith(".json"):
-        _refuse_with_plan(
-            {
-                "--platform": invocation.platform,
-                "--execute": invocation.execute,
-                "--runtime": invocation.runtime,
-                "--what-if": () if supposes else invocation.changes,
-                "--without": invocation.without,
-                "--strategy": strategy,
-                "--objective": invocation.objective,
-                "--contention": None if plays else invocation.contention,
-                "--dim": invocation.dims,
-                "--shape": invocation.shapes,
-                "--freeze": invocation.frozen,
-                "--input": None if runs else invocation.inputs,
-                "--canonical": invocation.canonical,
-                "--set": invocation.settings,
-                "--affinity": invocation.affinity,
-                "--profile": invocation.profiles,
-                "--measured": invocation.measured,
-                "--cost": invocation.cost,
-            }
-        )
+        own = {"inputs": runs, "contention": plays, "changes": supposes}
+        for option in given(*(name for name in OF_PLAN if not own.get(name))):
+            raise UsageError(
+                f"{option} cannot go with a saved plan, which sets it",
+                hint=f"leave {option} out, or give the model in place of the plan",
+            )
         from hetsim.problem.saved import load_plan
 
         with invocation.progress(f"reading {source}"):
@@ -209,15 +200,6 @@ def with_affinity(options: Mapping[str, Any], problem: Problem) -> dict[str, Any
         if key in options:
             raise UsageError(f"--affinity and --set {key} both set {key}", hint="leave one out")
     return {**options, **found}
-
-
-def _refuse_with_plan(options: Mapping[str, object]) -> None:
-    given = [name for name, value in options.items() if value]
-    if given:
-        raise UsageError(
-            f"{given[0]} cannot go with a saved plan, which sets it",
-            hint=f"leave {given[0]} out, or give the model in place of the plan",
-        )
 
 
 def plan_beside(plan: Plan, kept: Plan | None = None) -> Beside | None:

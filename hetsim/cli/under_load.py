@@ -149,7 +149,7 @@ def play(load: Load) -> None:
         service = serve(deployment, workload, on, asked=asked, keep=keep, most_tasks=most, **how)
         return service, list(_outages(load, comes, deployment, on, settings=asked, **how))
 
-    told = told_where(workload, load.workload, deployment, load.deployment)
+    told = told_where(load, workload, deployment)
     with invocation.progress("simulating the workload"), told:
         (service, down), was = as_supposed_and_as_is(served, hardware)
         worse = at_bad_end(service, hardware)
@@ -203,7 +203,7 @@ def find_rates(
     workload = workload_of(load, but=("requests",))
     named = dict(_compared(load, workload, strategies, batchings))
     asked = with_options(asked, tuple(named.values()))
-    told = told_where(workload, load.workload, next(iter(named.values())), load.deployment)
+    told = told_where(load, workload, next(iter(named.values())))
 
     def rates(on: Platform) -> Capacity:
         losses = load.survive or 0
@@ -353,7 +353,7 @@ def serve(load: Load, how: Executor, *, emulate: bool, time_scale: float | None)
     what = "emulating" if emulate else "serving"
     with (
         invocation.progress(f"{what} the workload on {how.executor}"),
-        told_where(workload, load.workload, deployment, load.deployment),
+        told_where(load, workload, deployment),
     ):
         found = load_test(
             deployment,

@@ -10,8 +10,7 @@ import click
 from hetsim.cli.commands import Command
 from hetsim.cli.executor import execute, executor_said, require_equal
 from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
-from hetsim.cli.invocation import current
-from hetsim.cli.load import given
+from hetsim.cli.invocation import current, given
 from hetsim.cli.options.common import output_options, verb_options, wide_option
 from hetsim.cli.options.question import (
     judged_options,

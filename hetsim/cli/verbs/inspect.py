@@ -12,8 +12,7 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.files import check_targets, leave_report, pictures_of
-from hetsim.cli.invocation import current
-from hetsim.cli.load import given
+from hetsim.cli.invocation import current, given
 from hetsim.cli.options.common import force_option, limit, report_option, verb_options, wide_option
 from hetsim.cli.options.question import (
     device_option,

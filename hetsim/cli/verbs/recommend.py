@@ -348,10 +348,8 @@ def _place(
         most=placements or MOST,
         most_requests=most_requests,
     )
-    with (
-        invocation.progress("searching for the best placement"),
-        told_where(comes, load.workload, named, None),
-    ):
+    told = told_where(load, comes, named)
+    with invocation.progress("searching for the best placement"), told:
         found, was = as_supposed_and_as_is(seek, hardware)
     record = place_record(found)
     if was is not None:

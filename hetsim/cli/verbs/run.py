@@ -10,8 +10,8 @@ import click
 from hetsim.cli.commands import Command
 from hetsim.cli.executor import execute, executor_said, recovery_lines, require_equal
 from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
-from hetsim.cli.invocation import current
-from hetsim.cli.load import OF_LOAD, check_form, given, said
+from hetsim.cli.invocation import current, given
+from hetsim.cli.load import OF_LOAD, check_form, said
 from hetsim.cli.options.common import above_zero, output_options, verb_options
 from hetsim.cli.options.load import served_options
 from hetsim.cli.options.question import (
@@ -24,7 +24,7 @@ from hetsim.cli.options.question import (
 from hetsim.cli.question import read_plan
 from hetsim.cli.under_load import serve
 from hetsim.cli.verbs.compile import compiled_run_record, compiled_run_report
-from hetsim.core.text import fields, plain
+from hetsim.core.text import fields
 from hetsim.core.units import format_seconds
 from hetsim.errors import UsageError
 
@@ -215,10 +215,7 @@ def _record(plan: Plan, done: Emulation) -> dict[str, Any]:
 
 
 def _report(plan: Plan, done: Emulation) -> RenderableType:
-    from rich.console import Group as Stack
-    from rich.text import Text
-
-    from hetsim.reporting.console import pairs
+    from hetsim.reporting.console import bold, pairs, stack
     from hetsim.reporting.tables.plan import outputs_line, plan_rows
     from hetsim.reporting.tables.question import question
 
@@ -244,5 +241,4 @@ def _report(plan: Plan, done: Emulation) -> RenderableType:
             "messages; a larger --time-scale makes it smaller in proportion",
         )
     )
-    line = outputs_line(done.bitwise_equal, done.mismatches)
-    return Stack(pairs(rows), Text(""), Text(plain(line), style="bold"))
+    return stack(pairs(rows), bold(outputs_line(done.bitwise_equal, done.mismatches)))

@@ -9,8 +9,8 @@ import click
 from hetsim.cli.commands import Command
 from hetsim.cli.executor import cost_lines, cost_record
 from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
-from hetsim.cli.invocation import current
-from hetsim.cli.load import OF_LOAD, check_form, given, only, said
+from hetsim.cli.invocation import current, given
+from hetsim.cli.load import OF_LOAD, check_form, only, said
 from hetsim.cli.options.common import duration, output_options, per_second, verb_options
 from hetsim.cli.options.load import load_options
 from hetsim.cli.options.question import (

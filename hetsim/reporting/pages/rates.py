@@ -139,11 +139,13 @@ def rates_picture(
         return {"name": name, "why_not": str(error)}
     start = min(range(len(factors)), key=lambda k: abs(factors[k] - own))
     commands = [
-        _line([*base, *_asked(first, factor, rate_per_s, from_file=from_file)]) if told else None
+        plain(join([*base, *_asked(first, factor, rate_per_s, from_file=from_file)]))
+        if told
+        else None
         for factor in factors
     ]
     if mine:
-        commands[start] = _line(without(command, verb, gone))
+        commands[start] = plain(join(without(command, verb, gone)))
     rates = [factor * rate_per_s for factor in factors]
     return {
         "name": shown(name),
@@ -277,10 +279,6 @@ def load_pictures(rows: Sequence[Record]) -> Record:
         if "why_not" in row
     )
     return {"load": load, "not_simulated": list(left)} if load else {}
-
-
-def _line(words: Sequence[str]) -> str:
-    return plain(join(words))
 
 
 def _asked(workload: Workload, factor: float, rate_per_s: float, *, from_file: bool) -> list[str]:
