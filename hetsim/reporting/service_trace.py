@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from hetsim.core.text import Record, plain
+from hetsim.core.text import plain
 from hetsim.problem.timeline import Floats
 from hetsim.reporting.trace import FIRST_THREAD, REAL, SIMULATED
 from hetsim.reporting.trace_tracks import (
@@ -87,44 +87,31 @@ class _Drawing:
 
 
 def service_trace_json(service: Service, simulated: Service | None = None) -> str:
-    """Return ``service_trace`` as JSON text."""
-    record = service_trace(service, simulated)
-    return json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n"
-
-
-def service_trace(service: Service, simulated: Service | None = None) -> Record:
-    """Return the requests that were kept of `service` (``serve(keep=)``) as a record.
+    """Return the requests that were kept of `service` (``serve(keep=)``) as JSON text.
 
     `simulated` is what was simulated of a run for real, which is drawn below it, in seconds of the
     workload. O(K log K) for K requests; the same in every process.
     """
-    kept = service.kept
-    assert kept is not None
+    assert service.kept is not None
     drawing = _Drawing()
-    if simulated is None:
-        _draw(drawing, service, kept)
-    else:
-        assert simulated.kept is not None
-        drawing.clock = REAL
-        _draw(drawing, service, kept)
-        drawing.clock = SIMULATED
-        _draw(drawing, simulated, simulated.kept)
-    return {
+    both = [("", service)] if simulated is None else [(REAL, service), (SIMULATED, simulated)]
+    for clock, one in both:
+        assert one.kept is not None
+        drawing.clock = clock
+        of_request = _requests(drawing, one, one.kept.outcomes)
+        _batches(drawing, one, one.kept.outcomes, of_request)
+        _downs(drawing, one, one.kept)
+    record = {
         "traceEvents": list(drawing.entries()),
         "displayTimeUnit": "ms",
         "otherData": {
             "clock": "virtual" if simulated is None else "wall and virtual",
             "requests": service.requests,
-            "requests shown": kept.outcomes.requests,
+            "requests shown": service.kept.outcomes.requests,
             "duration_s": service.duration_s,
         },
     }
-
-
-def _draw(drawing: _Drawing, service: Service, kept: Kept) -> None:
-    of_request = _requests(drawing, service, kept.outcomes)
-    _batches(drawing, service, kept.outcomes, of_request)
-    _downs(drawing, service, kept)
+    return json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def _requests(drawing: _Drawing, service: Service, outcomes: Outcomes) -> dict[int, Track]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from typing import Any
 
 import numpy as np
 
-from hetsim.core.text import plain, plainly, tally
+from hetsim.core.text import grouped, plain, plainly, tally
 from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Event, Events, Ints, Timeline
 from hetsim.reporting.tables.question import figures_rows
@@ -356,22 +357,12 @@ def ranks_of(arrows: Arrows, start_ns: Ints, length_ns: Ints) -> Ints:
 
     An arrow must begin in a trace before it ends, at one time, too.
     """
-    rank: dict[int, int] = {}
-    after: dict[int, list[int]] = {}
-    waits: dict[int, int] = {}
     source, target = arrows.source, arrows.target
     at_once = (length_ns[source] == 0) & (start_ns[source] == start_ns[target])
-    for first, then in zip(source[at_once].tolist(), target[at_once].tolist(), strict=True):
-        after.setdefault(first, []).append(then)
-        waits[then] = waits.get(then, 0) + 1
-    ready = [event for event in after if event not in waits]
-    while ready:
-        event = ready.pop()
-        for other in after.get(event, ()):
-            rank[other] = max(rank.get(other, 0), rank.get(event, 0) + 1)
-            waits[other] -= 1
-            if not waits[other]:
-                ready.append(other)
+    before = grouped(zip(target[at_once].tolist(), source[at_once].tolist(), strict=True))
+    rank: dict[int, int] = {}
+    for event in TopologicalSorter(before).static_order():
+        rank[event] = max((rank[one] + 1 for one in before.get(event, ())), default=0)
     found = np.zeros(length_ns.size, dtype=np.int64)
     found[list(rank)] = list(rank.values())
     return found
