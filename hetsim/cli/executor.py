@@ -57,12 +57,10 @@ def execute(plan: Plan, how: Executor, inputs: Inputs | None = None) -> Run:
 
     on = {"ray": "Ray", "threads": "threads"}[how.executor]
     with current().progress(f"running {plan.strategy} on {on}"):
-        about: dict[str, Any] = {
-            "precision": how.precision,
-            "failures": how.failures,
-            "plain": how.plain,
-        }
-        return run(plan, inputs, **how.where, **about)
+        return run(
+            plan, inputs, precision=how.precision, failures=how.failures, plain=how.plain,
+            **how.where,
+        )  # fmt: skip
 
 
 def require_equal(mismatches: Sequence[str], where: str) -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hetsim.provisioning.rates.answer import Capacity, SustainedRate
     from hetsim.simulation.service.resolution import Resolved
     from hetsim.simulation.service.service import Service
-    from hetsim.sweeping.verb import Swept
     from hetsim.workload.deployment import Deployment
     from hetsim.workload.workload import Workload
 
@@ -215,16 +214,3 @@ def _rates(
     command = current().command
     with current().progress("simulating other rates") as tell:
         return rates_picture(command, "simulate", workload, resolved, platform, tell=tell, **about)
-
-
-def report_of_sweep(found: Swept) -> None:
-    """Write the page of a sweep."""
-    from hetsim.reporting.pages.views import rows_picture
-    from hetsim.reporting.tables.sweep import sweep_record, sweep_report
-
-    wishes = [wish.column for wish in found.wishes]
-    leave_report(
-        sweep_record(found),
-        lambda: {"points": rows_picture(found.rows, wishes)},
-        lambda: sweep_report(found),
-    )

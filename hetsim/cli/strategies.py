@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from hetsim.cli.invocation import current
@@ -9,6 +10,8 @@ from hetsim.core.text import fields
 from hetsim.errors import UsageError, nearest
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from hetsim.core.plugins import Entry
 
 
@@ -31,20 +34,14 @@ def show_strategies(name: str) -> None:
             }
         )
         return
+    from hetsim.reporting.console import stack
     from hetsim.reporting.tables.comparison import names_table
 
-    invocation.show(
-        names_table(
-            ("--strategy", "what it does"),
-            ((entry.usage, entry.summary) for entry in known()),
-        )
-    )
-    invocation.say("")
-    invocation.show(
-        names_table(
-            ("--method", "what it does"), ((entry.usage, entry.summary) for entry in methods())
-        )
-    )
+    def listed(option: str, entries: Iterable[Entry]) -> Table:
+        rows = ((entry.usage, entry.summary) for entry in entries)
+        return names_table((option, "what it does"), rows)
+
+    invocation.show(stack(listed("--strategy", known()), listed("--method", methods())))
 
 
 def _tell_complaints() -> None:

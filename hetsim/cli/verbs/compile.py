@@ -68,18 +68,14 @@ def compile(source: str, folder: Path, precision: Literal["graph", "device"]) ->
     plan = read_plan(source)
     with invocation.progress(f"compiling {plan.strategy} to {folder}"):
         manifest = compile_plan(plan, folder, precision=precision)
-    invocation.answer(lambda: compiled_record(manifest), lambda: _files_table(manifest))
+    invocation.answer(
+        lambda: manifest.model_dump(by_alias=True, mode="json"), lambda: _files_table(manifest)
+    )
     if plan.problem.executed and precision == "graph":
         invocation.note(
             "the folder computes in the types of the model: --execute changes the plan alone"
         )
     invocation.note(f"wrote {folder}; run it with: hetsim run {folder}")
-
-
-def compiled_record(manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest of the compiled folder as a record."""
-    record: dict[str, Any] = manifest.model_dump(by_alias=True, mode="json")
-    return record
 
 
 def compiled_run_record(compiled: CompiledPlan, run: CompiledRun) -> dict[str, Any]:

@@ -8,11 +8,10 @@ from typing import Literal
 import click
 
 from hetsim.cli.commands import Command
-from hetsim.cli.files import check_targets
+from hetsim.cli.files import check_targets, leave_report, pictures_of
 from hetsim.cli.invocation import current
 from hetsim.cli.options.common import report_options, verb_options
 from hetsim.cli.options.question import address_option, executor_option
-from hetsim.cli.reports import report_of_sweep
 
 
 @click.command(
@@ -74,5 +73,6 @@ def sweep(
             front=wishes,
             tell=lambda so_far: tell(progress_text(so_far), left_s=so_far.left_s),
         )
-    report_of_sweep(found)
-    invocation.answer(lambda: sweep_record(found), lambda: sweep_report(found))
+    record = sweep_record(found)
+    leave_report(record, lambda: pictures_of(found), lambda: sweep_report(found))
+    invocation.answer(lambda: record, lambda: sweep_report(found))

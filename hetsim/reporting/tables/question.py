@@ -339,19 +339,16 @@ def measured_rows(problem: Problem) -> list[tuple[str, str]]:
 def _profile_rows(problem: Problem) -> list[tuple[str, str]]:
     if not problem.profiles:
         return []
-    told = [_measured_share(name, problem.profiles[first[0]]) for name, first in _profiled(problem)]
+    digests = {name: share.profile.sha256 for name, share in problem.profiles.items()}
+    shares = [(name, problem.profiles[one]) for name, [one] in _alike(digests, problem.devices)]
+    told = [_measured_share(name, share) for name, share in shares]
     modelled = [name for name in problem.devices if name not in problem.profiles]
     if modelled:
         told.append(f"{', '.join(folded(modelled))}: modelled")
     rows = [("measured", "; ".join(told))]
-    for name, first in _profiled(problem):
-        rows += _of_profile(name, problem.profiles[first[0]])
+    for name, share in shares:
+        rows += _of_profile(name, share)
     return rows
-
-
-def _profiled(problem: Problem) -> list[tuple[str, list[str]]]:
-    digests = {name: share.profile.sha256 for name, share in problem.profiles.items()}
-    return _alike(digests, problem.devices)
 
 
 def _alike(known: Mapping[str, object], devices: Sequence[str]) -> list[tuple[str, list[str]]]:
