@@ -9,8 +9,9 @@ the next.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from graphlib import TopologicalSorter
 from typing import Any
 
@@ -115,7 +116,9 @@ def _extents(events: Events) -> Times:
 AT_A_TIME = 16_384
 """Entries that are made text at once."""
 
-SLICE, ARROW_BEGIN, ARROW_END, REQUEST, COUNTER = range(5)
+Block = tuple[Callable[[int], Entry], tuple[Ints, Ints, Ints, Ints]]
+"""Entries of one sort by their places, and what they are ordered by: nanoseconds, whether they
+last, rank, and number of their event."""
 
 
 def entries(drawn: Sequence[Drawn]) -> Iterator[str]:
@@ -125,22 +128,25 @@ def entries(drawn: Sequence[Drawn]) -> Iterator[str]:
     the slice that opened last on its track, so a slice without duration must come, with its
     arrows, before the one that starts as it ends. O(E log E) in the number of entries.
     """
-    kind, of = (np.concatenate([getattr(one, name) for one in drawn]) for name in ("kind", "of"))
-    story_of = np.repeat(np.arange(len(drawn)), [one.kind.size for one in drawn])
-    at_ns, longs, ranks, numbers = (
-        np.concatenate([one.keys[k] for one in drawn]) for k in range(4)
+    blocks = [(story, *block) for story, one in enumerate(drawn) for block in one.blocks]
+    sizes = [keys[0].size for _, _, keys in blocks]
+    at_ns, lasts, ranks, numbers = (
+        np.concatenate([keys[column] for _, _, keys in blocks]) for column in range(4)
     )
-    order = np.lexsort((numbers, story_of, ranks, longs, at_ns))
-    del at_ns, longs, ranks, numbers
+    story_of = np.repeat([story for story, _, _ in blocks], sizes)
+    order = np.lexsort((numbers, story_of, ranks, lasts, at_ns))
+    del at_ns, lasts, ranks, numbers, story_of
+    block_of = np.repeat(np.arange(len(blocks)), sizes)
+    place = np.concatenate([np.arange(size) for size in sizes])
     for first in range(0, order.size, AT_A_TIME):
-        block = order[first : first + AT_A_TIME]
-        each = zip(*(column[block].tolist() for column in (story_of, kind, of)), strict=True)
-        told = [drawn[place].told[which](number) for place, which, number in each]
+        now = order[first : first + AT_A_TIME]
+        each = zip(block_of[now].tolist(), place[now].tolist(), strict=True)
+        told = [blocks[which][1](at) for which, at in each]
         yield json.dumps(told, allow_nan=False, separators=(",", ":"))[1:-1]
 
 
 class Drawn:
-    """All entries of the events of one clock: their kinds, which of each, and their order.
+    """All entries of the events of one clock, in blocks.
 
     `critical` has indices of events, None where nobody knows which are; `times` from when to when
     each request is drawn; `above` is what is drawn above it, whose arrows are numbered before.
@@ -156,7 +162,7 @@ class Drawn:
         counters: Sequence[Counter],
         above: Sequence[Drawn] = (),
     ) -> None:
-        self.tracks, self._counters = tracks, counters
+        self.tracks = tracks
         self._arrows_before = sum(one.arrows.source.size for one in above)
         start_ns = all_nanoseconds(events.start_s)
         length_ns = np.maximum(all_nanoseconds(events.end_s) - start_ns, 0)
@@ -168,17 +174,21 @@ class Drawn:
         self._sort, self._request_of = events.sort.tolist(), events.request.tolist()
         self.arrows: Arrows = arrows_of(plan, events)
         source, target = self.arrows.source, self.arrows.target
-        # A time at which a slice, and no neighbour on its track, is open.
-        inside_ns = start_ns[source] + length_ns[source] // 2
         owner = np.repeat(np.arange(len(events)), np.diff(part_at))
         self._owner = owner.tolist()
-        names = events.sort[self.arrows.transfer].tolist()
-        self._begins = list(
-            zip(names, (part_at[source + 1] - 1).tolist(), all_microseconds(inside_ns), strict=True)
+        # A time at which a slice, and no neighbour on its track, is open.
+        inside_ns = start_ns[source] + length_ns[source] // 2
+        # Of each arrow its begin, then its end.
+        both, parts, ends_ns = (
+            np.stack(ends, axis=1).ravel()
+            for ends in (
+                (source, target),
+                (part_at[source + 1] - 1, part_at[target]),
+                (inside_ns, start_ns[target]),
+            )
         )
-        self._ends = list(
-            zip(names, part_at[target].tolist(), all_microseconds(start_ns[target]), strict=True)
-        )
+        names = np.repeat(events.sort[self.arrows.transfer], 2).tolist()
+        self._ends = list(zip(names, parts.tolist(), all_microseconds(ends_ns), strict=True))
         request = np.array(list(times), dtype=np.int64)
         begin_s, done_s = begins_and_ends(times)
         begin_ns = all_nanoseconds(begin_s)
@@ -187,34 +197,19 @@ class Drawn:
         self._requests = list(
             zip(times, (done_s - begin_s).tolist(), begin_us, span_us, strict=True)
         )
-        sizes = [one.value.size for one in counters]
-        self._line = np.repeat(np.arange(len(sizes)), sizes).tolist()
-        self._first_of = np.cumsum([0, *sizes]).tolist()
-        lines = [np.zeros(0, dtype=np.int64), *(one.at_ns for one in counters)]
-        count_ns = np.concatenate(lines)
-        nothing = np.zeros_like(count_ns)
         rank = ranks_of(self.arrows, start_ns, length_ns)
-        lasts = (length_ns > 0).astype(np.int64)
-        both = np.stack((source, target), axis=1).ravel()
-        ends_ns = np.stack((inside_ns, start_ns[target]), axis=1).ravel()
-        numbers = np.arange(source.size)
-        columns = [
-            (SLICE, np.arange(owner.size), start_ns[owner], lasts[owner], rank[owner], owner),
-            (ARROW_BEGIN, np.repeat(numbers, 2), ends_ns, lasts[both], rank[both], both),
-            (REQUEST, np.arange(request.size), begin_ns,
-             (span_ns > 0).astype(np.int64), np.zeros_like(request), request),
-            (COUNTER, np.arange(count_ns.size), count_ns, nothing, nothing - 1, nothing),
-        ]  # fmt: skip
-        kinds = [np.full(one[1].size, one[0], dtype=np.int8) for one in columns]
-        kinds[1][1::2] = ARROW_END
-        self.kind = np.concatenate(kinds)
-        self.of = np.concatenate([one[1] for one in columns])
-        # Time, and what comes first at one time.
-        self.keys = [np.concatenate([one[k] for one in columns]) for k in (2, 3, 4, 5)]
+        lasts, spans = ((of > 0).astype(np.int64) for of in (length_ns, span_ns))
+        self.blocks: list[Block] = [
+            (self._slice, (start_ns[owner], lasts[owner], rank[owner], owner)),
+            (self._arrow_end, (ends_ns, lasts[both], rank[both], both)),
+            (self._request, (begin_ns, spans, np.zeros_like(request), request)),
+        ]
+        for one in counters:
+            nothing = np.zeros_like(one.at_ns)
+            entry = partial(one.entry, tracks.pid_of(one.of))
+            self.blocks.append((entry, (one.at_ns, nothing, nothing - 1, nothing)))
         self._critical = None if critical is None else frozenset(critical)
         self._bodies = [_body(plan, one) for one in events.sorts]
-        # In the order of the kinds.
-        self.told = (self._slice, self._begin, self._end, self._request, self._count)
 
     def _slice(self, part: int) -> Entry:
         event = self._owner[part]
@@ -224,26 +219,19 @@ class Drawn:
             args["critical"] = event in self._critical
         return _complete(name, kind, args | more, self._track[part], *self._times[event])
 
-    def _begin(self, arrow: int) -> Entry:
-        return {"ph": "s", **self._arrow(arrow, *self._begins[arrow])}
-
-    def _end(self, arrow: int) -> Entry:
-        return {"ph": "f", "bp": "e", **self._arrow(arrow, *self._ends[arrow])}
-
-    def _arrow(self, arrow: int, sort: int, part: int, ts: float) -> Entry:
+    def _arrow_end(self, place: int) -> Entry:
+        sort, part, ts = self._ends[place]
         pid, tid = self._track[part]
-        number, name = arrow + self._arrows_before + 1, self._bodies[sort][0]
-        return {"cat": "transfer", "name": name, "id": number, "pid": pid, "tid": tid, "ts": ts}
+        number, name = place // 2 + self._arrows_before + 1, self._bodies[sort][0]
+        phase: Entry = {"ph": "f", "bp": "e"} if place % 2 else {"ph": "s"}
+        return {**phase, "cat": "transfer", "name": name, "id": number, "pid": pid, "tid": tid,
+                "ts": ts}  # fmt: skip
 
     def _request(self, place: int) -> Entry:
         request, seconds, ts, dur = self._requests[place]
         args = {"request": request, "seconds": seconds}
-        track = self.tracks.of_request(request)
+        track = self.tracks.request_of[request]
         return _complete(f"request {request}", "request", args, track, ts, dur)
-
-    def _count(self, place: int) -> Entry:
-        one = self._counters[self._line[place]]
-        return one.entry(self.tracks.pid_of(one.of), place - self._first_of[self._line[place]])
 
 
 def _complete(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hetsim.core.text import grouped
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Events, Floats, Ints, Timeline
@@ -65,7 +66,7 @@ class Tracks:
         self._add_lanes(events)
         if any(pid == self._links_pid for pid, _ in self._names):
             self._processes[self._links_pid] = f"{clock}links"
-        self._request_of = self._add_requests(requests)
+        self.request_of = self._add_requests(requests)
         if requests:
             self._processes[self.requests_pid] = f"{clock}requests"
 
@@ -89,15 +90,9 @@ class Tracks:
         own = rows(spans, "requests", partial(self._add, self.requests_pid))
         return dict(zip(order, own, strict=True))
 
-    def of_request(self, request: int) -> Track:
-        """Return the row of a request."""
-        return self._request_of[request]
-
     def _add_lanes(self, events: Events) -> None:
-        on_route: dict[tuple[str, str], list[int]] = {}
-        for sort, one in enumerate(events.sorts):
-            if not one.tracks:
-                on_route.setdefault((one.source, one.device), []).append(sort)
+        sorts_of = enumerate(events.sorts)
+        on_route = grouped(((one.source, one.device), k) for k, one in sorts_of if not one.tracks)
         for (source, target), sorts in sorted(on_route.items()):
             own = np.flatnonzero(np.isin(events.sort, sorts))
             spans = zip(events.start_s[own].tolist(), events.end_s[own].tolist(), strict=True)
