@@ -260,11 +260,6 @@ class Draws:
     routes: NDArray[np.float64]
     parts: NDArray[np.float64]
 
-    @property
-    def count(self) -> int:
-        """Number of samples."""
-        return len(self.devices)
-
     def of_devices(self, plan: Plan) -> NDArray[np.float64]:
         """Return the factors [N, P] of devices with what a plan gives them of the model."""
         return self.devices * np.exp(self.parts * part_sd(plan))

@@ -249,10 +249,7 @@ def _check_latency(course: _Course, latency_s: float, request: int, bound_s: flo
 
 
 def _check_tracks(course: _Course, events: Sequence[Event]) -> None:
-    held: dict[str, list[Event]] = {}
-    for event in events:
-        for track in event.tracks:
-            held.setdefault(track, []).append(event)
+    held = grouped((track, event) for event in events for track in event.tracks)
     for track, users in sorted(held.items()):
         in_order = sorted(users, key=lambda event: (event.start_s, event.end_s))
         for before, after in pairwise(in_order):
