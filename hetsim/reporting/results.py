@@ -16,7 +16,6 @@ from hetsim.core.text import Record, to_compact_json
 from hetsim.core.units import format_seconds
 from hetsim.errors import NotInstalled, UsageError
 from hetsim.reporting.console import parts
-from hetsim.reporting.formatting import percent
 from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.figures import SECONDS
 from hetsim.reporting.pages.page import asset, told, unpacked, write_page
@@ -131,13 +130,11 @@ def _explanation_record(found: Explanation) -> Record:
 
 def _explained(found: Explanation) -> str:
     """Cost of a plan, what it is made of, and what would help most."""
+    from hetsim.reporting.tables.analysis import shares_text
+
     of = "latency" if found.objective == "latency" else "time a request"
-    shares = ", ".join(
-        f"{name} {percent(part / found.cost_s if found.cost_s > 0 else None)}"
-        for name, part in [*found.shares.items()][:4]
-    )
     helps = f" Best change: {found.changes[0].what}." if found.changes else ""
-    return f"The {of} is {format_seconds(found.cost_s)}: {shares}.{helps}"
+    return f"The {of} is {format_seconds(found.cost_s)}: {shares_text(found, 4)}.{helps}"
 
 
 def _nodes_pictures(found: Nodes) -> Record:

@@ -51,11 +51,7 @@ def _explained(explanation: Explanation) -> RenderableType:
         ("plan", plain(explanation.plan.strategy)),
         (of, f"{format_seconds(explanation.cost_s)}, {above}"),
     ]
-    whole = explanation.cost_s
-    shares = ", ".join(
-        f"{plain(name)} {percent(seconds / whole if whole > 0 else None)}"
-        for name, seconds in list(explanation.shares.items())[:6]
-    )
+    shares = shares_text(explanation, 6)
     label = "critical path" if explanation.objective == "latency" else "load"
     rows.append((label, shares or ABSENT))
     rows += [*measured_rows(explanation.plan.problem)[:1]]
@@ -63,6 +59,15 @@ def _explained(explanation: Explanation) -> RenderableType:
     if explanation.limited_by:
         rows.append(("bottleneck", plain(explanation.limited_by)))
     return pairs(rows)
+
+
+def shares_text(explanation: Explanation, most: int) -> str:
+    """Return the largest shares of a plan's cost by device and link."""
+    whole_s = explanation.cost_s
+    return ", ".join(
+        f"{plain(name)} {percent(seconds / whole_s if whole_s > 0 else None)}"
+        for name, seconds in list(explanation.shares.items())[:most]
+    )
 
 
 def _path_table(explanation: Explanation) -> RenderableType:

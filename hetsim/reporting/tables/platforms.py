@@ -181,11 +181,6 @@ def price_text(offer: Offer | None) -> str:
     return f"${offer.usd or 0.0:,.0f}{'+' * (offer.kind == 'parts')}"
 
 
-def watts_text(watts: float) -> str:
-    """Return watts with three significant digits."""
-    return f"{significant(watts, 3):.6g}"
-
-
 def _table(
     found: PlatformComparison, what: str, rows: Sequence[PlatformRow], *, wide: bool
 ) -> Table:
@@ -211,7 +206,7 @@ def _table(
         (Heading("runs on", 10), runs_on),
         several and (Heading("best\nsingle", 7), _single),
         ("#price", lambda row: [price_text(one) for one in row.offers] or ABSENT),
-        ("#busy\nW", lambda row: ABSENT if row.busy_w is None else watts_text(row.busy_w)),
+        ("#busy\nW", lambda row: f"{significant(row.busy_w, 3):.6g}" if row.busy_w else ABSENT),
         wide and ("strategy", lambda row: plan_name(row.taken.strategy)),
         wide
         and ("#energy a\nrequest", lambda row: joules(row.energy_j) if row.energy_j else ABSENT),

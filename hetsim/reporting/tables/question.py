@@ -255,12 +255,7 @@ def floor_text(floor: Floor, basis: Basis | None) -> str:
         reason = f"figures of {'one source' if sources == 1 else count(sources, 'source')}"
     elif basis is not None and floor.reason == "dies":
         reason = f"a family of {count(basis.family.dies, 'die')}"
-    return f"{reason}: {within_of(floor.sd)}"
-
-
-def within_of(sd: float) -> str:
-    """Return ``within 1.47x``, for the standard deviation of a logarithm."""
-    return within_text(exp(Z80 * sd)).removeprefix("80 % ")
+    return f"{reason}: {within_text(exp(Z80 * floor.sd)).removeprefix('80 % ')}"
 
 
 def measured_here_text(here: Measured) -> str:
