@@ -214,38 +214,35 @@ def tiny(seen: Seen) -> Iterator[Suspect]:
     The changes pin its nodes to one of the devices that it reads from or writes to. O(V + E).
     """
     problem = seen.problem
-    found: list[tuple[float, Border, tuple[int, ...]]] = []
+    found: list[tuple[float, Border, list[Change]]] = []
     for template in seen.templates:
         all_borders = borders_of(problem, template)
         for border in all_borders:
             overhead_s = border.dispatch_s + border.moves_s
             if len(all_borders) > 1 and overhead_s > border.work_s:
-                found.append((overhead_s, border, _neighbours(border)))
+                changes = [
+                    Change(f"pin it to {problem.devices[q]}", pins=pins)
+                    for q in _neighbours(border)
+                    if (pins := elsewhere(problem, border.nodes, q))
+                ]
+                found.append((overhead_s, border, changes))
     found.sort(key=lambda entry: (-entry[0], entry[1].group))
-    for overhead_s, border, near in found[:MOST]:
-        changes = tuple(
-            Change(f"pin it to {problem.devices[q]}", pins=pins)
-            for q in near
-            if (pins := elsewhere(problem, border.nodes, q))
-        )
+    for overhead_s, border, changes in found[:MOST]:
         if changes:
             here = problem.devices[border.device]
             yield Suspect(
                 "tiny", here, f"g{border.group} on {here} takes longer to start than to run",
-                border.nodes, overhead_s, changes,
+                border.nodes, overhead_s, tuple(changes),
             )  # fmt: skip
-    together: dict[str, str] = {}
-    ids: set[int] = set()
-    for _, border, near in found:
-        first = next((pins for q in near if (pins := elsewhere(problem, border.nodes, q))), ())
-        together |= dict(first)
-        ids |= set(border.nodes if first else ())
+    firsts = [(border, changes[0]) for _, border, changes in found if changes]
+    together = dict(pin for _, change in firsts for pin in change.pins)
     if len(found) > 1 and together:
         overheads_s = sum(overhead_s for overhead_s, _, _ in found)
         change = Change("pin each to a neighbour device", pins=tuple(together.items()))
         yield Suspect(
             "tiny", "", f"{len(found)} subgraphs take longer to start than to run",
-            tuple(sorted(ids)), overheads_s, (change,),
+            tuple(sorted({node for border, _ in firsts for node in border.nodes})), overheads_s,
+            (change,),
         )  # fmt: skip
 
 
