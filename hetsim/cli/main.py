@@ -338,14 +338,7 @@ def _close_pipe() -> int:
 
 
 def _warn(invocation: Invocation) -> Any:
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def show(message: Warning | str, *_: object) -> None:
         if not invocation.quiet:
             click.echo(one_line(f"warning: {message}"), err=True)
 
