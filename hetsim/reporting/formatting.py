@@ -158,10 +158,8 @@ def big(number: int) -> str:
 
 def listed(counts: Mapping[str, int], limit: int = 4) -> str:
     """Return ``Conv 53, Relu 49, +2 more`` from counts by name."""
-    shown = [f"{plain(name)} {number}" for name, number in list(counts.items())[:limit]]
-    if len(counts) > limit:
-        shown.append(f"+{len(counts) - limit} more")
-    return ", ".join(shown)
+    shown = ", ".join(f"{plain(name)} {number}" for name, number in list(counts.items())[:limit])
+    return more_text(shown, len(counts) - limit)
 
 
 def percentile_lines(one: Percentile | None) -> list[str]:

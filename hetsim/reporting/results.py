@@ -48,20 +48,18 @@ DRAWN = ("platforms", "strategies", "findings", "units", "placed", "front", "use
 """Pictures of plotly's, by the view that a page has them in; the first that there is is drawn."""
 
 
-def _lazy(path: str) -> Callable[[Any], Any]:
+def _lazy(path: str) -> Callable[..., Any]:
     """The function ``module:name`` of reporting, loaded when it is first called."""
     module, _, name = path.partition(":")
-    return lambda found: getattr(import_module(f"hetsim.reporting.{module}"), name)(found)
+    return lambda *found: getattr(import_module(f"hetsim.reporting.{module}"), name)(*found)
 
 
 def _with_plan(path: str) -> Callable[[Any], Any]:
     """The same of a function that takes the plan of a timeline or run before it."""
-    module, _, name = path.partition(":")
 
     def call(found: Timeline | Run) -> Any:
         timeline: Timeline = getattr(found, "timeline", None) or found  # type: ignore[assignment]
-        plan = _plan(timeline)
-        return getattr(import_module(f"hetsim.reporting.{module}"), name)(plan, found)
+        return _lazy(path)(_plan(timeline), found)
 
     return call
 
