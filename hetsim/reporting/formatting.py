@@ -279,19 +279,12 @@ def _kind(name: str) -> str:
 
 def _place(name: str) -> tuple[str, int]:
     kind, _, number = name.rpartition(".")
-    return (kind, int(number)) if number.isdigit() else (name, -1)
+    return (kind, int(number)) if kind and number.isdecimal() else (name, -1)
 
 
 def _follows(before: str, name: str) -> bool:
-    kind, _, number = name.rpartition(".")
-    sibling, _, last = before.rpartition(".")
-    return bool(
-        kind
-        and kind == sibling
-        and number.isdecimal()
-        and last.isdecimal()
-        and int(number) == int(last) + 1
-    )
+    (kind, last), (own, number) = _place(before), _place(name)
+    return own == kind and 0 <= last == number - 1
 
 
 def _range(run: Sequence[str]) -> str:

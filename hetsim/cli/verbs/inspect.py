@@ -336,10 +336,7 @@ def _check_files(files: tuple[str, ...], *, wide: bool) -> None:
     checks = [_checked(file, wide=wide) for file in files]
     wrong = sum(bool(one.errors) for one in checks)
     contents = checks[0].contents if len(checks) == 1 and not wrong else None
-    record: Mapping[str, Any] | None = None
-    report: RenderableType | None = None
-    if contents is not None:
-        record, report = contents()
+    record, report = (None, None) if contents is None else contents()
     if invocation.as_json:
         invocation.show_json(
             record

@@ -187,12 +187,13 @@ def evidence_lines(
     """
     found: list[tuple[str, str, float]] = []
     for prefix, those in (("", devices), ("links ", links)):
-        alike: dict[tuple[str, float], dict[str, None]] = {}
-        for one in those:
-            told = evidence_text(one), exp(Z80 * one.sd)
-            alike.setdefault(told, {})[one.of if prefix else one.name] = None
+        alike = grouped(
+            ((evidence_text(one), exp(Z80 * one.sd)), one.of if prefix else one.name)
+            for one in those
+        )
         for told, names in alike.items():
-            named = "links" if prefix and len(alike) == 1 else prefix + ", ".join(folded(names))
+            each = ", ".join(folded(dict.fromkeys(names)))
+            named = "links" if prefix and len(alike) == 1 else prefix + each
             found.append((named, *told))
     return found
 
