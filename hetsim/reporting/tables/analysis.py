@@ -41,24 +41,24 @@ def explanation_report(explanation: Explanation) -> RenderableType:
 
 
 def _explained(explanation: Explanation) -> RenderableType:
-    of = "latency" if explanation.objective == "latency" else "time a request"
-    bound_s = explanation.bound_s
+    of, label = "time a request", "load"
+    if explanation.objective == "latency":
+        of, label = "latency", "critical path"
+    problem, bound_s = explanation.plan.problem, explanation.bound_s
     above = "no lower bound"
     if bound_s is not None:
         gap = explanation.cost_s / bound_s - 1.0 if bound_s > 0 else None
         above = f"optimality gap {percent(gap)}"
-    rows = [
-        ("plan", plain(explanation.plan.strategy)),
-        (of, f"{format_seconds(explanation.cost_s)}, {above}"),
-    ]
-    shares = shares_text(explanation, 6)
-    label = "critical path" if explanation.objective == "latency" else "load"
-    rows.append((label, shares or ABSENT))
-    rows += [*measured_rows(explanation.plan.problem)[:1]]
-    rows += unpriced_rows(explanation.plan.problem)
-    if explanation.limited_by:
-        rows.append(("bottleneck", plain(explanation.limited_by)))
-    return pairs(rows)
+    return pairs(
+        [
+            ("plan", plain(explanation.plan.strategy)),
+            (of, f"{format_seconds(explanation.cost_s)}, {above}"),
+            (label, shares_text(explanation, 6) or ABSENT),
+            *measured_rows(problem)[:1],
+            *unpriced_rows(problem),
+            ("bottleneck", plain(explanation.limited_by) or None),
+        ]
+    )
 
 
 def shares_text(explanation: Explanation, most: int) -> str:

@@ -17,7 +17,7 @@ from hetsim.core.text import Record, fields, grouped, plain
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.problem.record import problem_record
 from hetsim.problem.timeline import Timeline
-from hetsim.reporting.console import Cell, Heading, bold, pairs, remark, stack, table
+from hetsim.reporting.console import Cell, Heading, bold, pairs, remark, stack, table, table_of
 from hetsim.reporting.formatting import (
     ABSENT,
     between,
@@ -434,17 +434,12 @@ def sureness_table(comparison: Comparison, *, wide: bool = False) -> Table:
             ("#mean\nloss", lambda sure: percent(sure.loss_mean, sign=True)),
             ("#P90\nloss", lambda sure: percent(sure.loss_p90, sign=True)),
         ]
-    rows = [
-        (row.strategy, [of(row.sure) for _, of in columns])
-        for row in comparison.rows
-        if row.sure is not None
-    ]
-    return table(
-        (Heading("strategy", 10), *(heading for heading, _ in columns)),
-        (
-            (name_lines(name), *figures)
-            for name, (_, figures) in fold_rows(rows, lambda row: row[0], lambda row: repr(row[1]))
-        ),
+    rows = [(row.strategy, row.sure) for row in comparison.rows if row.sure is not None]
+    alike = fold_rows(rows, lambda row: row[0], lambda row: tuple(of(row[1]) for _, of in columns))
+    return table_of(
+        ((name, sure) for name, (_, sure) in alike),
+        (Heading("strategy", 10), lambda row: name_lines(row[0])),
+        *((heading, lambda row, of=of: of(row[1])) for heading, of in columns),
     )
 
 

@@ -122,15 +122,11 @@ def query_report(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> R
         table(
             ("pattern", "#matches", "#nodes"),
             ((name, *map(str, found)) for name, found in answer.patterns.items()),
-        )
-        if answer.patterns
-        else None,
+        ),
         table(
             ("#unsupported", "reason", "op types"),
             ((str(sum(ops.values())), why, listed(ops)) for why, ops in answer.reasons.items()),
-        )
-        if answer.reasons
-        else None,
+        ),
     )
 
 

@@ -299,19 +299,14 @@ def _measurements_table(here: Measured | None) -> Table | None:
     """Return each measurement of the device's file beside what is predicted without any."""
     if here is None:
         return None
-    return table(
-        ("|measured network", "|precision", "#batch", "#measured", "#predicted", "#ratio"),
-        (
-            (
-                one.model,
-                one.precision or ABSENT,
-                str(one.batch) if one.batch else ABSENT,
-                format_seconds(one.seconds),
-                format_seconds(predicted_s),
-                f"{one.seconds / predicted_s:.2f}",
-            )
-            for one, predicted_s in zip(here.measurements, here.predicted_s, strict=True)
-        ),
+    return table_of(
+        zip(here.measurements, here.predicted_s, strict=True),
+        ("|measured network", lambda row: row[0].model),
+        ("|precision", lambda row: row[0].precision or ABSENT),
+        ("#batch", lambda row: str(row[0].batch) if row[0].batch else ABSENT),
+        ("#measured", lambda row: format_seconds(row[0].seconds)),
+        ("#predicted", lambda row: format_seconds(row[1])),
+        ("#ratio", lambda row: f"{row[0].seconds / row[1]:.2f}"),
     )
 
 

@@ -18,8 +18,8 @@ from hetsim.graph.shapes.open_shapes import binding_flags, open_dims, open_ranks
 from hetsim.graph.work import node_work, op_key
 from hetsim.hardware.variants import executed
 from hetsim.problem.record import seen_record, supposed_record
-from hetsim.reporting.console import Heading, cell, pairs, stack, table
-from hetsim.reporting.formatting import ABSENT, big, bytes_text, fold_rows, more_text
+from hetsim.reporting.console import Heading, cell, pairs, stack, table, table_of
+from hetsim.reporting.formatting import ABSENT, big, fold_rows, more_text
 from hetsim.reporting.tables.question import as_if, shape_rows
 
 if TYPE_CHECKING:
@@ -185,10 +185,12 @@ def inspection_report(inspection: Inspection, *, wide: bool = False) -> Renderab
     )
 
 
-def _header(inspection: Inspection) -> list[tuple[str, str]]:
+def _header(inspection: Inspection) -> list[tuple[str, str | None]]:
     model, graph = inspection.model, inspection.model.graph
     opsets = ", ".join(f"{name or 'ai.onnx'} {v}" for name, v in sorted(graph.opsets.items()))
-    rows = [
+    unbound, supposed = ", ".join(inspection.unbound), inspection.supposed
+    uncosted = [f"{op.op}: {op.why}" for op in inspection.ops if not op.costed]
+    return [
         ("model", f"{model.name} ({model.source}), sha256 {model.sha256[:12]}"),
         (
             "nodes",
@@ -202,20 +204,13 @@ def _header(inspection: Inspection) -> list[tuple[str, str]]:
         ("inputs", _tensors(inspection, graph.inputs)),
         ("outputs", _tensors(inspection, graph.outputs)),
         ("FLOPs", _flops(inspection)),
+        ("unbound", f"{unbound}: bind with {plain(binding_flags(graph))}" if unbound else None),
+        ("frozen", plain(", ".join(sorted(model.frozen))) or None),
+        *shape_rows(model),
+        ("not priced", plain("; ".join(uncosted)) or "none"),
+        ("priced as", plain(as_if(inspection.executed)) if inspection.executed else None),
+        ("what if", None if supposed is None else plain(str(supposed))),
     ]
-    if inspection.unbound:
-        flags = plain(binding_flags(graph))
-        rows.append(("unbound", f"{', '.join(inspection.unbound)}: bind with {flags}"))
-    if model.frozen:
-        rows.append(("frozen", plain(", ".join(sorted(model.frozen)))))
-    rows.extend(shape_rows(model))
-    uncosted = [f"{op.op}: {op.why}" for op in inspection.ops if not op.costed]
-    rows.append(("not priced", plain("; ".join(uncosted)) or "none"))
-    if inspection.executed:
-        rows.append(("priced as", plain(as_if(inspection.executed))))
-    if inspection.supposed is not None:
-        rows.append(("what if", plain(str(inspection.supposed))))
-    return rows
 
 
 def _flops(inspection: Inspection) -> str:
@@ -232,23 +227,16 @@ def _tensors(inspection: Inspection, names: tuple[str, ...]) -> str:
 
 
 def _ops_table(inspection: Inspection, *, wide: bool) -> Table:
-    return table(
-        (
-            Heading("op type", 18),
-            *(["|class"] if wide else []),
-            *("#nodes", "#FLOP", "#share", "#reads", "#weights", "#writes"),
-        ),
-        (
-            (
-                op.op,
-                *([op.op_class if op.costed else f"{op.op_class} (no rule)"] if wide else []),
-                str(op.count),
-                ABSENT if op.flops is None else big(op.flops),
-                _share(op.flops, inspection.flops),
-                *map(bytes_text, (op.read_bytes, op.weight_bytes, op.write_bytes)),
-            )
-            for op in inspection.ops
-        ),
+    return table_of(
+        inspection.ops,
+        (Heading("op type", 18), "op"),
+        wide and ("|class", lambda op: op.op_class if op.costed else f"{op.op_class} (no rule)"),
+        "#nodes=count",
+        ("#FLOP", lambda op: ABSENT if op.flops is None else big(op.flops)),
+        ("#share", lambda op: _share(op.flops, inspection.flops)),
+        "#reads=read_bytes",
+        "#weights=weight_bytes",
+        "#writes=write_bytes",
     )
 
 

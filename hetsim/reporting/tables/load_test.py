@@ -32,17 +32,18 @@ SHOWN = (50.0, 90.0, 99.0)
 
 def load_test_report(found: LoadTest) -> RenderableType:
     """Return header, delays by this machine, and simulated beside measured figures."""
-    rows = [*served_rows(found.measured.resolved), ("measured", _played_text(found))]
     devices = "kernels run at the speed of this machine"
     if found.emulated:
         devices = "emulated: each call and transfer takes at least its modelled time"
-    rows.append(("devices", devices))
-    rows += _host_rows(found.host)
-    states = {side.state for side in (found.simulated, found.measured)}
-    if states != {"stable"}:
-        rows.append(
-            ("state", f"simulated {found.simulated.state}, measured {found.measured.state}")
-        )
+    simulated, measured = found.simulated.state, found.measured.state
+    stable = simulated == measured == "stable"
+    rows = [
+        *served_rows(found.measured.resolved),
+        ("measured", _played_text(found)),
+        ("devices", devices),
+        *_host_rows(found.host),
+        ("state", None if stable else f"simulated {simulated}, measured {measured}"),
+    ]
     line = verdict_of(load_test_record(found))
     return stack(pairs(rows), _latencies(found), _uses(found), bold(line))
 

@@ -17,7 +17,7 @@ from hetsim.core.text import Record, fields, plain
 from hetsim.core.units import format_seconds
 from hetsim.problem.plan import Plan
 from hetsim.problem.record import supposed_record
-from hetsim.reporting.console import bold, stack, table
+from hetsim.reporting.console import bold, stack, table, table_of
 from hetsim.reporting.formatting import (
     ABSENT,
     count,
@@ -252,18 +252,12 @@ def _verdicts(side: Service) -> list[str]:
 def sensitivities_report(found: Sensitivities) -> RenderableType:
     """Return a row for each change that has an effect, the largest first."""
     moving = [one for one in found.changes if abs(one.kept) >= SAME or abs(one.anew) >= SAME]
-    by = any(one.strategy for one in moving)
-    made = table(
-        (f"effect on {found.figure}", "#plan kept", "#replanned", *(["planned by"] if by else ())),
-        (
-            (
-                one.change,
-                change_text(one.kept),
-                change_text(one.anew),
-                *([plain(one.strategy)] if by else ()),
-            )
-            for one in moving
-        ),
+    made = table_of(
+        moving,
+        (f"effect on {found.figure}", "change"),
+        ("#plan kept", lambda one: change_text(one.kept)),
+        ("#replanned", lambda one: change_text(one.anew)),
+        any(one.strategy for one in moving) and "planned by=strategy",
     )
     still = len(found.changes) - len(moving)
     value = time_text(found.value_s)

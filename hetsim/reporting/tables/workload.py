@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from hetsim.core.text import fields, plain
 from hetsim.core.units import format_seconds
-from hetsim.reporting.console import pairs, stack, table
+from hetsim.reporting.console import pairs, stack, table_of
 from hetsim.reporting.formatting import ABSENT, count
 from hetsim.workload.arrivals import Closed, Replay
 from hetsim.workload.deployment import Deployment
@@ -27,30 +27,29 @@ def workload_report(
     workload: Workload, came: tuple[StreamSummary, ...], *, ended: bool
 ) -> RenderableType:
     """Return a line a stream; `ended` is False where only the first requests were generated."""
-    rows = [("ends", _end(workload)), ("seed", str(workload.seed))]
-    if workload.warm_up_s:
-        rows.append(("warm-up", format_seconds(workload.warm_up_s)))
-    if workload.failures is not None:
-        rows.append(("failures", failing_text(workload.failures)))
-    if not ended:
-        rows.append(("generated", f"the first {MOST} requests"))
-    lines = []
-    for one in came:
-        figures = [
-            str(one.requests),
-            f"{one.rate_per_s:.4g}",
-            ABSENT if math.isnan(one.gap_cv) else f"{one.gap_cv:.3g}",
-        ]
-        if isinstance(one.stream.arrivals, Closed):
-            figures[:2] = [ABSENT] * 2
-        objectives = [*map(str, one.stream.slos)] or [ABSENT]
-        arrivals = arrivals_text(one.stream)
-        lines.append((one.stream.name, one.stream.model, arrivals, objectives, *figures))
-    figures = ["#requests", "#a second", "#cv of\ngaps"]
-    made = table(("stream", "model", "arrivals", "objectives", *figures), lines)
-    closed = any(isinstance(one.stream.arrivals, Closed) for one in came)
-    note = "In a closed loop, answers determine when requests arrive." if closed else None
-    return stack(pairs(rows), made, note)
+    rows = [
+        ("ends", _end(workload)),
+        ("seed", str(workload.seed)),
+        ("warm-up", format_seconds(workload.warm_up_s) if workload.warm_up_s else None),
+        ("failures", None if workload.failures is None else failing_text(workload.failures)),
+        ("generated", None if ended else f"the first {MOST} requests"),
+    ]
+
+    def closed(one: StreamSummary) -> bool:
+        return isinstance(one.stream.arrivals, Closed)
+
+    made = table_of(
+        came,
+        "stream=stream.name",
+        "model=stream.model",
+        ("arrivals", lambda one: arrivals_text(one.stream)),
+        ("objectives", lambda one: [*map(str, one.stream.slos)] or ABSENT),
+        ("#requests", lambda one: ABSENT if closed(one) else str(one.requests)),
+        ("#a second", lambda one: ABSENT if closed(one) else f"{one.rate_per_s:.4g}"),
+        ("#cv of\ngaps", lambda one: ABSENT if math.isnan(one.gap_cv) else f"{one.gap_cv:.3g}"),
+    )
+    answers = "In a closed loop, answers determine when requests arrive."
+    return stack(pairs(rows), made, answers if any(map(closed, came)) else None)
 
 
 def failing_text(failing: Failing) -> str:
