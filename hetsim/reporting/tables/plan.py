@@ -86,9 +86,7 @@ def simulation_report(
     rows += [*plan_rows(plan), *latency_rows(timeline, sure)]
     if any(watts > 0 for watts in (*problem.idle_w, *problem.busy_w)):
         rows.append(("energy", joules(timeline.energy_j)))
-    moved = any(busy_s > 0 for busy_s in timeline.link_busy_s.values())
-    links = links_table(timeline) if moved else None
-    return stack(pairs(rows), devices_table(plan, timeline), links)
+    return stack(pairs(rows), devices_table(plan, timeline), links_table(timeline))
 
 
 def run_report(plan: Plan, run: Run, sure: Spread | None = None) -> RenderableType:
@@ -372,8 +370,9 @@ _DEVIATIONS = "deviations(output max_abs max_rel lost)"
 def _spread_record(spread: Spread | None) -> Record | None:
     if spread is None:
         return None
-    interval = f"latency_mean_s=latency_s{INTERVAL} makespan_s{INTERVAL}"
-    return {**fields(spread, interval), **fields(spread, "draws draw_seed")}
+    return fields(
+        spread, f"latency_mean_s=latency_s{INTERVAL} makespan_s{INTERVAL} draws draw_seed"
+    )
 
 
 def timeline_record(timeline: Timeline) -> Record:

@@ -62,9 +62,10 @@ def service_record(
     `worse` is the same workload with pessimistic times, `cost` its cost, `fixed` the same with
     fixed numbers of replicas.
     """
-    workload = service.workload
-    failed = service.failures
-    first = service.resolved[0].problem
+    first, failures = service.resolved[0].problem, {}
+    if service.failures is not None:
+        asked = fields(service, f"asked=workload.{FAILING}")
+        failures = {"failures": asked | fields(service.failures, _FAILED)}
     return {
         "schema": "hetsim-service/1",
         "problem": problem_record(first),
@@ -91,12 +92,10 @@ def service_record(
             }
             for one in service.resolved
         ],
-        "seed": workload.seed,
-        **fields(service, "requests duration_s"),
-        "warm_up_s": workload.warm_up_s,
         **fields(
             service,
-            "end state bottleneck on_time energy_j energy_per_1000_on_time_j=energy_per_1000_j",
+            "seed=workload.seed requests duration_s warm_up_s=workload.warm_up_s end state "
+            "bottleneck on_time energy_j energy_per_1000_on_time_j=energy_per_1000_j",
         ),
         "cost": None if cost is None else cost_record(cost),
         "bad_end": None if worse is None else fields(worse, f"state bottleneck streams({_STREAM})"),
@@ -114,11 +113,7 @@ def service_record(
             f"links({_USE}) loading(model device loads nbytes alone_s seconds resident)",
         ),
         **_scaled_record(service, fixed),
-        **(
-            {"failures": {**fields(workload, f"asked={FAILING}"), **fields(failed, _FAILED)}}
-            if failed is not None
-            else {}
-        ),
+        **failures,
     }
 
 

@@ -9,7 +9,7 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from hetsim.core.text import Record, plain
+from hetsim.core.text import Record, fields, plain
 from hetsim.reporting.console import bold, pairs, stack, table
 from hetsim.reporting.formatting import ABSENT, count, figure_text
 from hetsim.reporting.tables.verdicts import verdict_of
@@ -96,11 +96,7 @@ def sweep_record(found: Swept) -> Record:
     return {
         "schema": "hetsim-sweep/1",
         "points": len(found.rows),
-        "answered": found.answered,
-        "known": found.known,
-        "failed": found.failed,
-        "rows": str(found.file),
-        "parquet": None if found.parquet is None else str(found.parquet),
+        **fields(found, "answered known failed rows=file parquet"),
         "front": [dict(row) for row in found.front],
         "front_of": [str(wish) for wish in found.wishes],
     }
