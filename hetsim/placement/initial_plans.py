@@ -55,7 +55,7 @@ class Constructive(Constrained):
             merged = coarse.spread(merge_where_it_pays(coarse.problem, groups))
             better = Plan(problem, self.name, merged, reason)
             with suppress(OutOfMemory):
-                fits(better)
+                check_fits(better)
                 return better
         return plan
 
@@ -65,7 +65,7 @@ class Constructive(Constrained):
 
         def grouped(made: Schedule) -> tuple[tuple[Group, ...], str]:
             groups, how = best_grouping(tasks, made.assignment, made.order)
-            fits(Plan(coarse.fine, self.name, coarse.spread(groups)))
+            check_fits(Plan(coarse.fine, self.name, coarse.spread(groups)))
             return groups, how
 
         return with_less_until(tasks, self.scheduled, grouped)[1]
@@ -85,7 +85,7 @@ class Constructive(Constrained):
         """Return the strategy's schedule of `problem`, each node a task."""
 
 
-def fits(plan: Plan) -> None:
+def check_fits(plan: Plan) -> None:
     """Raise OutOfMemory where activations beside the weights do not fit."""
     if plan.problem.capacity_bytes is not None:
         measure(plan, "latency")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hetsim.core.text import grouped
 from hetsim.graph.dag import Dag, Ints, Rows, different_pairs, least_joined
 
 
@@ -107,10 +108,7 @@ def first_of_label(labels: Ints) -> Ints:
 
 def by_label(labels: Sequence[int]) -> dict[int, list[int]]:
     """Return the nodes of each label, ascending, by their first nodes. O(n)."""
-    members: dict[int, list[int]] = {}
-    for node, label in enumerate(labels):
-        members.setdefault(label, []).append(node)
-    return members
+    return grouped(zip(labels, range(len(labels)), strict=True))
 
 
 def least_order(count: int, source: Ints, target: Ints) -> list[int] | None:

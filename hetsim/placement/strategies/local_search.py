@@ -197,8 +197,9 @@ class LocalSearch(Constrained):
         """Return the best plan for latency met from any of these."""
         made = [self.improved(*one) for one in begun]
         coarse = begun[0][0]
-        few = self.of_few(coarse, measure(made[0], "latency"))
-        made += [self.improved(coarse, few)] if few is not None else []
+        if coarse.problem.n >= MANY:
+            few = self.of_few(coarse, min(measure(plan, "latency") for plan in made))
+            made += [self.improved(coarse, few)] if few is not None else []
         return min(made, key=lambda plan: measure(plan, "latency")) if len(made) > 1 else made[0]
 
     def of_few(self, coarse: Coarse, cost: float) -> Start | None:
