@@ -185,29 +185,39 @@ def _whole(rows: Rows) -> tuple[Floats, Floats]:
 
 
 def dealt(
-    n: int, node: NDArray[np.intp], work: Floats, slope: Floats, room: Floats, *, least_t: float
+    n: int,
+    node: NDArray[np.intp],
+    work: Any,
+    slope: Floats,
+    room: Floats,
+    *,
+    least_t: float,
+    ends: Any = None,
 ) -> tuple[Floats, Floats]:
     """Minimize t where a node's shares sum to 1, and shares of work fit room + slope t.
 
-    `work` is [rows, pairs]. Returns shares and prices: zeros, which claim nothing, where unsolved.
+    `work` is [rows, pairs], an array or sparse, as is `ends`: [rows, variables of 0 or more that
+    count beside it]. Returns shares and prices: zeros, which claim nothing, where unsolved.
     """
     from scipy.optimize import linprog
-    from scipy.sparse import coo_matrix
+    from scipy.sparse import csr_matrix, hstack
 
     height, pairs = work.shape
-    table = coo_matrix(np.hstack([work, -slope[:, None]])).tocsr()
-    sums = coo_matrix((np.ones(pairs), (node, np.arange(pairs))), shape=(n, pairs + 1)).tocsr()
-    bounds = np.tile([0.0, np.inf], (pairs + 1, 1))
+    beside = csr_matrix((height, 0)) if ends is None else ends
+    table = hstack([csr_matrix(work), beside, csr_matrix(-slope[:, None])], format="csr")
+    total = table.shape[1]
+    sums = csr_matrix((np.ones(pairs), (node, np.arange(pairs))), shape=(n, total))
+    bounds = np.tile([0.0, np.inf], (total, 1))
     bounds[-1, 0] = least_t
     # The stubs know dense arrays only.
     minimize: Any = linprog
     found = minimize(
-        np.append(np.zeros(pairs), 1.0), A_ub=table, b_ub=room,
+        np.append(np.zeros(total - 1), 1.0), A_ub=table, b_ub=room,
         A_eq=sums, b_eq=np.ones(n), bounds=bounds, method="highs",
     )  # fmt: skip
     if found.status != 0:
         return np.zeros(pairs), np.zeros(height)
-    return found.x[:-1], np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
+    return found.x[:pairs], np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
 
 
 ROUNDS = 12
@@ -367,45 +377,51 @@ def within_memory(problem: Problem) -> Problem | None:
     return left if weights <= sum(room[usable].tolist()) else None
 
 
-def balanced_weights(problem: Problem, shares: Floats) -> float:
-    """Return ``area.balanced`` with the weights of each device within its memory."""
-    if not memory_binds(problem):
-        return 0.0
+def balanced_weights(problem: Problem, setting: Setting, *, along: bool = False) -> float:
+    """Return ``area.balanced`` with the weights of each device within its memory.
+
+    With `along`, up to LARGE pairs, each node also ends after what it reads, by its shares of time:
+    where most nodes wait for each other, those that leave a full device make way one by one. One
+    linear program; prices prove it.
+    """
+    shares, n = setting.shares, problem.n
     able = np.isfinite(shares)
     scale = float(shares[able].max(initial=0.0))
-    if scale == 0.0 or not able.any(axis=1).all():
-        return 0.0
-    room = np.array(problem.capacity_bytes, dtype=np.float64)
-    weight = np.zeros(problem.n)
+    weight = np.zeros(n)
     for constant in problem.constants:
         for v in constant.consumers:
             weight[v] += constant.nbytes / len(constant.consumers)
     unit = float(weight.max(initial=0.0))
-    if unit == 0.0:
+    if not memory_binds(problem) or scale * unit == 0.0 or not able.any(axis=1).all():
         return 0.0
-    weight, room = weight / unit, room / unit
-    width = np.array(problem.streams, dtype=np.float64)
-    scaled = np.where(able, shares / scale, 0.0)
-    time_price, room_price = _prices(scaled, able, weight, width, room)
-    total = float((time_price * width).sum())
-    if total <= 0.0:
-        return 0.0
-    time_price, room_price = time_price / total, room_price / total
-    cost = np.where(able, time_price * scaled + room_price * weight[:, None], np.inf)
-    needed, offered = float(cost.min(axis=1).sum()), float((room_price * room).sum())
-    rounding = 4.0 * (cost.size + len(room)) * float(np.finfo(np.float64).eps)
-    return max(0.0, scale * (needed - offered - rounding * (needed + offered)))
-
-
-def _prices(
-    scaled: Floats, able: NDArray[np.bool_], weight: Floats, width: Floats, room: Floats
-) -> tuple[Floats, Floats]:
-    """Minimize t where work is at most width t and weights are at most room; return the prices."""
     check_time()
-    count = scaled.shape[1]
+    from scipy.sparse import csr_matrix, eye, vstack
+
     node, device = np.nonzero(able)
-    on = device == np.arange(count)[:, None]
-    work = np.vstack([on * scaled[node, device], on * weight[node]])
-    slope, offered = np.append(width, np.zeros(count)), np.append(np.zeros(count), room)
-    _, price = dealt(len(able), node, work, slope, offered, least_t=0.0)
-    return price[:count], price[count:]
+    count, pairs, seconds = len(problem.devices), np.arange(len(node)), shares[able] / scale
+    held = np.array(problem.capacity_bytes, dtype=np.float64) / unit
+    rows = [
+        csr_matrix((column, (device, pairs)), shape=(count, len(pairs)))
+        for column in (seconds, weight[node] / unit)
+    ]
+    waits = [csr_matrix((2 * count, n))]
+    slope, room = [*map(float, problem.streams), *np.zeros(count)], np.append(np.zeros(count), held)
+    if along and len(pairs) < LARGE:
+        before = setting.before
+        reader = np.append(np.repeat(np.arange(n), np.diff(before.at)), np.arange(n))
+        rows += [csr_matrix((seconds, (node, pairs)), shape=(n, len(pairs)))[reader]]
+        edge = np.arange(len(before.node))
+        read = csr_matrix((np.ones(len(edge)), (edge, before.node)), shape=(len(reader), n))
+        waits += [read - eye(n, format="csr")[reader], eye(n, format="csr")]
+        rows += [csr_matrix((n, len(pairs)))]
+        slope += [*np.zeros(len(reader)), *np.ones(n)]
+        room = np.append(room, np.zeros(len(reader) + n))
+    work, ends, slopes = vstack(rows, format="csr"), vstack(waits, format="csr"), np.array(slope)
+    _, price = dealt(n, node, work, slopes, room, least_t=0.0, ends=ends)
+    cost = np.minimum.reduceat(price @ work, np.searchsorted(node, np.arange(n)))
+    # An end is from 0 to t: what prices leave of it, by the solver's tolerance, counts at worst.
+    total = float(price @ slopes + np.maximum(-(price @ ends), 0.0).sum())
+    needed, offered = float(cost.sum()), float(price @ room)
+    rounding = 4.0 * (work.nnz + len(room)) * float(np.finfo(np.float64).eps)
+    proven = needed - offered - rounding * (needed + offered)
+    return max(0.0, scale * proven / total) if total > 0.0 else 0.0

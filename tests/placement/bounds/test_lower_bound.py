@@ -471,8 +471,8 @@ def weighed(seed: int) -> Problem:
 @given(seeds)
 def test_weights_divide_the_work_as_fractions_do(seed: int) -> None:
     problem = weighed(seed)
-    footprint, n = Footprint.of(problem), problem.n
-    shares = np.where(problem.runnable, problem.least_seconds, INF)
+    footprint, n, setting = Footprint.of(problem), problem.n, Setting.of(problem)
+    shares = setting.shares
     weight = np.zeros(n)
     for constant in problem.constants:
         weight[list(constant.consumers)] += constant.nbytes / len(constant.consumers)
@@ -487,15 +487,23 @@ def test_weights_divide_the_work_as_fractions_do(seed: int) -> None:
     once[pairs[:, 0], np.arange(len(pairs))] = 1.0
     cost = np.zeros(len(pairs) + 1)
     cost[-1] = 1.0
-    found = linprog(cost, A_ub=table, b_ub=[0.0] * count + room, A_eq=once, b_eq=np.ones(n))
+    # The nodes are a chain: along it, the shares of all of them pass.
+    chain = np.append(shares[able], -1.0)
+    given = {"A_eq": once, "b_eq": np.ones(n)}
+    found = linprog(cost, A_ub=table, b_ub=[0.0] * count + room, **given)
+    serial = linprog(
+        cost, A_ub=np.vstack([table, chain]), b_ub=[0.0] * count + [*room, 0.0], **given
+    )
     assert able.any(axis=1).all()
-    assert found.status == 0
+    assert found.status == serial.status == 0
     everything = sum(constant.nbytes for constant in problem.constants)
     everything += sum(value.nbytes for value in problem.values)
     if weight.any() and everything > min(footprint.capacity):
-        assert balanced_weights(problem, shares) == pytest.approx(found.fun, rel=1e-6, abs=1e-9)
+        near = {"rel": 1e-6, "abs": 1e-9}
+        assert balanced_weights(problem, setting) == pytest.approx(found.fun, **near)
+        assert balanced_weights(problem, setting, along=True) == pytest.approx(serial.fun, **near)
     else:
-        assert balanced_weights(problem, shares) == 0.0
+        assert balanced_weights(problem, setting, along=True) == 0.0
 
 
 @sweep("seed", quick=range(0, 60, 6), full=range(60))
