@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.core import deadline
 from hetsim.core.units import format_bytes
 from hetsim.errors import OutOfMemory
 from hetsim.placement.listing.list_schedule import Room
+from hetsim.problem.columns import transfer_costs
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -72,12 +75,8 @@ class Excess:
 
 def excess(plan: Plan) -> Excess:
     """Simulate one request and count. Raises as ``simulate``, except OutOfMemory."""
-    latency_s, peaks, _ = once(plan)
-    capacity = plan.problem.capacity_bytes
-    total = 0
-    if capacity is not None:
-        total = sum(max(0, peak - held) for peak, held in zip(peaks, capacity, strict=True))
-    return Excess(total, peaks, latency_s)
+    run = once(plan)
+    return Excess(sum(run.lacks), run.peaks, run.latency_s)
 
 
 def refusal(problem: Problem, over: Excess, what: str) -> OutOfMemory:
@@ -102,6 +101,8 @@ def refusal(problem: Problem, over: Excess, what: str) -> OutOfMemory:
 
 BRANCHES = 2_000
 """Nodes of the solver's tree; it is deterministic where time is not its limit."""
+GAP = 0.05
+"""The part by which there may be a better assignment than that found."""
 MOST_COLUMNS = 60_000
 """Pairs of node and device above which the solver is not asked."""
 
@@ -115,7 +116,7 @@ def weights_that_fit(
         return greedy
     if int(able.sum()) > MOST_COLUMNS:
         return None
-    return _program(problem, footprint, able)
+    return least_total(problem, footprint, able, transfers=False)
 
 
 class Filling(Room):
@@ -178,21 +179,23 @@ def _greedy(problem: Problem, footprint: Footprint, allowed: NDArray[np.bool_]) 
     return filling.device
 
 
-def _program(problem: Problem, footprint: Footprint, able: NDArray[np.bool_]) -> list[int] | None:
-    """Ask HiGHS: a column for each node on each device, each constant there, and its weights."""
+def least_total(
+    problem: Problem, footprint: Footprint, able: NDArray[np.bool_], *, transfers: bool = True
+) -> list[int] | None:
+    """Return the devices of least total time whose memory holds weights and each node's buffers.
+
+    Asked is HiGHS: a column for each node on each device, for each constant there, for the weights
+    of each device and, with `transfers`, for each tensor that is moved to a device, which counts
+    the quickest way there and a dispatch. None where BRANCHES find nothing. Raises OutOfMemory
+    where there is nothing to find.
+    """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
 
     count, capacity = len(problem.devices), footprint.capacity
     nodes = [(v, p) for v, p in np.argwhere(able).tolist()]
     column = {pair: index for index, pair in enumerate(nodes)}
-    read_on: dict[tuple[int, int], list[int]] = {}
-    for v, p in nodes:
-        for c in problem.constants_of[v]:
-            read_on.setdefault((c, p), []).append(column[v, p])
-    there = {key: len(nodes) + index for index, key in enumerate(read_on)}
-    # Behind these the weights of each device.
-    total = len(nodes) + len(there) + count
+    cost, most = problem.shared_seconds[tuple(np.array(nodes).T)].tolist(), [1.0] * len(nodes)
     entries: list[tuple[int, int, float]] = []
     low: list[float] = []
     high: list[float] = []
@@ -202,37 +205,60 @@ def _program(problem: Problem, footprint: Footprint, able: NDArray[np.bool_]) ->
         low.append(least)
         high.append(most)
 
+    def new(seconds: float, largest: float = 1.0) -> int:
+        cost.append(seconds)
+        most.append(largest)
+        return len(cost) - 1
+
     for v in range(problem.n):
         row([(column[v, p], 1.0) for p in range(count) if (v, p) in column], 1.0, 1.0)
-    for key, readers in read_on.items():
-        for index in readers:
-            row([(index, 1.0), (there[key], -1.0)], -np.inf, 0.0)
-    full: NDArray[np.float64] = np.ones(total)
+    kept: list[list[tuple[int, float]]] = [[] for _ in range(count)]
+    for constant in problem.constants:
+        for p in range(count):
+            readers = [column[v, p] for v in constant.consumers if (v, p) in column]
+            there = new(0.0)
+            kept[p].append((there, constant.nbytes / max(capacity[p], 1)))
+            for index in readers:
+                row([(index, 1.0), (there, -1.0)], -np.inf, 0.0)
     for p in range(count):
-        unit, weights = float(max(capacity[p], 1)), total - count + p
-        full[weights] = capacity[p] / unit
-        cells = [
-            (index, problem.constants[c].nbytes / unit) for (c, q), index in there.items() if q == p
-        ]
-        row([*cells, (weights, -1.0)], 0.0, 0.0)
+        unit = max(capacity[p], 1)
+        weights = new(0.0, capacity[p] / unit)
+        row([*kept[p], (weights, -1.0)], 0.0, 0.0)
         for v in range(problem.n):
             beside = footprint.beside[v][p]
             if (v, p) in column and beside > capacity[p]:
-                full[column[v, p]] = 0.0
-            elif (v, p) in column and beside:
+                most[column[v, p]] = 0.0
+            elif not transfers and (v, p) in column and beside:
                 cells = [(weights, 1.0), (column[v, p], beside / unit)]
                 row(cells, -np.inf, capacity[p] / unit)
-    cost = np.zeros(total)
-    cost[: len(nodes)] = problem.shared_seconds[tuple(np.array(nodes).T)]
-    cost /= cost.max(initial=0.0) or 1.0
+    latency_s, per_byte_s = transfer_costs(problem)
+    np.fill_diagonal(latency_s, np.inf)
+    for value in problem.values if transfers else ():
+        u, way_s = value.producer, latency_s + per_byte_s * value.nbytes
+        sources = [p for p in range(count) if (u, p) in column]
+        if u == GRAPH_INPUT and problem.host is not None:
+            sources = [problem.host]
+        for q in range(count):
+            readers = [column[v, q] for v in value.consumers if (v, q) in column]
+            least_s = min((float(way_s[p, q]) for p in sources), default=np.inf)
+            if readers and least_s < np.inf:
+                moved = new(least_s + problem.dispatch_s[q])
+                here = [(column[u, q], -1.0)] if (u, q) in column else []
+                for index in readers:
+                    row([(index, 1.0), *here, (moved, -1.0)], -np.inf, 0.0)
+            if value.is_output and problem.host not in (None, q) and (u, q) in column:
+                cost[column[u, q]] += float(way_s[q, problem.host])
+    options: Any = {"node_limit": BRANCHES, "mip_rel_gap": GAP}
+    if deadline.is_set():
+        options["time_limit"] = max(deadline.left_s(), 0.0)
     rows, columns, amounts = (list(part) for part in zip(*entries, strict=True))
-    matrix = coo_array((amounts, (rows, columns)), shape=(len(low), total)).tocsr()
+    matrix = coo_array((amounts, (rows, columns)), shape=(len(low), len(cost))).tocsr()
     found = milp(
-        cost,
-        integrality=(np.arange(total) < len(nodes)).astype(np.int64),
-        bounds=Bounds(np.zeros(total), full),
+        np.array(cost) / (max(cost) or 1.0),
+        integrality=(np.arange(len(cost)) < len(nodes)).astype(np.int64),
+        bounds=Bounds(np.zeros(len(cost)), np.array(most)),
         constraints=LinearConstraint(matrix, np.array(low), np.array(high)),
-        options={"node_limit": BRANCHES, "mip_rel_gap": 0.05},
+        options=options,
     )
     if found.status == 2:
         raise _proof(problem, footprint)
@@ -241,7 +267,8 @@ def _program(problem: Problem, footprint: Footprint, able: NDArray[np.bool_]) ->
     chosen = np.full(able.shape, -1.0)
     chosen[able] = found.x[: len(nodes)]
     assignment = [int(p) for p in chosen.argmax(axis=1)]
-    return None if any(Filling(footprint, assignment).over()) else assignment
+    fits = transfers or not any(Filling(footprint, assignment).over())
+    return assignment if fits else None
 
 
 def _proof(problem: Problem, footprint: Footprint) -> OutOfMemory:

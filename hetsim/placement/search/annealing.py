@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -116,8 +116,8 @@ class Judge(Protocol):
         """Judge `groups`; `last` ones of a round in any case."""
 
 
-Holds = Callable[[tuple[Group, ...]], bool]
-"""Whether the clock finds room for groups."""
+Lacks = Callable[[tuple[Group, ...]], Sequence[int] | None]
+"""Bytes by device that groups lack on the clock; None where they do not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +147,9 @@ class Heat:
 OVER, JUDGE, HOLDS, PAUSE, DRAW = 0, 1, 2, 3, 4
 """Why ``anneal`` returns: the budget is spent; the best draft is to be judged; whether the draft
 fits the memory is to be told; as many moves as wished were tried; words are to be drawn."""
+
+PLAYED = 60_000
+"""Tasks of drafts that the clock asks for room, before drafts that lack some close devices."""
 
 SLACK = 1e-9
 """Relative, above what floats round off."""
@@ -267,22 +270,23 @@ class Walk:
         problem: Problem,
         groups: tuple[Group, ...],
         seed: int,
-        holds: Holds | None,
+        lacks: Lacks | None,
         *,
         compiled: bool,
     ) -> None:
-        self._problem, self._groups, self._holds = problem, groups, holds
+        self._problem, self._groups, self._lacks = problem, groups, lacks
         self._rng, self.compiled = random.Random(seed), compiled
         grouped = estimates_groups(problem)
-        self._asked = asked_of(problem, grouped=grouped, binds=holds is not None, arrays=compiled)
+        self._asked = asked_of(problem, grouped=grouped, binds=lacks is not None, arrays=compiled)
         self._plain = listed(self._asked)
         self._drawn: Search | None = None
+        self._played = 0
 
     def round(self, budget: Budget, heat: Heat, judge: Judge) -> int:
         """Anneal from the start; return the moves tried. O((V + E) moves)."""
         problem, links = self._problem, len(self._problem.link_names)
         draft = draft_of(problem, self._groups)
-        room = Room(problem, draft.device) if self._holds is not None else None
+        room = Room(problem, draft.device) if self._lacks is not None else None
         search = search_of(self._asked, links, draft, room, arrays=self.compiled)
         told = search_of(self._plain, links, draft, None, marks=False)
         counts, figures = search.counts, search.figures
@@ -303,6 +307,7 @@ class Walk:
             return groups_of(problem, self._plain, drawn)
 
         best = search.best_order, search.best_device, search.best_cut
+        withheld = [0] * len(problem.devices)
         while True:
             began_s = deadline.now_s()
             until = int(counts[TRIED]) + chunk
@@ -317,9 +322,16 @@ class Walk:
                 counts[FRESH] = 0
                 figures[NEXT_LOOK] = figures[SPENT] + 1.0 / heat.looks
             elif why == HOLDS:
-                assert self._holds is not None
-                now = groups(search.order, search.device, search.cut)
-                counts[ANSWER] = int(self._holds(now))
+                assert self._lacks is not None
+                lacks = self._lacks(groups(search.order, search.device, search.cut))
+                counts[ANSWER] = int(lacks is not None and not any(lacks))
+                self._played += problem.n
+                # What lies beside the weights takes their room: until another draft fits, none is
+                # added there before one goes.
+                for p, nbytes in enumerate(lacks or () if self._played > PLAYED else ()):
+                    less = min(nbytes, max(search.left[p], 0)) if nbytes else -withheld[p]
+                    search.left[p] -= less
+                    withheld[p] += less
             else:
                 # As many moves as take CHUNK_S.
                 took_s = max(deadline.now_s() - began_s, 1e-6)
@@ -335,7 +347,7 @@ def walk(
     problem: Problem,
     groups: tuple[Group, ...],
     seed: int,
-    holds: Holds | None,
+    lacks: Lacks | None,
     budget: Budget,
 ) -> Walk:
     """Return the annealing from `groups`: as machine code where that pays."""
@@ -348,7 +360,7 @@ def walk(
         kept = work >= LEAST and (_compiled.loaded or _compiled.kept)
         compile_from = KEPT_FROM if kept else COMPILE_FROM
         pays = left_to_python.pays(_compiled, work, LEAST, compile_from)
-    return Walk(problem, groups, seed, holds, compiled=pays)
+    return Walk(problem, groups, seed, lacks, compiled=pays)
 
 
 def rounds(walk: Walk, problem: Problem, budget: Budget, judge: Judge) -> int:

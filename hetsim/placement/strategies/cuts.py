@@ -12,9 +12,10 @@ from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.minimum_cut import least_serial
 from hetsim.placement.constraints import Constrained, check_runnable
+from hetsim.placement.footprint import excess
 from hetsim.placement.grouping import best_grouping, merge_where_it_pays, plan_of_stages
-from hetsim.placement.initial_plans import prepared
-from hetsim.placement.objective import Objective, check_objective, latency_of_groups
+from hetsim.placement.initial_plans import least_total_groups, prepared
+from hetsim.placement.objective import Objective, check_objective, latency_of_groups, memory_binds
 from hetsim.placement.throughput.search import (
     STARTS,
     as_plan,
@@ -43,7 +44,9 @@ class Mincut(Constrained):
     nodes to move there at once, until none helps. What a move would save on transfers from it to
     a third device is left out of its choice, so that the total never rises; else it is exact.
     Grouping is by the clock, which runs devices side by side: the latency is at most the total
-    and what dispatch adds. Memory is not weighed; a plan that misses it is changed until it fits.
+    and what dispatch adds. Where that plan misses the memory, an integer program finds the least
+    total within it (``initial_plans.least_total_groups``); of many nodes the plan is changed until
+    it fits.
 
     Attributes
     ----------
@@ -76,9 +79,16 @@ class Mincut(Constrained):
         groups, how = best_grouping(
             coarse.problem, assignment, range(coarse.problem.n), may_miss=True
         )
-        groups = merge_where_it_pays(coarse.problem, groups)
         reason = f"least total of compute and transfers, grouped by {how}"
-        return Plan(problem, self.name, coarse.spread(groups), reason)
+        plan = Plan(
+            problem, self.name, coarse.spread(merge_where_it_pays(coarse.problem, groups)), reason
+        )
+        if memory_binds(problem) and excess(plan).total:
+            within = least_total_groups(problem)
+            if within is not None:
+                reason = "least total of compute and transfers within the memory of devices"
+                return Plan(problem, self.name, within, reason)
+        return plan
 
 
 WORK = 8_000

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import ClassVar
 
 from hetsim.core import deadline
@@ -22,6 +23,7 @@ from hetsim.placement.grouping import refine
 from hetsim.placement.initial_plans import (
     Start,
     constructive,
+    least_total_groups,
     prepared,
     quick_start,
     starts_that_fit,
@@ -29,7 +31,6 @@ from hetsim.placement.initial_plans import (
 from hetsim.placement.objective import (
     Objective,
     check_objective,
-    fits,
     measure,
     memory_binds,
 )
@@ -41,6 +42,7 @@ from hetsim.problem.columns import cached
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.simulation.clock.runs import once
 
 WORK, FEW, MANY, WORK_OF_MANY = 400_000, 50, 200, 8_000_000
 """Tasks evaluated in all, by which the default number of moves is set: of more than FEW tasks less,
@@ -238,6 +240,8 @@ class LocalSearch(Constrained):
     def begun(self, coarse: Coarse, starts: Sequence[Start]) -> list[tuple[Coarse, Start]]:
         """Return the best of `starts` and the best priced one, of MANY tasks the better alone.
 
+        Where memory binds, both: where moves end then depends on where they begin.
+
         Among them are `heft`, and a priced start, of tasks that are cut before branches join.
         """
         problem = coarse.fine
@@ -254,7 +258,7 @@ class LocalSearch(Constrained):
                 priced += self.priced(finer)
         best = [min(some, key=lambda one: one[1].cost) for some in (found, priced) if some]
         best.sort(key=lambda one: one[1].cost)
-        return best[: 2 if coarse.problem.n < MANY else 1]
+        return best[: 2 if coarse.problem.n < MANY or memory_binds(problem) else 1]
 
     def improved(self, coarse: Coarse, start: Start) -> Plan:
         """Return the best plan for latency met from `start`."""
@@ -300,9 +304,18 @@ class LocalSearch(Constrained):
         return Plan(problem, "local-search", start.plan.groups, gained)
 
     def priced(self, coarse: Coarse) -> list[tuple[Coarse, Start]]:
-        """Return ``priced_start`` of many tasks, and of the nodes where tasks lose much."""
+        """Return ``priced_start`` of many tasks, and of the nodes where tasks lose much.
+
+        Where memory binds, the plan of least total time within it.
+        """
         found: list[tuple[Coarse, Start]] = []
         if memory_binds(coarse.fine):
+            groups = least_total_groups(coarse.fine)
+            if groups is not None:
+                plan = Plan(coarse.fine, "mincut", groups)
+                cut = coarse.cut_by(groups)
+                own = cut.gathered(groups) or ()
+                found.append((cut, Start("mincut", plan, own, measure(plan, "latency"))))
             return found
         for at in (uncoarsened(coarse.fine), coarse) if loses(coarse) else (coarse,):
             most = MOST_LIMITED if deadline.is_set() else MOST_PRICED
@@ -325,11 +338,14 @@ class LocalSearch(Constrained):
         if problem.n == 0 or (len(problem.devices) == 1 and not any(problem.dispatch_s)):
             return start.groups, start.cost, 0
 
-        def held(groups: tuple[Group, ...]) -> bool:
-            """Whether they fit the devices, nodes within tasks included."""
-            return fits(Plan(coarse.fine, "draft", coarse.spread(groups)))
+        @cache
+        def lacking(groups: tuple[Group, ...]) -> Sequence[int] | None:
+            """Bytes by device that they lack, nodes within tasks included."""
+            with suppress(Infeasible):
+                return once(Plan(coarse.fine, "draft", coarse.spread(groups))).lacks
+            return None
 
-        holds = held if memory_binds(coarse.fine) else None
+        binds = memory_binds(coarse.fine)
         given = self.moves is not None or self.time_limit_s is not None
         known = _done(problem)
         asked = start.groups, self.seed
@@ -340,15 +356,15 @@ class LocalSearch(Constrained):
             left_s = deadline.left_s() if deadline.is_set() else 0.0
             budget = Budget(self.moves, began_s, began_s + left_s)
         else:
-            if holds is None and asked in known:
+            if not binds and asked in known:
                 return known[asked]
             many = problem.n >= MANY
             work = WORK_OF_MANY if many else WORK * min(FEW, problem.n) // problem.n
             budget = Budget(min(MOST_MOVES, max(LEAST_MOVES, work // problem.n)))
-        way = walk(problem, start.groups, self.seed, holds, budget)
+        way = walk(problem, start.groups, self.seed, lacking if binds else None, budget)
         judge = _Judge(problem, start, judged if given else JUDGED)
         tried = rounds(way, problem, budget, judge)
-        if not given and holds is None and deadline.left_s() > 0.0:
+        if not given and not binds and deadline.left_s() > 0.0:
             known[asked] = judge.groups, judge.cost, tried
         return judge.groups, judge.cost, tried
 

@@ -60,12 +60,13 @@ def timeline_of(
 class Once(NamedTuple):
     """One request of a plan alone: its latency, and bytes by device.
 
-    The most that is held, and how much of that are weights.
+    The most that is held, how much of that are weights, and what of it is more than the device has.
     """
 
     latency_s: float
     peaks: tuple[int, ...]
     weights: tuple[int, ...]
+    lacks: tuple[int, ...]
 
 
 _once: WeakKeyDictionary[Plan, Once] = WeakKeyDictionary()
@@ -81,10 +82,13 @@ def once(plan: Plan) -> Once:
     if plan not in _once:
         plan_tasks = tasks_of_plan(plan, plan.problem.contention)
         recording = play(plan_tasks, np.zeros(1), traced=True)
+        peaks = tuple(peaks_of(plan_tasks, recording))
+        held = plan.problem.capacity_bytes or peaks
         _once[plan] = Once(
             float(recording.finish[0]),
-            tuple(peaks_of(plan_tasks, recording)),
+            peaks,
             tuple(resident_weights(plan_tasks)),
+            tuple(max(peak - most, 0) for peak, most in zip(peaks, held, strict=True)),
         )
     return _once[plan]
 

@@ -83,8 +83,9 @@ ROUNDS = [*((kind, 30) for kind in KINDS if kind != "tight"), *MANY]
 
 
 @sweep("kind, n", quick=ROUNDS[::2], full=ROUNDS)
-def test_a_round_is_the_same_compiled(kind: str, n: int) -> None:
+def test_a_round_is_the_same_compiled(kind: str, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many nodes a draft is estimated from the last mark on before its change."""
+    monkeypatch.setattr(annealing, "PLAYED", 10 * n)
     problem = _layers(n, 3, **KINDS[kind])
     groups = tuple(Group(f"d{v % 3}", (v,)) for v in range(problem.n))
     binds = problem.capacity_bytes is not None
@@ -97,11 +98,11 @@ def test_a_round_is_the_same_compiled(kind: str, n: int) -> None:
         def judge(groups: tuple[Group, ...], *, last: bool, judged: Any = judged) -> None:
             judged.append((groups, last))
 
-        def holds(groups: tuple[Group, ...], asked: Any = asked) -> bool:
+        def lacks(groups: tuple[Group, ...], asked: Any = asked) -> list[int] | None:
             asked.append(len(asked))
-            return len(asked) % 3 > 0
+            return ([5, 0, 0], [0, 0, 0], [0, 0, 0], None)[len(asked) % 4]
 
-        made = Walk(problem, groups, 7, holds if binds else None, compiled=compiled)
+        made = Walk(problem, groups, 7, lacks if binds else None, compiled=compiled)
         # Draws go on from round to round.
         tried += [made.round(Budget(moves), Heat(), judge) for moves in (0, 600)]
         assert (len(asked) > 1) == binds
