@@ -226,8 +226,8 @@ def _mixes(number: int) -> str:
 def price_texts(bought: Purchase) -> Iterator[str]:
     """Yield the sources of prices: their months, depreciation, electricity, hosts and links."""
     months = sorted(one.month for one in bought.had.values())
-    dated = f"Prices are of {months[0]} to {months[-1]}, in US dollars without tax. "
-    dated = dated if months else ""
+    span = " to ".join(months[:1] + months[-1:])
+    dated = f"Prices are of {span}, in US dollars without tax. " if span else ""
     tariff = f"${bought.tariff_usd_per_kwh:g}/kWh"
     if bought.tariff_usd_per_kwh == TARIFF_USD_PER_KWH:
         tariff += f" ({TARIFF_OF})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass, field, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -200,6 +201,17 @@ def test_the_answer_is_a_sentence_and_a_record() -> None:
         depreciation_years=1,
     )
     assert dearer.require().cost > best.cost
+
+
+def test_a_catalog_file_has_prices_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "catalog.yaml"
+    price = "{usd: 150, years: 3, of: 2025-01, source: an offer}"
+    file.write_text(f"kinds:\n  board: {{platform: rock-5b, link: eth1, price: {price}}}\n")
+    found = hetsim.recommend(model="zoo:squeezenet", rate_per_s=20, catalog=file, samples=0)
+    shown_in = io.StringIO()
+    Console(width=200, file=shown_in).print(recommendation_report(found))
+    assert "Buy 1 board ($150" in shown_in.getvalue()
+    assert "Prices are of" not in shown_in.getvalue()
 
 
 def test_one_model_wants_a_rate_and_no_workload() -> None:
