@@ -23,7 +23,7 @@ from hetsim.core.progress import each, part
 from hetsim.core.result import Result, short
 from hetsim.core.units import format_seconds
 from hetsim.cost import DEFAULT_COST
-from hetsim.cost.kernels.float_equivalent import executed_dtype, mostly_integers
+from hetsim.cost.kernels.float_equivalent import model_dtype
 from hetsim.errors import UsageError, all_refused, nearest
 from hetsim.graph.model import Model
 from hetsim.graph.work import graph_work
@@ -374,10 +374,10 @@ def _row(found: Comparison) -> PlatformRow:
     specs = platform.devices
     works = graph_work(model.graph)
     precisions = {
-        name: INT8
-        if specs[name].executes == INT8 or mostly_integers(model.graph, specs[name])
-        else executed_dtype(
-            specs[name], [works[v] for v in np.flatnonzero(problem.runnable[:, p]).tolist()]
+        name: model_dtype(
+            specs[name],
+            model.graph,
+            [works[v] for v in np.flatnonzero(problem.runnable[:, p]).tolist()],
         )
         for p, name in enumerate(problem.devices)
         if taken is not None and taken.plan is not None and name in taken.plan.devices_used

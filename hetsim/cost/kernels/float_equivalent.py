@@ -408,13 +408,19 @@ def executed_dtype(device: DeviceSpec, works: Sequence[Work]) -> str:
     return device.execution_dtype.get(dtype, dtype)
 
 
-def model_figures(device: DeviceSpec, graph: Graph, works: Sequence[Work]) -> KernelFigures | None:
-    """Return the figures for most of a graph; None where the device has none.
+def model_dtype(device: DeviceSpec, graph: Graph, works: Sequence[Work]) -> str:
+    """Return the type in which a device does most of the arithmetic of a graph.
 
-    Those of int8 where it executes so, or computes quantized ops and most of the graph's products
-    are in integers. O(V + E).
+    int8 where it executes so, or computes quantized ops and most of the graph's products are in
+    integers; otherwise that of `works`, see ``executed_dtype``. O(V + E).
     """
+    if device.executes == INT8 or mostly_integers(graph, device):
+        return INT8
+    return executed_dtype(device, works)
+
+
+def model_figures(device: DeviceSpec, graph: Graph, works: Sequence[Work]) -> KernelFigures | None:
+    """Return the figures for most of a graph; None where the device has none. O(V + E)."""
     if not device.kernels:
         return None
-    integers = device.executes == INT8 or mostly_integers(graph, device)
-    return figures_for(device, INT8 if integers else executed_dtype(device, works))[0]
+    return figures_for(device, model_dtype(device, graph, works))[0]

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetsim.cost.kernels.float_equivalent import executed_dtype
-from hetsim.device.support.quantized import is_quantized
+from hetsim.cost.kernels.float_equivalent import model_dtype
 from hetsim.errors import Infeasible, WorkloadError
 from hetsim.graph.work import graph_work
 from hetsim.hardware.routes import build_routes
@@ -224,21 +223,14 @@ def off_of(problem: Problem, p: int) -> Off:
 
 
 def priced_on(problem: Problem, p: int) -> Priced:
-    """Evidence of the times of a problem's device `p`.
-
-    A float model is priced as if it were in int8 where that is asked for by ``execute``, and on
-    devices that have figures for int8 alone.
-    """
-    evidence, model = problem.evidence[p], problem.model
-    as_if = problem.devices[p] in problem.executed
+    """Evidence of the times of a problem's device `p`."""
+    evidence, model, name = problem.evidence[p], problem.model, problem.devices[p]
     precision = evidence.precision
-    if model is not None and precision == "int8":
-        as_if = not is_quantized(model.graph)
-    elif model is not None and precision and problem.platform is not None:
+    if model is not None and precision and problem.platform is not None:
         # Figures of one precision may be derived from those of another.
-        spec = problem.platform.devices[problem.devices[p]]
-        precision = executed_dtype(spec, graph_work(model.graph))
-    return Priced(evidence, as_if, precision)
+        spec = problem.platform.devices[name]
+        precision = model_dtype(spec, model.graph, graph_work(model.graph))
+    return Priced(evidence, name in problem.executed, precision)
 
 
 def ways_of(one: Resolved, names: Sequence[str], links: Mapping[str, int]) -> list[tuple[Way, ...]]:

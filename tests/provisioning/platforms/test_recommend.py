@@ -109,9 +109,10 @@ def test_it_says_what_it_rests_on(tmp_path: Path) -> None:
     assert {one["device"]: (one["precision"], one["as_if"]) for one in record["priced"]} == {
         "rock-5b-cpu": ("float32", False),
         "rock-5b-gpu": ("float32", False),
-        # A float model on what computes in int8 alone, and where the platform's file asks for it.
-        "rock-5b-npu": ("int8", True),
+        # Its float16 times are derived from figures of int8.
+        "rock-5b-npu": ("float16", False),
         "pi-5-hailo-8l-cpu": ("float32", False),
+        # As the platform's file asks.
         "pi-5-hailo-8l-npu": ("int8", True),
     }
     assert all(one["within_80"] > 1 for one in record["priced"])
@@ -124,7 +125,7 @@ def test_it_says_what_it_rests_on(tmp_path: Path) -> None:
     console = Console(width=300, file=shown_in)
     console.print(recommendation_report(told))
     shown = shown_in.getvalue()
-    assert "as if int8 on rock-5b-npu, pi-5-hailo-8l-npu" in shown
+    assert "float16 on rock-5b-npu; as if int8 on pi-5-hailo-8l-npu" in shown
     assert share in shown
     without = recommendation_record(found(0))
     assert without["doubt"] is None
