@@ -74,10 +74,10 @@ def test_what_files_say_changes_no_plan(tmp_path: Path) -> None:
             "{usd_per_hour: 1, years: 3, of: 2024, source: x}",
             "'years' applies only to",
         ),
+        ("{usd: 5, of: 2024}", "missing key '.*price.source'; add 'source: ...'"),
         ("{usd: 5, of: June, source: x}", "'June' is not the date of a price"),
         ("{usd: 5, of: true, source: x}", "is not the date of a price"),
         ("{usd: -5, of: 2024, source: x}", "usd"),
-        ("{usd: 5, of: 2024}", "source"),
         ("{usd: 5, source: x}", "of"),
     ],
 )

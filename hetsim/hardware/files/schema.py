@@ -398,7 +398,7 @@ def _complaint(
         key = str(loc[-1])
         return Complaint(line, f"unknown key '{key}'", nearest(key, _keys(model, loc[:-1])))
     if kind == "missing":
-        if loc[-1] in ("value", "status", "source"):
+        if loc[-1] in ("value", "status") or (loc[-1] == "source" and "value" in detail["input"]):
             return Complaint(line, f"'{_dotted((*at, *loc[:-1]))}' has no {loc[-1]}", FIGURE_HINT)
         return Complaint(line, f"missing key '{shown}'", f"add '{loc[-1]}: ...'")
     given = _display(detail["input"])
