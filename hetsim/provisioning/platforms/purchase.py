@@ -607,6 +607,8 @@ def _told(
 
     proved = None if cheaper is None else cheaper - wrong - len(left)
     what = "the devices that are quick enough, with their links, sustain less than the rate"
+    if all(one.standing in ("slow", "refused") for one in singles):
+        what = "no plan answers one request within the limit"
     excuses = [Excuse(what, proved or 0, True)] if proved is None or proved else []
     excuses += excuses_of_tried(found)
     return Recommendation(

@@ -212,6 +212,11 @@ def test_a_catalog_file_has_prices_of_its_own(tmp_path: Path) -> None:
     Console(width=200, file=shown_in).print(recommendation_report(found))
     assert "Buy 1 board ($150" in shown_in.getvalue()
     assert "Prices are of" not in shown_in.getvalue()
+    late = hetsim.recommend(
+        model="zoo:squeezenet", rate_per_s=20, slos=("p99=1us",), catalog=file, samples=0
+    )
+    with pytest.raises(hetsim.errors.ObjectiveMissed, match="no plan answers one request within"):
+        late.require()
 
 
 def test_one_model_wants_a_rate_and_no_workload() -> None:
