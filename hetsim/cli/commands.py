@@ -189,7 +189,7 @@ class LazyGroup(_Group):
 
 
 _INSTEAD = {
-    "--platform": "call hetsim once for each platform",
+    "--platform": "`hetsim compare` takes a list, e.g. rock-5b,laptop",
     "--strategy": "`hetsim compare` takes several",
     "--method": "`--method all` compares them",
     "--priority": "write all devices in one list, e.g. npu,gpu,cpu",

@@ -322,10 +322,18 @@ def _usage(error: click.ClickException) -> str:
         message += f"; {close}" if close else ""
     ctx = getattr(error, "ctx", None)
     if isinstance(error, click.NoSuchOption) and ctx is not None:
+        typed = error.option_name
         known = [name for one in ctx.command.params for name in one.opts]
-        now = RENAMED.get(error.option_name)
-        hint = f"it is '{now}' now" if now in known else closest(error.option_name, known)
-        message = f"no option '{error.option_name}'" + (f"; {hint}" if hint else "")
+        have = [
+            verb
+            for verb in VERBS
+            if (command := main.get_command(ctx, verb)) is not None
+            and any(typed in one.opts for one in command.params)
+        ]
+        now = RENAMED.get(typed)
+        hint = f"verbs that have it: {', '.join(have)}" if have else closest(typed, known)
+        hint = f"it is '{now}' now" if now in known else hint
+        message = f"no option '{typed}'" + (f"; {hint}" if hint else "")
     return message if ctx is None else f"{message} (see {ctx.command_path} --help)"
 
 
