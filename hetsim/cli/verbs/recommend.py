@@ -189,9 +189,12 @@ def recommend(source: str | None, **given: Any) -> None:
         form = PLACE
     elif given["workload"] is not None:
         form = SEARCH
-    check_form(form, FORMS)
     if source is not None and form != BUY:
-        raise UsageError(f"MODEL belongs to '{BUY}', not to '{form}'", hint=f"leave {source} out")
+        hint = f"leave {source} out"
+        if form == PLACE and given["workload"] is None:
+            hint = f"give --catalog {current().platform} in place of --platform"
+        raise UsageError(f"MODEL belongs to '{BUY}', not to '{form}'", hint=hint)
+    check_form(form, FORMS)
     answer: Mapping[str, Callable[..., None]] = {
         BUY: _buy, SEARCH: _search, PLACE: _place, VERIFY: _verify
     }  # fmt: skip

@@ -200,6 +200,7 @@ def test_named_boards_have_listed_prices(cli: Cli, asked: Path, dynamic_model: P
         ((), "no model is given; write 'hetsim recommend MODEL --rate RATE'"),
         (("x.onnx",), "'hetsim recommend MODEL --rate RATE' needs --rate"),
         (("x.onnx", "--rate", 5), "'hetsim recommend MODEL --rate RATE' needs --slo"),
+        (("x.onnx", "--rate", 5, "--platform", "rock-5b"), "give --catalog rock-5b in place of"),
         (("x.onnx", "--workload", "w"), "MODEL belongs to 'hetsim recommend MODEL --rate RATE'"),
         (("x.onnx", "--demand", "1"), "--demand belongs to 'hetsim recommend --workload FILE'"),
         (("--verify", "c", "--rate", 5), "--rate belongs to 'hetsim recommend MODEL --rate RATE'"),
