@@ -15,8 +15,9 @@ from hetsim.errors import SweepError
 from hetsim.sweeping.files.reader import grid_schema
 
 
-def test_points_are_the_cross_product(grid: Path) -> None:
-    found = hetsim.load_grid(grid)
+def test_points_are_the_cross_product(grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(grid.parent)
+    found = hetsim.load_grid(grid.name)
     points = tuple(found.points())
     assert len(points) == found.size == 16
     assert [point.index for point in points] == list(range(16))

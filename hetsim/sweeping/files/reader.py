@@ -57,7 +57,8 @@ def load_grid(source: str | os.PathLike[str]) -> Grid:
     given = os.fspath(source)
     read = read_yaml(Path(given), given, holds="a grid of a sweep", kind=SweepError)
     model = parse_file(GridModel, read)
-    grid = model.to_record(read.path.parent)
+    # Processes that answer points have a working folder of their own.
+    grid = model.to_record(read.path.parent.absolute())
     read.refuse(_complaints(read, grid))
     for error in trace_errors(read, _replayed(grid)):
         raise error
