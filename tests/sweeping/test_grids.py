@@ -56,7 +56,7 @@ GOOD = "models: [zoo:squeezenet]\nplatforms: [laptop]\n"
         (f"{GOOD}what_ifs: [{{without: cpu}}]\n", 3, "'cpu' is the host"),
         (f"{GOOD}precisions: [{{npu: int9}}]\n", 3, "int9"),
         (f"{GOOD}precisions: [{{tpu: int8}}]\n", 3, "no device 'tpu'"),
-        (f"{GOOD}batchings: [{{max_batch_size: 4}}]\n", 3, "batch sizes need a workload"),
+        (f"{GOOD}batchings: [{{max_batch_size: 4}}]\n", 3, "give workloads: without none"),
         (f"{GOOD}workloads: [{{requests: 5}}]\n", 3, "arrivals"),
         (f"{GOOD}workloads:\n - arrivals: {{poisson: {{rate_per_s: -1}}}}\n   requests: 5\n", 4,
          "rate_per_s"),

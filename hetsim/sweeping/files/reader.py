@@ -267,7 +267,7 @@ class GridModel(Strict):
         if any(self.batchings) and None in self.workloads:
             raise refusal(
                 "batch sizes need a workload",
-                ("add workloads:, or remove the batch sizes"),
+                "give workloads: without none, or remove the batch sizes",
                 ("batchings",),
             )
         for at, strategy in enumerate(self.strategies):
