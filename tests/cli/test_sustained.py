@@ -72,10 +72,14 @@ def test_a_platform_that_states_nothing_says_so(cli: Cli, verb: str) -> None:
     assert "no slowdown: the platform states no shared power or memory limit" in shown.stdout
 
 
-def test_an_explanation_is_of_devices_alone(cli: Cli) -> None:
-    refused = cli("compare", *ASKED, "--sustained", "--explain")
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [("compare", "--explain"), ("compare", "--sensitivities"), ("simulate", "--sensitivities")],
+)
+def test_changes_are_of_devices_alone(cli: Cli, verb: str, option: str) -> None:
+    refused = cli(verb, *ASKED, "--sustained", option)
     assert refused.exit_code == 2
-    assert "--sustained" in refused.stderr
+    assert f"{option} tells of devices as fast as alone; leave --sustained" in refused.stderr
 
 
 def test_a_platform_shows_what_its_devices_share(cli: Cli) -> None:

@@ -11,6 +11,7 @@ from hetsim.cli.commands import Command
 from hetsim.cli.executor import execute, executor_said, require_equal
 from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
 from hetsim.cli.invocation import current, given
+from hetsim.cli.load import refuse
 from hetsim.cli.options.common import output_options, verb_options, wide_option
 from hetsim.cli.options.question import (
     judged_options,
@@ -108,10 +109,9 @@ def compare(
     for option in () if runs else given("executor", "address", "timeout_s"):
         raise UsageError(f"{option} has no effect without --run", hint="add --run")
     how = executor_said()
-    if explains and sustained:
-        raise UsageError(
-            "--explain tells of devices as fast as alone", hint="leave --sustained out"
-        )
+    if sustained:
+        fixes = dict.fromkeys(("explains", "sensitivities"), "leave --sustained out")
+        refuse(fixes, "tells of devices as fast as alone")
     check_targets()
     weighed = invocation.objective or "latency"
     names = tuple(dict.fromkeys(strategies)) or DEFAULT_STRATEGIES[weighed]

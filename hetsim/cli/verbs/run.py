@@ -143,7 +143,8 @@ def run(
     done = execute(plan, how, invocation.inputs)
     for line in recovery_lines(done.recoveries):
         invocation.note(line)
-    drawn_over = spread(plan, samples=draws, draw_seed=how.seed)
+    # A device that was lost is lost at another place of each sample, so there is no interval.
+    drawn_over = None if done.recoveries else spread(plan, samples=draws, draw_seed=how.seed)
     record = run_record(plan, done, drawn_over)
     leave(
         plan,

@@ -10,7 +10,7 @@ from hetsim.cli.commands import Command
 from hetsim.cli.executor import cost_lines, cost_record
 from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
 from hetsim.cli.invocation import current, given
-from hetsim.cli.load import OF_LOAD, check_form, only, said
+from hetsim.cli.load import OF_LOAD, check_form, only, refuse, said
 from hetsim.cli.options.common import duration, output_options, per_second, verb_options
 from hetsim.cli.options.load import load_options
 from hetsim.cli.options.question import (
@@ -156,6 +156,10 @@ def simulate(
         return
     if source is None:
         raise UsageError("no model is given", hint="give MODEL, PLAN.json, or --workload FILE")
+    if sustained:
+        refuse({"sensitivities": "leave --sustained out"}, "tells of devices as fast as alone")
+    if failures:
+        refuse({"sensitivities": "leave --inject out"}, "tells of devices that do not fail")
     requests = requests or 1
     check_targets()
     contention, objective = invocation.contention, invocation.objective

@@ -58,6 +58,8 @@ def test_text_that_is_no_failure(cli: Cli, model: Path, platform: Path) -> None:
     unknown = cli("simulate", model, "--platform", platform, "--inject", "kill gpu at 1s")
     assert unknown.exit_code == 2
     assert "there is no device 'gpu' to fail" in unknown.stderr
+    words = ("--platform", platform, "--inject", "kill npu at 1s", "--sensitivities")
+    assert "leave --inject out" in cli("simulate", model, *words).stderr
 
 
 def test_a_real_run_gets_over_it(cli: Cli, model: Path, platform: Path) -> None:
@@ -65,5 +67,6 @@ def test_a_real_run_gets_over_it(cli: Cli, model: Path, platform: Path) -> None:
     result = cli(*words, "--executor", "threads", "--inject", "kill npu at 0s")
     assert result.exit_code == 0, result.stderr
     assert "outputs bitwise equal to the whole model: yes" in result.stdout
+    assert "80 % interval" not in result.stdout
     assert "npu: died at" in result.stderr
     assert "replanned in" in result.stderr
