@@ -13,7 +13,6 @@ from rich.text import Text
 
 from hetsim.core.text import fields, records
 from hetsim.core.units import format_seconds
-from hetsim.cost.calibration.fit import Judged, median_and_p90
 from hetsim.device.support.rules import without_values
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
@@ -23,6 +22,7 @@ from hetsim.reporting.formatting import ABSENT, count, listed, percent, rate
 
 if TYPE_CHECKING:
     from hetsim.cost.calibration.calibrate import Calibration
+    from hetsim.cost.calibration.fit import Judged
     from hetsim.device.device import Support
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import DeviceSpec
@@ -64,12 +64,13 @@ def answer_of(graph: Graph, spec: DeviceSpec, support: Support) -> Answer:
     """Sum up `support`, the answer of a device of `spec` to `graph`. O(V + matches)."""
     kinds: dict[str, Counter[str]] = {}
     why: dict[str, Counter[str]] = {}
+    refused: dict[int, str] = {}
     for node, alone, taken in zip(graph.nodes, support.supported, support.taken, strict=True):
         op = op_key(node)
         kinds.setdefault(op, Counter())["alone" if alone else "in_pattern" if taken else "no"] += 1
         if not taken:
-            reason = without_values(graph.tensors, support.reasons[node.id])
-            why.setdefault(reason, Counter())[op] += 1
+            reason = refused[node.id] = support.reasons[node.id]
+            why.setdefault(without_values(graph.tensors, reason), Counter())[op] += 1
     ops = [
         OpAnswer(
             op,
@@ -92,7 +93,7 @@ def answer_of(graph: Graph, spec: DeviceSpec, support: Support) -> Answer:
             reason: _ordered(found)
             for reason, found in sorted(why.items(), key=lambda item: (-item[1].total(), item[0]))
         },
-        {node.id: support.reasons[node.id] for node in graph.nodes if not support.taken[node.id]},
+        refused,
     )
 
 
@@ -325,6 +326,8 @@ def calibration_report(done: Calibration) -> RenderableType:
 
 def calibration_record(done: Calibration) -> dict[str, Any]:
     """Return a calibration as a record."""
+    from hetsim.cost.calibration.fit import median_and_p90
+
     return {
         "schema": "hetsim-calibrate/1",
         **fields(done, "output journal"),
@@ -345,6 +348,8 @@ def calibration_record(done: Calibration) -> dict[str, Any]:
 
 
 def _said(what: str, judged: list[Judged]) -> str:
+    from hetsim.cost.calibration.fit import median_and_p90
+
     found = median_and_p90(judged)
     if found is None:
         return ""

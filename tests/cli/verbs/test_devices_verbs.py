@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from functools import cache
 from itertools import product
@@ -20,7 +22,7 @@ from cli_calls import Cli, call, told
 from figure_builders import ERROR, VALUES, kernels_block
 from hetsim.cli.verbs.inspect import SCHEMAS
 from hetsim.device.device import SimulatedDevice
-from hetsim.device.support.rules import without_values
+from hetsim.device.support.rules import Support, without_values
 from hetsim.graph.patterns.matching import Match
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import (
@@ -212,6 +214,27 @@ def test_nodes_taken_both_alone_and_in_a_pattern_count_as_alone() -> None:
     assert sum(op.alone for op in answer.ops) == sum(support.supported)
     assert sum(op.in_pattern for op in answer.ops) == 0
     assert answer.patterns["mine"] == (1, 2)
+
+
+def test_a_large_answer_is_summed_up_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = hetsim.load_model("zoo:squeezenet").graph
+    spec = load_device("google-edge-tpu")
+    support = SimulatedDevice("tpu", spec).query_model(graph)
+    asked: list[str] = []
+
+    def taken(of: Support) -> tuple[bool, ...]:
+        asked.append(of.device)
+        return of.supported
+
+    monkeypatch.setattr(Support, "taken", property(taken))
+    assert len(answer_of(graph, spec, support).refused) == support.supported.count(False) == 65
+    assert asked == ["tpu"]
+
+
+def test_the_catalog_is_shown_without_what_fits_devices() -> None:
+    code = "import sys, hetsim.reporting.tables.devices; print('scipy.optimize' in sys.modules)"
+    words = [sys.executable, "-c", code]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 @pytest.mark.parametrize(
