@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hetsim.analysis.comparison import Comparison, Row, check_target, compare
+from hetsim.analysis.comparison import COPIES, Comparison, Row, check_target, compare
 from hetsim.analysis.sureness import (
     DRAWS,
     MOST_DRAWS,
@@ -266,8 +266,8 @@ def compare_platforms(
         Catalog names or YAML files. Absent: all platforms of the catalog, and each of its devices
         that belongs to none, alone.
     strategies : sequence of str, optional
-        As ``compare`` takes them. Absent: STRATEGIES of the objective. On one device alone only
-        that device is planned for.
+        As ``compare`` takes them, beside each device alone, and for throughput copies on several.
+        Absent: STRATEGIES of the objective. On one device alone only that device is planned for.
     objective : "latency" or "throughput"
     execute, runtime : mapping of str to str, optional
         Precisions and runtimes by device, as ``Problem.of`` and ``load_platform`` take them;
@@ -295,7 +295,10 @@ def compare_platforms(
         asked = load_catalog_platforms() if platforms is None else tuple(map(_loaded, platforms))
     if not asked:
         raise UsageError("no platform to compare", hint="name one, e.g. rock-5b")
-    names = tuple(dict.fromkeys(STRATEGIES[objective] if strategies is None else strategies))
+    named = STRATEGIES[objective] if strategies is None else strategies
+    # A device alone, or copies of the model on several, may be what to take.
+    simple = ("single",) if objective == "latency" else ("single", COPIES)
+    names = tuple(dict.fromkeys((*simple, *named)))
     for name in names:
         if ":" in name:
             raise UsageError(

@@ -18,6 +18,7 @@ from hetsim.hardware.catalog import (
     load_platform,
     platform_names,
 )
+from hetsim.placement.objective import Objective
 from hetsim.problem.problem import Problem
 from hetsim.reporting.tables.platforms import platforms_record, platforms_verdict
 
@@ -145,6 +146,18 @@ def test_the_cheapest_is_of_those_near_the_fastest_or_of_all(model: Model, tmp_p
     assert some.cheapest(rented=True) is None
     # What states no price of its own costs what its devices cost together.
     assert named(some)["unpriced"].offers[0].usd == 80
+
+
+@pytest.mark.parametrize("objective", ["latency", "throughput"])
+def test_simple_plans_are_compared_beside_the_strategies_named(
+    model: Model, objective: Objective
+) -> None:
+    found = hetsim.compare_platforms(model, BOARDS, ["pipeline"], objective=objective, samples=0)
+    simple = ("single",) if objective == "latency" else ("single", "multi")
+    assert found.strategies == (*simple, "pipeline")
+    whole = hetsim.compare_platforms(model, BOARDS, simple, objective=objective, samples=0)
+    assert [row.cost_s for row in found.rows] == [row.cost_s for row in whole.rows]
+    assert None not in [row.cost_s for row in found.rows]
 
 
 def test_what_names_devices_of_one_platform_is_refused(model: Model) -> None:
