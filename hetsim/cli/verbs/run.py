@@ -143,8 +143,10 @@ def run(
     done = execute(plan, how, invocation.inputs)
     for line in recovery_lines(done.recoveries):
         invocation.note(line)
-    # A device that was lost is lost at another place of each sample, so there is no interval.
-    drawn_over = None if done.recoveries else spread(plan, samples=draws, draw_seed=how.seed)
+    # Of replicas each ran one request, and a device that was lost is lost at another place of each
+    # sample: samples would be of other runs.
+    other = plan.sizes or done.recoveries
+    drawn_over = None if other else spread(plan, samples=draws, draw_seed=how.seed)
     record = run_record(plan, done, drawn_over)
     leave(
         plan,

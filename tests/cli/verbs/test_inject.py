@@ -70,3 +70,9 @@ def test_a_real_run_gets_over_it(cli: Cli, model: Path, platform: Path) -> None:
     assert "80 % interval" not in result.stdout
     assert "npu: died at" in result.stderr
     assert "replanned in" in result.stderr
+
+
+def test_a_run_of_replicas_states_no_interval(cli: Cli) -> None:
+    words = ["run", "zoo:squeezenet", "--platform", "rock-5b", "--executor", "threads", "--json"]
+    assert json.loads(cli(*words, "--strategy", "multi").stdout)["sure"] is None
+    assert json.loads(cli(*words, "--strategy", "heft").stdout)["sure"] is not None
