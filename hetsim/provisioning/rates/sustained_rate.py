@@ -297,7 +297,7 @@ def _judged_spans(
             meets, misses = lower_end(lambda at: judge.at(at).answer, guess.low, 0.0, gap)
             low = high if meets is None else min(meets, high)
             below = misses if misses in judge.seen else None
-        elif not one and judge.at(low).answer != "meets":
+        elif not one and (not low or judge.at(low).answer != "meets"):
             low = high
         found.append(Span(low, high, below, above))
     return _apart(found)

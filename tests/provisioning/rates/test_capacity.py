@@ -217,6 +217,18 @@ def test_bursts_that_no_rate_pulls_apart(fixed: str, platform: hetsim.Platform) 
     assert raised.value.exit_code in (5, 6)
 
 
+def test_clients_beside_requests_at_a_rate(fixed: str, platform: hetsim.Platform) -> None:
+    took_s = alone_s(fixed, platform)
+    workload = poisson(fixed, 0.1 / took_s, 1, slos=(Slo(0.9, 6 * took_s),))
+    clients = hetsim.Stream("clients", fixed, Closed(1, 10 * took_s))
+    mixed = replace(workload, streams=(*workload.streams, clients))
+    found = hetsim.capacity(deployed(fixed), mixed, platform=platform, most_requests=2**14)
+    [span] = found.best.rates
+    # Nothing is claimed of rates below.
+    assert found.best.one_span == "clients wait for answers"
+    assert 0 < span.low_per_s == span.high_per_s < 1 / took_s
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
