@@ -72,6 +72,12 @@ def test_what_changes_nothing_is_said(cli: Cli, model: Path) -> None:
     assert "'npu.efficiency.conv /2' does not affect this answer." in text
 
 
+def test_what_is_left_out_is_told_as_such(cli: Cli, model: Path) -> None:
+    words = ("simulate", model, *LAPTOP, "--without", "npu", "--samples", 0)
+    assert "\nWithout npu, the latency " in cli(*words).stdout
+    assert "\nWithout npu, p99 " in cli(*words[:-2], "--rate", 5, "--requests", 20).stdout
+
+
 def test_a_platform_on_which_only_the_supposed_has_a_plan(cli: Cli, model: Path) -> None:
     words = ("simulate", model, *LAPTOP, "--strategy", "single:gpu", "--samples", "0")
     small = ("--what-if", "gpu.memory =1B")
