@@ -39,7 +39,7 @@ from hetsim.reporting.tables.plan import (
     slower_record,
     timeline_record,
 )
-from hetsim.reporting.tables.question import question, slower_text, sustained_rows
+from hetsim.reporting.tables.question import named_as_if, question, slower_text, sustained_rows
 
 
 def comparison_report(comparison: Comparison, *, wide: bool = False) -> RenderableType:
@@ -361,10 +361,7 @@ def _row_cells(comparison: Comparison, row: Row, name: str) -> list[Cell]:
         str,
         lambda device: (_looks(row, timeline, busy, device), executed.get(device)),
     )
-    names = [
-        f"{name}, as if {executed[device]}" if device in executed else name
-        for name, device in devices
-    ]
+    names = [named_as_if(name, executed.get(device)) for name, device in devices]
     figures = zip(*(_looks(row, timeline, busy, device) for _, device in devices), strict=True)
     shown = name_lines(name, NAME_WIDTH)
     if name != row.strategy:

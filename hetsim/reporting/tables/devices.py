@@ -19,6 +19,7 @@ from hetsim.graph.work import op_key
 from hetsim.hardware.kernel_figures import PARAMETERS, Basis, Counted, KernelFigures
 from hetsim.reporting.console import cell, pairs, stack, table, table_of
 from hetsim.reporting.formatting import ABSENT, count, listed, percent, rate
+from hetsim.reporting.tables.question import named_as_if
 
 if TYPE_CHECKING:
     from hetsim.cost.calibration.calibrate import Calibration
@@ -107,9 +108,8 @@ def query_report(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> R
     total = sum(op.nodes for op in answer.ops)
     alone = sum(op.alone for op in answer.ops)
     inside = sum(op.in_pattern for op in answer.ops)
-    as_if = "" if spec.executes is None else f", as if {spec.executes}"
     header = [
-        ("device", f"{name}{as_if} ({spec.kind}): {spec.full_name}"),
+        ("device", f"{named_as_if(name, spec.executes)} ({spec.kind}): {spec.full_name}"),
         ("model", f"{model.name} ({model.source})"),
         (
             "supports",

@@ -45,6 +45,7 @@ from hetsim.reporting.tables.question import (
     evidence_lines,
     evidence_text,
     measured_here_text,
+    named_as_if,
     shared_text,
     within_text,
 )
@@ -224,8 +225,7 @@ def _members(platform: Platform) -> list[str]:
 
 def _named(device: str, spec: DeviceSpec, platform: Platform) -> str:
     host = " (host)" if device == platform.host else ""
-    as_if = "" if spec.executes is None else f", as if {spec.executes}"
-    return f"{device}: {spec.name}{as_if}{host}"
+    return f"{device}: {named_as_if(spec.name, spec.executes)}{host}"
 
 
 def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> RenderableType:

@@ -26,7 +26,7 @@ from hetsim.problem.record import problem_record
 from hetsim.problem.timeline import Timeline
 from hetsim.reporting.console import bold, pairs, stack, table, table_of
 from hetsim.reporting.formatting import between, bytes_text, count, folded, joules, listed, percent
-from hetsim.reporting.tables.question import device_as_if, question, slower_text, sustained_rows
+from hetsim.reporting.tables.question import named_as_if, question, slower_text, sustained_rows
 
 if TYPE_CHECKING:
     from hetsim.execution.run import Deviation, Run
@@ -225,7 +225,7 @@ def devices_table(plan: Plan, timeline: Timeline) -> Table:
 
     return table_of(
         problem.devices,
-        ("device", lambda name: device_as_if(problem, name)),
+        ("device", lambda name: named_as_if(name, problem.executed.get(name))),
         ("#subgraphs", lambda name: str(len(of[name]))),
         ("#nodes", lambda name: str(sum(len(group.nodes) for group in of[name]))),
         ("#busy", lambda name: format_seconds(timeline.device_busy_s.get(name, 0.0))),

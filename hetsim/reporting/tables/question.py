@@ -127,10 +127,9 @@ def taken_off_rows(problem: Problem) -> list[tuple[str, str]]:
     ]
 
 
-def device_as_if(problem: Problem, device: str) -> str:
+def named_as_if(name: str, precision: str | None) -> str:
     """Return the name of a device with the precision its times assume: ``npu, as if int8``."""
-    precision = problem.executed.get(device)
-    return device if precision is None else f"{device}, as if {precision}"
+    return name if precision is None else f"{name}, as if {precision}"
 
 
 def unpriced_rows(problem: Problem) -> list[tuple[str, str]]:
