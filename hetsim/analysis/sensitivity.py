@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 
+from hetsim.analysis.comparison import COPIES
 from hetsim.analysis.explanation import MANY, QUICK, REPLANNERS
 from hetsim.analysis.what_if import SEARCHED, FromHere
 from hetsim.core import checks
@@ -30,9 +31,6 @@ from hetsim.workload.deployment import Deployment
 
 STEP = "10%"
 """Improvement of each device and link."""
-
-COPIES = "multi"
-"""The strategy of copies on all devices, which is quick, too."""
 
 EACH = 6
 """Devices, or links, up to which each is changed for itself; of more those of a kind together."""
