@@ -324,12 +324,8 @@ def _usage(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption) and ctx is not None:
         typed = error.option_name
         known = [name for one in ctx.command.params for name in one.opts]
-        have = [
-            verb
-            for verb in VERBS
-            if (command := main.get_command(ctx, verb)) is not None
-            and any(typed in one.opts for one in command.params)
-        ]
+        verbs = ((verb, main.get_command(ctx, verb)) for verb in VERBS)
+        have = [verb for verb, one in verbs if one and any(typed in p.opts for p in one.params)]
         now = RENAMED.get(typed)
         hint = f"verbs that have it: {', '.join(have)}" if have else closest(typed, known)
         hint = f"it is '{now}' now" if now in known else hint
