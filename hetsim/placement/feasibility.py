@@ -14,7 +14,7 @@ import numpy as np
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.graph.dag import orders_by_rule
-from hetsim.placement.footprint import Excess, Filling, Footprint, excess, refusal, weights_that_fit
+from hetsim.placement.footprint import Filling, Footprint, refusal, weights_that_fit
 from hetsim.placement.grouping import groupings
 from hetsim.placement.objective import check_room, memory_binds
 from hetsim.placement.search.drafts import (
@@ -32,6 +32,7 @@ from hetsim.placement.search.estimates import groups_of
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.simulation.clock.runs import Once, once
 
 MOST_NODES = 10
 """Nodes above which plans are not listed."""
@@ -59,7 +60,7 @@ def search_all(problem: Problem) -> Found:
             return Found(None, complete=False)
         if whole:
             with suppress(Infeasible):
-                if excess(Plan(problem, "memory", groups)).total == 0:
+                if once(Plan(problem, "memory", groups)).lacking == 0:
                     return Found(groups, complete=True)
     return Found(None, complete=True)
 
@@ -140,12 +141,12 @@ def spilled(footprint: Footprint, assignment: Sequence[int]) -> list[int] | None
 
 def squeezed(
     problem: Problem, groups: Sequence[Group], seed: int = 0
-) -> tuple[tuple[Group, ...], Excess]:
+) -> tuple[tuple[Group, ...], Once]:
     """Anneal the bytes by which a plan exceeds memory, each move simulated on the clock."""
     rng = random.Random(seed)
     asked = asked_of(problem, grouped=True, binds=False)
     best = tuple(groups)
-    least = excess(Plan(problem, "memory", best))
+    least = once(Plan(problem, "memory", best))
     search = search_of(asked, len(problem.link_names), draft_of(problem, groups), None)
     now = _excess(problem, asked, search)
     if now is None:
@@ -155,9 +156,9 @@ def squeezed(
     scale = HOT * (weights + sum(value.nbytes for value in problem.values))
     plays = min(PLAYS, max(WORK // max(problem.n, 1), 10))
     for played in range(plays):
-        if now.total < least.total:
+        if now.lacking < least.lacking:
             best, least = groups_of(problem, asked, search), now
-        if least.total == 0:
+        if least.lacking == 0:
             break
         refill(search, rng)
         if not propose(asked, search):
@@ -165,25 +166,25 @@ def squeezed(
         found = _excess(problem, asked, search)
         heat = scale * (1.0 - played / plays) + 1e-9
         if found is not None and (
-            found.total <= now.total
-            or draw_share(search) < math.exp((now.total - found.total) / heat)
+            found.lacking <= now.lacking
+            or draw_share(search) < math.exp((now.lacking - found.lacking) / heat)
         ):
             now = found
         else:
             undo(asked, search)
-    if now.total < least.total:
+    if now.lacking < least.lacking:
         best, least = groups_of(problem, asked, search), now
     return best, least
 
 
-def _excess(problem: Problem, asked: Asked, search: Search) -> Excess | None:
+def _excess(problem: Problem, asked: Asked, search: Search) -> Once | None:
     try:
-        return excess(Plan(problem, "memory", groups_of(problem, asked, search)))
+        return once(Plan(problem, "memory", groups_of(problem, asked, search)))
     except Infeasible:
         return None
 
 
-Candidate = tuple[Excess, tuple[Group, ...]]
+Candidate = tuple[Once, tuple[Group, ...]]
 
 SQUEEZED = 3
 """Plans, those that miss by least first, that are squeezed."""
@@ -208,23 +209,23 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
         if not near:
             raise
         # By how much, and where, the plan at hand tells.
-        least = min((excess(plan) for plan in near), key=lambda over: over.total)
+        least = min((once(plan) for plan in near), key=lambda over: over.lacking)
         raise refusal(problem, least, error.what) from None
     tried: list[Candidate] = []
     fitting: list[Candidate] = []
     for layouts in _candidates(footprint, near, guide):
         for groups in layouts:
             try:
-                over = excess(Plan(problem, "memory", groups))
+                over = once(Plan(problem, "memory", groups))
             except Infeasible:
                 continue
-            (tried if over.total else fitting).append((over, groups))
+            (tried if over.lacking else fitting).append((over, groups))
         if fitting and near:
             break
     if fitting:
         quickest = min(fitting, key=lambda candidate: candidate[0].latency_s)
         return Plan(problem, "memory", quickest[1], "nodes moved until it fits")
-    tried.sort(key=lambda candidate: candidate[0].total)
+    tried.sort(key=lambda candidate: candidate[0].lacking)
     few = search_all(problem)
     if few.groups is None and few.complete:
         text = "no plan fits: no combination of groups, orders and devices does (proven)"
@@ -233,7 +234,7 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
         raise OutOfMemory(text, where=problem.name, hint="add memory or a device")
     for seed, (_, groups) in enumerate(tried[:SQUEEZED]):
         moved, over = squeezed(problem, groups, seed)
-        if over.total == 0:
+        if over.lacking == 0:
             return Plan(problem, "memory", moved, "nodes moved until it fits")
         tried.append((over, moved))
     if few.groups is not None:
@@ -244,7 +245,7 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
             where=problem.name,
             hint="add memory or a device",
         )
-    closest = min(tried, key=lambda candidate: candidate[0].total)
+    closest = min(tried, key=lambda candidate: candidate[0].lacking)
     raise refusal(
         problem, closest[0], f"none of {len(tried)} plans fits; not proven that none exists"
     )
@@ -256,7 +257,7 @@ def fitted(plan: Plan, problem: Problem | None = None) -> Plan:
         # Whoever deals out requests to replicas has weighed what fits.
         check_room(plan)
         return plan
-    if not memory_binds(plan.problem) or excess(plan).total == 0:
+    if not memory_binds(plan.problem) or once(plan).lacking == 0:
         return plan
     found = plan_that_fits(problem or plan.problem, (plan,))
     moved = sum(a != b for a, b in zip(plan.assignment, found.assignment, strict=True))

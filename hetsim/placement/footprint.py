@@ -15,9 +15,8 @@ from hetsim.errors import OutOfMemory
 from hetsim.placement.listing.list_schedule import Room
 from hetsim.problem.columns import transfer_costs
 from hetsim.problem.parts import GRAPH_INPUT
-from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.runs import once
+from hetsim.simulation.clock.runs import Once
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,26 +63,10 @@ class Footprint:
         return weights + max(self.beside[v][p] for v in nodes) <= self.capacity[p]
 
 
-@dataclass(frozen=True, slots=True)
-class Excess:
-    """Bytes of a plan beyond its devices' memory."""
-
-    total: int  # Bytes over all devices; 0 where it fits
-    peaks: tuple[int, ...]  # The most bytes that each device holds
-    latency_s: float
-
-
-def excess(plan: Plan) -> Excess:
-    """Simulate one request and count. Raises as ``simulate``, except OutOfMemory."""
-    run = once(plan)
-    return Excess(sum(run.lacks), run.peaks, run.latency_s)
-
-
-def refusal(problem: Problem, over: Excess, what: str) -> OutOfMemory:
+def refusal(problem: Problem, over: Once, what: str) -> OutOfMemory:
     """Return the error with the device and excess of the closest plan."""
     assert problem.capacity_bytes is not None
-    lacks = [peak - held for peak, held in zip(over.peaks, problem.capacity_bytes, strict=True)]
-    device = max(range(len(lacks)), key=lambda p: (lacks[p], -p))
+    device = max(range(len(over.lacks)), key=lambda p: (over.lacks[p], -p))
     peak, held = (
         problem.held_bytes(device, nbytes)
         for nbytes in (over.peaks[device], problem.capacity_bytes[device])

@@ -24,11 +24,12 @@ from hetsim.placement.feasibility import (
     spilled,
     squeezed,
 )
-from hetsim.placement.footprint import Filling, Footprint, excess, weights_that_fit
+from hetsim.placement.footprint import Filling, Footprint, weights_that_fit
 from hetsim.placement.grouping import groupings
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.simulation.clock.runs import once
 from oracles.every_plan import any_plan, every_plan, tight_problem
 from sweeps import examples, sweep
 
@@ -257,7 +258,7 @@ def test_no_plan_holds_less_than_its_footprint(seed: int) -> None:
     footprint = Footprint.of(problem)
     for groups in every_plan(replace(problem, capacity_bytes=None)):
         plan = Plan(problem, "any", groups)
-        peaks = excess(plan).peaks
+        peaks = once(plan).peaks
         for p in range(len(problem.devices)):
             there = {v for v, q in enumerate(plan.assignment) if q == p}
             assert peaks[p] >= lies(problem, footprint, there, p)
@@ -278,14 +279,14 @@ def test_no_plan_holds_less_than_its_footprint(seed: int) -> None:
 def test_squeezing_ends_where_all_fits_and_never_makes_it_worse(seed: int) -> None:
     problem, _, devices = drawn(seed)
     groups = tuple(Group(problem.devices[p], (v,)) for v, p in enumerate(devices))
-    before = excess(Plan(problem, "drawn", groups))
+    before = once(Plan(problem, "drawn", groups))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hetsim.placement.feasibility.PLAYS", 60)
         moved, over = squeezed(problem, groups, seed)
         assert (moved, over) == squeezed(problem, groups, seed)
-    assert over.total <= before.total
-    assert over == excess(Plan(problem, "squeezed", moved))
-    if before.total == 0:
+    assert over.lacking <= before.lacking
+    assert over == once(Plan(problem, "squeezed", moved))
+    if before.lacking == 0:
         assert moved == groups
 
 
@@ -299,10 +300,10 @@ def test_squeezing_finds_the_cut_by_which_it_fits() -> None:
         dispatch_s=0.5,
     )
     together = (Group("d0", (0, 1, 2, 3)),)
-    assert excess(Plan(problem, "one", together)).total > 0
+    assert once(Plan(problem, "one", together)).lacking > 0
     moved, over = squeezed(problem, together)
-    assert over.total == 0
-    assert excess(Plan(problem, "two", moved)).total == 0
+    assert over.lacking == 0
+    assert once(Plan(problem, "two", moved)).lacking == 0
 
 
 @examples(quick=3, full=100)
@@ -319,14 +320,14 @@ def test_of_what_fits_near_a_plan_the_quickest_is_taken(seed: int) -> None:
         layouts = [groups] if assignment == devices else []
         layouts += [made for _, made in groupings(problem, assignment, range(problem.n))]
         for made in layouts:
-            over = excess(Plan(problem, "near", made))
-            if over.total == 0:
+            over = once(Plan(problem, "near", made))
+            if over.lacking == 0:
                 quickest = min(quickest, over.latency_s)
     try:
         plan = plan_that_fits(problem, (near,))
     except Infeasible:
         assert quickest == float("inf")
         return
-    over = excess(plan)
-    assert over.total == 0
+    over = once(plan)
+    assert over.lacking == 0
     assert over.latency_s <= quickest

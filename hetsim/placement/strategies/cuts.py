@@ -12,7 +12,6 @@ from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.minimum_cut import least_serial
 from hetsim.placement.constraints import Constrained, check_runnable
-from hetsim.placement.footprint import excess
 from hetsim.placement.grouping import best_grouping, merge_where_it_pays, plan_of_stages
 from hetsim.placement.initial_plans import least_total_groups, prepared
 from hetsim.placement.objective import Objective, check_objective, latency_of_groups, memory_binds
@@ -31,6 +30,7 @@ from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.problem.coarse import uncoarsened
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.simulation.clock.runs import once
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Mincut(Constrained):
         plan = Plan(
             problem, self.name, coarse.spread(merge_where_it_pays(coarse.problem, groups)), reason
         )
-        if memory_binds(problem) and excess(plan).total:
+        if memory_binds(problem) and once(plan).lacking:
             within = least_total_groups(problem)
             if within is not None:
                 reason = "least total of compute and transfers within the memory of devices"

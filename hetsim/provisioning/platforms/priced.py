@@ -184,7 +184,7 @@ def priced_catalog(only: Sequence[str] = ()) -> PricedCatalog:
             if name in every:
                 raise UsageError(
                     f"'{name}' has no price in the catalog",
-                    hint="write it with a price: in a catalog file, or leave it out",
+                    hint="give it a price in a catalog file, or leave it out",
                 )
             known = [*(one.name for one in found.catalog.kinds), *every]
             raise UsageError(f"no hardware or machine '{name}'", hint=nearest(name, known))

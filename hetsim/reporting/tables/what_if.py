@@ -84,11 +84,15 @@ def sentence(found: Beside) -> str:
         if found.kept is not None and found.moved:
             share = found.kept.cost_s / was.cost_s - 1.0
             text += f", or by {percent(share, sign=True)} with the plan kept"
-    text = f"With {found.supposed}, {text}.".replace("With without ", "Without ")
+    text = _with(found.supposed, text)
     if change is not None:
         text += _moved([WORDS[name] for name in found.moved], "The plan stays the same")
     text += "".join(f" '{each}' does not affect this answer." for each in found.idle)
     return plain(text)
+
+
+def _with(supposed: object, text: str) -> str:
+    return f"With {supposed}, {text}.".replace("With without ", "Without ")
 
 
 def _moved(names: Sequence[str], none: str) -> str:
@@ -188,8 +192,7 @@ def served_sentence(was: Service, now: Service) -> str:
     words = {"plans": "the plans", "bottleneck": "the bottleneck", "verdicts": "the verdict"}
     moved = [words[name] for name in served_moved(was, now)]
     same = "Plans, bottleneck and verdicts stay the same"
-    text = f"With {platform.supposed}, {text}.".replace("With without ", "Without ")
-    return plain(f"{text}{_moved(moved, same)}")
+    return plain(f"{_with(platform.supposed, text)}{_moved(moved, same)}")
 
 
 def served_moved(was: Service, now: Service) -> tuple[str, ...]:

@@ -68,6 +68,11 @@ class Once(NamedTuple):
     weights: tuple[int, ...]
     lacks: tuple[int, ...]
 
+    @property
+    def lacking(self) -> int:
+        """Bytes that all devices lack together; 0 where it fits."""
+        return sum(self.lacks)
+
 
 _once: WeakKeyDictionary[Plan, Once] = WeakKeyDictionary()
 
