@@ -58,6 +58,7 @@ def best_assignment(
     least = np.where(np.isfinite(net.shares_s), priced, np.inf).min(axis=1)
     rest = np.concatenate([np.cumsum(least[::-1])[::-1], [0.0]])
     best = np.full(n, -1, dtype=np.int64)
+    ints = partial(np.zeros, dtype=np.int64)
     reached = np.array([ceiling_s * (1.0 - EQUAL)])
     steps = compiled(
         net.compute_s, net.lacks, net.shares_s, net.dispatch_s, net.capacity,
@@ -66,7 +67,11 @@ def best_assignment(
         net.in_at, net.in_kernel, net.member_at, net.member, net.kernel_device,
         net.host, net.latency_s, net.per_byte_s, net.route_at, net.route, net.links,
         net.staged, net.fetch_s, net.store_s,
-        weight, rest, np.array(twins(problem), dtype=np.int64), contiguous, budget, reached, best,
+        weight, rest, np.array(twins(problem), dtype=np.int64), contiguous,
+        np.zeros((n + 1, count + net.links)), np.zeros((n + 1, count)), best.copy(),
+        ints(n + 1), ints(count), ints((len(net.producer), count)),
+        ints((len(net.constant_bytes), count)), ints((count, count)), ints(count),
+        budget, reached, best,
     )  # fmt: skip
     found = [int(p) for p in best] if best[0] >= 0 else None
     return Searched(steps >= 0, found, float(reached[0]) if found is not None else np.inf)
@@ -110,21 +115,12 @@ def search(  # type: ignore[no-untyped-def]
     hold_at, hold, constant_bytes,
     in_at, in_kernel, member_at, member, kernel_device,
     host, latency_s, per_byte_s, route_at, route, links, staged, fetch_s, store_s,
-    weight, rest, twin, ordered, budget, reached, best,
+    weight, rest, twin, ordered,
+    load, memory, at, choice, count, uses, held, feeds, waits, budget, reached, best,
 ):  # fmt: skip
     """Lower `reached` and fill `best`; return the steps taken, -1 where the budget ran out."""
     n, devices = compute_s.shape
-    values = len(producer)
     resources = devices + links
-    load = np.zeros((n + 1, resources))
-    memory = np.zeros((n + 1, devices))
-    at = np.full(n, -1, np.int64)
-    choice = np.zeros(n + 1, np.int64)
-    count = np.zeros(devices, np.int64)
-    uses = np.zeros((values, devices), np.int64)
-    held = np.zeros((len(constant_bytes), devices), np.int64)
-    feeds = np.zeros((devices, devices), np.int64)
-    waits = np.zeros(devices, np.int64)
     steps = 0
     depth = 0
     while depth >= 0:
@@ -225,14 +221,15 @@ def search(  # type: ignore[no-untyped-def]
             continue
         if new == n:
             reached[0] = largest
-            best[:] = at
+            for u in range(n):
+                best[u] = at[u]
             continue
         depth = new
         choice[depth] = 0
     return steps
 
 
-compiled = machine_code(search, waiting_in_vain)
+compiled = machine_code(search, waiting_in_vain, inline=True, forced=False)
 
 
 MOST_SWAPPED = 10

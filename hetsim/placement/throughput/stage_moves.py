@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -171,27 +172,13 @@ def anneal(  # type: ignore[no-untyped-def]
     in_at, in_kernel, kernel_device, kernel_size, kernel_delta_s, kernel_covers,
     host, latency_s, per_byte_s, route_at, route, links, staged, fetch_s, store_s,
     near_at, near, bundle_at, bundle, device_of, ordered,
+    goal, at, load, memory, count, uses, uses_slot, placed, held, inside, feeds, who, back, waits,
     moves, state, best,
 ):  # fmt: skip
     """Improve `best`, the stage by node, in place; return its largest load, inf where none."""
     n, devices = compute_s.shape
     slots = len(device_of)
-    values = len(producer)
     bundles = len(bundle_at) - 1
-    goal = best.copy()
-    at = np.full(n, -1, np.int64)
-    load = np.zeros(devices + links)
-    memory = np.zeros(devices)
-    count = np.zeros(slots, np.int64)
-    uses = np.zeros((values, devices), np.int64)
-    uses_slot = np.zeros((values if staged else 0, slots), np.int64)
-    placed = np.zeros(values, np.int64)
-    held = np.zeros((len(constant_bytes), devices), np.int64)
-    inside = np.zeros((len(kernel_size), slots), np.int64)
-    feeds = np.zeros((slots, slots), np.int64)
-    who = np.zeros(n, np.int64)
-    back = np.zeros(n, np.int64)
-    waits = np.zeros(slots, np.int64)
     lacking = 0
     now_score = np.inf
     now_bad = np.inf
@@ -362,12 +349,13 @@ def anneal(  # type: ignore[no-untyped-def]
             now_score, now_bad = score, bad
             if bad == 0.0 and largest < best_load * (1.0 - 1e-12):
                 best_load = largest
-                best[:] = at
+                for v in range(n):
+                    best[v] = at[v]
             break
     return best_load
 
 
-compiled = machine_code(anneal, waiting_in_vain)
+compiled = machine_code(anneal, waiting_in_vain, inline=True, forced=False)
 
 
 LONGEST = 64
@@ -446,6 +434,8 @@ class StageMoves:
         best = np.array(start.stage, dtype=np.int64)
         # The kernel draws its own numbers from a linear congruence, alike in every process.
         state = int(np.random.default_rng(seed).integers(1, 2**44))
+        slots, devices, values = len(start.device), len(net.capacity), len(net.producer)
+        ints = partial(np.zeros, dtype=np.int64)
         load_s = _fitting()(
             net.compute_s, net.lacks, net.dispatch_s, net.capacity,
             net.touch_at, net.touch, net.producer, net.reader_at, net.reader, net.leaves,
@@ -455,7 +445,11 @@ class StageMoves:
             net.host, net.latency_s, net.per_byte_s, net.route_at, net.route, net.links,
             net.staged, net.fetch_s, net.store_s,
             *self._near, *self._bundles, np.array(start.device, dtype=np.int64), self.ordered,
-            moves, state, best,
+            best.copy(), np.full(n, -1, np.int64), np.zeros(devices + net.links), np.zeros(devices),
+            ints(slots), ints((values, devices)), ints((values if net.staged else 0, slots)),
+            ints(values), ints((len(net.constant_bytes), devices)),
+            ints((len(net.kernel_covers), slots)), ints((slots, slots)), ints(n), ints(n),
+            ints(slots), moves, state, best,
         )  # fmt: skip
         return Layout(tuple(int(stage) for stage in best), start.device, float(load_s))
 
