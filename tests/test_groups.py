@@ -19,16 +19,21 @@ from groups import Groups
 def pytest_configure(config):
     config.pluginmanager.register(Groups())
 
-@pytest.fixture
-def ray_connection(): pass
+@pytest.fixture(scope="session")
+def ray_connection():
+    yield
+    note("ended")
 
 @pytest.fixture(params=["ray", "threads"])
 def executor(request): return request.param
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item):
+    note(item.name)
+
+def note(word):
     with open("ran." + os.environ["PYTEST_XDIST_WORKER"], "a") as lines:
-        print(item.name, file=lines)
+        print(word, file=lines)
 """
 TESTS = """
 import pytest
@@ -67,11 +72,12 @@ def test_a_group_stays_together_and_long_tests_go_first(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     ran = [path.read_text().split() for path in tmp_path.glob("ran.*")]
     assert sorted(len(each) > 0 for each in ran) == [True, True]
-    assert sum(len(each) for each in ran) == 20 + 1 + 5 + 10
+    assert sum(len(each) for each in ran) == 20 + 1 + 5 + 10 + 1
     on_ray = {f"test_on_ray[{number}]" for number in range(5)}
     on_ray |= {f"test_on_either[ray-{number}]" for number in range(5)}
     (mine,) = [each for each in ran if on_ray & set(each)]
     assert on_ray == set(mine[:10])
+    assert mine.index("ended") == 10
     (other,) = [each for each in ran if each is not mine]
     assert other[0] == "test_long"
 
