@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from itertools import chain, combinations
 
 import numpy as np
@@ -18,8 +19,6 @@ from hetsim.placement.footprint import Filling, Footprint, refusal, weights_that
 from hetsim.placement.grouping import groupings
 from hetsim.placement.objective import check_room, memory_binds
 from hetsim.placement.search.drafts import (
-    Asked,
-    Search,
     asked_of,
     draft_of,
     draw_share,
@@ -148,7 +147,9 @@ def squeezed(
     best = tuple(groups)
     least = once(Plan(problem, "memory", best))
     search = search_of(asked, len(problem.link_names), draft_of(problem, groups), None)
-    now = _excess(problem, asked, search)
+    # Of few nodes the same plans come again and again.
+    over = lru_cache(partial(_excess, problem))
+    now = over(groups_of(problem, asked, search))
     if now is None:
         # A composite that cannot be told from its nodes: the plan stays as it is.
         return best, least
@@ -163,7 +164,7 @@ def squeezed(
         refill(search, rng)
         if not propose(asked, search):
             continue
-        found = _excess(problem, asked, search)
+        found = over(groups_of(problem, asked, search))
         heat = scale * (1.0 - played / plays) + 1e-9
         if found is not None and (
             found.lacking <= now.lacking
@@ -177,9 +178,9 @@ def squeezed(
     return best, least
 
 
-def _excess(problem: Problem, asked: Asked, search: Search) -> Once | None:
+def _excess(problem: Problem, groups: tuple[Group, ...]) -> Once | None:
     try:
-        return once(Plan(problem, "memory", groups_of(problem, asked, search)))
+        return once(Plan(problem, "memory", groups))
     except Infeasible:
         return None
 
