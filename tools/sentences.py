@@ -74,7 +74,7 @@ def sentences(path: Path) -> Iterator[Sentence]:
                     yield Sentence(name, number, "page", said.strip())
         return
     tree = ast.parse(source)
-    yield from sorted(_texts(name, tree, "text"), key=lambda one: one.line)
+    yield from sorted(_texts(name, tree), key=lambda one: one.line)
     yield from _docstrings(name, tree)
 
 
@@ -95,29 +95,37 @@ def _docstrings(name: str, tree: ast.Module) -> Iterator[Sentence]:
                 yield Sentence(name, child.lineno, "docstring", found.splitlines()[0])
 
 
-def _texts(name: str, node: ast.AST, kind: str) -> Iterator[Sentence]:
+_WORDLESS: tuple[type[ast.AST], ...] = (ast.Name, ast.expr_context, ast.operator, ast.cmpop)
+"""Nodes that hold no literal: half of a tree."""
+
+
+def _texts(name: str, tree: ast.AST) -> Iterator[Sentence]:
     """Yield literals that read as words, with the kind of what holds them."""
-    match node:
-        case ast.Constant(value=str()) | ast.JoinedStr():
-            text = _with_holes(node) if isinstance(node, ast.JoinedStr) else str(node.value)
-            if _WORDS.search(text) and not _CODE.search(text):
-                yield Sentence(name, node.lineno, kind, " ".join(text.split()))
-        case ast.Expr(value=ast.Constant()):
-            return
-        case ast.ClassDef() | ast.FunctionDef():
-            verb = any("command(" in ast.unparse(one) for one in node.decorator_list)
-            if verb and (found := ast.get_docstring(node)):
-                yield Sentence(name, node.lineno, "help", " ".join(found.split()))
-        case ast.Call(func=ast.Name(id="fields" | "records")):
-            return  # keys of JSON
-        case ast.Call():
-            callee = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
-            kind = _CALLS.get(callee, "error" if callee[:1].isupper() and _raises(callee) else kind)
-        case ast.keyword(arg=str() as word):
-            kind = _KEYWORDS.get(word, kind)
-    for child in ast.iter_child_nodes(node):
-        if not (isinstance(node, ast.JoinedStr) and isinstance(child, ast.Constant)):
-            yield from _texts(name, child, kind)
+    waiting = [(tree, "text")]
+    while waiting:
+        node, kind = waiting.pop()
+        match node:
+            case ast.Constant(value=str()) | ast.JoinedStr():
+                text = _with_holes(node) if isinstance(node, ast.JoinedStr) else str(node.value)
+                if _WORDS.search(text) and not _CODE.search(text):
+                    yield Sentence(name, node.lineno, kind, " ".join(text.split()))
+            case ast.Expr(value=ast.Constant()):
+                continue
+            case ast.ClassDef() | ast.FunctionDef():
+                verb = any("command(" in ast.unparse(one) for one in node.decorator_list)
+                if verb and (found := ast.get_docstring(node)):
+                    yield Sentence(name, node.lineno, "help", " ".join(found.split()))
+            case ast.Call(func=ast.Name(id="fields" | "records")):
+                continue  # keys of JSON
+            case ast.Call():
+                callee = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
+                error = callee[:1].isupper() and _raises(callee)
+                kind = _CALLS.get(callee, "error" if error else kind)
+            case ast.keyword(arg=str() as word):
+                kind = _KEYWORDS.get(word, kind)
+        wordless = _WORDLESS + (ast.Constant,) * isinstance(node, ast.JoinedStr)
+        inside = [each for each in ast.iter_child_nodes(node) if not isinstance(each, wordless)]
+        waiting += [(each, kind) for each in reversed(inside)]
 
 
 def _raises(callee: str) -> bool:
