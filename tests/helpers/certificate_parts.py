@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,7 @@ def certified(seed: int) -> Json:
 
     Of every second one there are plans over several devices.
     """
-    question = random_question(seed, requests=60)
-    return of_question(with_splits(question, seed) if seed % 2 else question)
+    return priced(_of_random(seed))
 
 
 def of_question(question: Question) -> Json:
@@ -31,8 +31,19 @@ def of_question(question: Question) -> Json:
 
 def of_drawn(seed: int, budget: int = 1 << 15) -> Json:
     """The certificate of a random question of drawn requests."""
+    return priced(_of_drawn(seed, budget))
+
+
+@cache
+def _of_random(seed: int) -> str:
+    question = random_question(seed, requests=60)
+    return certificate(Search(with_splits(question, seed) if seed % 2 else question).found())
+
+
+@cache
+def _of_drawn(seed: int, budget: int) -> str:
     question, workload = random_drawn(seed)
-    return priced(certificate(Search(question, workload, budget=budget).found(), workload))
+    return certificate(Search(question, workload, budget=budget).found(), workload)
 
 
 def priced(text: str) -> Json:
