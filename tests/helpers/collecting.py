@@ -34,12 +34,12 @@ class Collecting:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Generator[None, object, object]:
-        """Collect no garbage meanwhile: nearly all that is made stays to the end."""
+        """Collect no garbage meanwhile, nor look through what is made: nearly all of it stays."""
         gc.disable()
         try:
             return (yield)
         finally:
-            # Not frozen: what hypothesis asks for who refers to an object would see nobody.
+            gc.freeze()
             gc.enable()
 
     @pytest.hookimpl(wrapper=True)
