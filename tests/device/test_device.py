@@ -120,9 +120,9 @@ def models(request: pytest.FixtureRequest) -> list[hetsim.Model]:
     return [hetsim.load_model(f"zoo:{name}") for name in request.param]
 
 
-@pytest.mark.slow
-def test_every_device_answers_for_every_model(models: list[hetsim.Model]) -> None:
-    for name in device_names():
+@sweep("step", quick=[5], full=[5, 1])
+def test_every_device_answers_for_every_model(models: list[hetsim.Model], step: int) -> None:
+    for name in device_names()[::step]:
         check_device(SimulatedDevice, models, spec=loaded_device(name), run=False)
 
 

@@ -343,7 +343,7 @@ def test_zoo_models(name: str, platform: str, method: str, tmp_path: Path) -> No
     check_all(problem, groups, inputs, whole, tmp_path)
 
 
-@pytest.mark.parametrize("name", ZOO)
+@sweep("name", quick=ZOO[:1], full=ZOO)
 def test_functions_survive_the_default_optimisation(name: str) -> None:
     model, inputs, whole = zoo_model(name)
     options = ort.SessionOptions()

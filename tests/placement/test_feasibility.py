@@ -107,7 +107,7 @@ def test_searches_refuse_nothing_either(
 STAGED = [
     (strategy, seeds)
     for strategy in ("pipeline", "slice", "ideal-dp", "chain-dp", "chain-dp:throughput")
-    for seeds in (FEW, SEEDS[1])
+    for seeds in (FEW[:1], SEEDS[1])
 ]
 
 
@@ -251,7 +251,7 @@ def drawn(seed: int) -> tuple[Problem, Footprint, list[int]]:
     return problem, Footprint.of(problem), devices
 
 
-@examples(quick=20, full=600)
+@examples(quick=15, full=600)
 @given(seeds)
 def test_no_plan_holds_less_than_its_footprint(seed: int) -> None:
     problem = tight_problem(seed, most_nodes=3)

@@ -109,7 +109,7 @@ def call(*words: str) -> Result:
     return result
 
 
-@sweep("name", quick=platform_names()[::9], full=platform_names())
+@sweep("name", quick=platform_names()[::18], full=platform_names())
 def test_a_platform_and_what_is_simulated_on_it_say_it(name: str) -> None:
     for words in (
         ("devices", "show", name),

@@ -155,7 +155,7 @@ def test_figures_that_are_gone_are_lost_points(
     assert len(lost.gone) == sum(key[0] == "nvidia-t4" for key in PREDICTED) > 0
 
 
-@sweep("network", quick=NAMES[::40], full=NAMES)
+@sweep("network", quick=NAMES[::80], full=NAMES)
 def test_tables_that_are_kept_are_those_of_the_graphs(
     network: str, tables: dict[str, KernelTable], graphs: Graphs
 ) -> None:
@@ -168,7 +168,7 @@ def test_tables_that_are_kept_are_those_of_the_graphs(
 PRICED = [point for point in COMMITTED if point.priced_s is not None and point.key in PREDICTED]
 
 
-@sweep("point", quick=PRICED[::450], full=PRICED[::5], ids=str)
+@sweep("point", quick=PRICED[::900], full=PRICED[::5], ids=str)
 def test_points_are_priced_as_users_have_them_priced(
     point: FidelityPoint, today: list[FidelityPoint], tables: dict[str, KernelTable], graphs: Graphs
 ) -> None:

@@ -327,7 +327,7 @@ def catalog_table(*words: str) -> str:
     return call("devices", "list", *words).stdout
 
 
-@sweep("step", quick=[20], full=[20, 1])
+@sweep("step", quick=[60], full=[60, 1])
 def test_all_of_the_catalog_is_listed_and_shown(cli: Cli, platform: Path, step: int) -> None:
     read = told(cli("devices", "list", "--json"))
     known = {"devices": device_names(), "platforms": platform_names(), "links": link_names()}

@@ -61,7 +61,7 @@ def predicted(table, precision):
 @pytest.mark.group("machine_code")
 @sweep(
     "name, precision",
-    quick=list(zip(zoo.names(), cycle(PRECISIONS), strict=False))[::7],
+    quick=list(zip(zoo.names(), cycle(PRECISIONS), strict=False))[:1],
     full=product(zoo.names(), PRECISIONS),
 )
 def test_a_table_is_the_sum_of_the_prices(name, precision):

@@ -213,7 +213,7 @@ def test_no_plan_that_obeys_goes_below(data: st.DataObject) -> None:
                 continue
 
 
-@sweep("seed", quick=range(0, 40, 5), full=range(40))
+@sweep("seed", quick=range(0, 40, 10), full=range(40))
 def test_no_plan_that_fits_goes_below_the_bounds_with_memory(seed: int) -> None:
     problem = tight_problem(seed, most_nodes=4)
     latency, throughput = lower_bound(problem), lower_bound(problem, "throughput")
@@ -404,7 +404,7 @@ def times(draw: np.random.Generator, n: int, count: int) -> NDArray[np.float64]:
     return shares
 
 
-@examples(quick=25, full=300)
+@examples(quick=20, full=300)
 @given(seeds)
 def test_a_limit_is_refuted_where_no_assignment_keeps_all_windows(seed: int) -> None:
     draw = np.random.default_rng(seed)

@@ -128,7 +128,7 @@ def test_every_claimed_optimum_is_one(first: int) -> None:
     assert claimed >= 5
 
 
-@sweep("first", quick=range(0, 20, 10), full=range(0, len(SEEDS), 10))
+@sweep("first", quick=[0], full=range(0, len(SEEDS), 10))
 def test_the_best_of_all_is_found(first: int) -> None:
     """Against every assignment in every grouping; activations may not fit where weights do."""
     ratios = []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 import hetsim
 from deployments import alone_s, deployed, poisson
@@ -34,14 +35,10 @@ def replayed(folder: Path, model: str, times: list[float], *slos: Slo) -> hetsim
 
 def m_d_1_load(services: float, percentile: float) -> float:
     """The load at which a percentile of M/D/1 is so many services."""
-    low, high = 0.01, 0.99
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        if latency_at("M/D/1", middle, percentile) > services:
-            high = middle
-        else:
-            low = middle
-    return low
+    root: float = brentq(
+        lambda load: latency_at("M/D/1", load, percentile) - services, 0.01, 0.99, xtol=1e-6
+    )
+    return root
 
 
 @sweep(

@@ -63,9 +63,9 @@ def chains(seed: int) -> bool:
     return bool(found)
 
 
-@sweep("first", quick=[0], full=range(0, 4000, 400))
+@sweep("first", quick=[0], full=range(0, 4000, 100))
 def test_devices_in_order_are_as_exact_as_fractions(first: int) -> None:
-    assert sum(chains(seed) for seed in range(first, first + 400)) > 100
+    assert sum(chains(seed) for seed in range(first, first + 100)) > 20
 
 
 def test_a_subgraph_on_several_streams_waits_for_its_turn() -> None:
