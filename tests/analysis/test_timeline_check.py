@@ -20,7 +20,7 @@ from placement_instances import model_like
 from sweeps import examples
 
 
-@examples(quick=20, full=60)
+@examples(quick=15, full=60)
 @given(dealt_plans(), arrivals())
 def test_what_the_clock_gives_of_replicas_passes(plan: Plan, times: list[float]) -> None:
     timeline = hetsim.simulate(plan, arrivals_s=times)

@@ -18,6 +18,7 @@ from hetsim.core.progress import AT_MOST, Told, before, each, heard_by, part, sa
 from hetsim.placement.planning import plan
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from sweeps import examples
 
 Heard = list[tuple[float, str]]
 
@@ -40,6 +41,7 @@ def test_parts_are_nested() -> None:
     ]
 
 
+@examples(quick=20, full=100)
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=6), st.floats(0, 0.5), st.floats(0.5, 1))
 def test_shares_rise_within_their_part(weights: list[float], low: float, high: float) -> None:
     told: Heard = []

@@ -60,7 +60,7 @@ def contract_all(dag: Dag, offers: list[tuple[int, ...]]) -> list[tuple[int, ...
 
 
 @given(st.data())
-@examples(quick=100, full=400)
+@examples(quick=25, full=400)
 def test_a_set_is_refused_exactly_where_contracting_it_closes_a_cycle(data: st.DataObject) -> None:
     dag = data.draw(dags(12))
     nodes = st.lists(st.integers(0, dag.n - 1), min_size=1, max_size=4, unique=True).map(tuple)

@@ -192,7 +192,7 @@ def cut_models(draw: st.DrawFn) -> tuple[onnx.ModelProto, list[set[str]]]:
     return proto, parts
 
 
-@examples(quick=25, full=60)
+@examples(quick=15, full=60)
 @given(cut_models())
 def test_any_partition_in_order_gives_the_bits_of_the_whole(
     case: tuple[onnx.ModelProto, list[set[str]]],

@@ -216,7 +216,7 @@ def places(data: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-@examples(quick=35, full=1500)
+@examples(quick=20, full=1500)
 @given(st.data())
 def test_changed_files_are_accepted_by_both_or_by_none(data: st.DataObject) -> None:
     sort, whole = data.draw(st.sampled_from(WHOLE))

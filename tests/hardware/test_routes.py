@@ -95,7 +95,7 @@ def platforms(draw: st.DrawFn) -> Platform:
     return platform_of("".join(draw(st.permutations(names))), *links)
 
 
-@examples(quick=45, full=200)
+@examples(quick=35, full=200)
 @given(platforms())
 def test_routes_are_the_fastest_of_all_paths(platform: Platform) -> None:
     names, routes = build_routes(platform)

@@ -177,7 +177,7 @@ def test_what_does_not_fit_is_left_out_and_it_is_told() -> None:
     assert data["pictures"] == {"small": [1, 2]}
 
 
-@examples(quick=75, full=100)
+@examples(quick=45, full=100)
 @given(
     st.dictionaries(
         st.sampled_from("abc"),

@@ -30,7 +30,7 @@ def columns(*plans: Plan, **about: Any) -> dict[str, Any]:
 
 
 @given(problem=full_problems())
-@examples(quick=25, full=1000)
+@examples(quick=15, full=1000)
 def test_columns_are_those_of_the_problem(problem: Problem) -> None:
     try:
         made = plan(problem, "heft")

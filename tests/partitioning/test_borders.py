@@ -52,7 +52,7 @@ def cut_problems(draw: st.DrawFn) -> tuple[Problem, tuple[Group, ...]]:
     return problem, tuple(groups)
 
 
-@examples(quick=35, full=400)
+@examples(quick=15, full=400)
 @given(cut_problems())
 def test_all_that_crosses_is_told_once_and_in_order(
     case: tuple[Problem, tuple[Group, ...]],
@@ -96,7 +96,7 @@ def test_all_that_crosses_is_told_once_and_in_order(
     assert made.borders == borders(problem, groups)
 
 
-@examples(quick=30, full=100)
+@examples(quick=20, full=100)
 @given(problems(max_nodes=12))
 def test_a_named_path_exists_and_leaves_the_group(problem: Problem) -> None:
     groups = hetsim.partition(problem).groups

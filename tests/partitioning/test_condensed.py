@@ -19,7 +19,7 @@ from merge_graphs import Condensed
 from sweeps import examples
 
 
-@examples(quick=70, full=300)
+@examples(quick=30, full=300)
 @given(dags(16), st.randoms(use_true_random=False))
 def test_contraction_is_refused_exactly_where_it_closes_a_cycle(
     dag: Dag, rng: random.Random
@@ -39,7 +39,7 @@ def test_contraction_is_refused_exactly_where_it_closes_a_cycle(
                 assert groups.position[after[x]] < groups.position[after[y]]
 
 
-@examples(quick=70, full=300)
+@examples(quick=40, full=300)
 @given(dags(20), st.data())
 def test_repair_splits_only_groups_on_cycles(dag: Dag, data: st.DataObject) -> None:
     drawn = data.draw(st.lists(st.integers(0, 3), min_size=dag.n, max_size=dag.n))

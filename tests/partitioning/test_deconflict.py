@@ -153,7 +153,7 @@ def contested(draw: st.DrawFn) -> tuple[Problem, dict[int, int]]:
     return problem, pins
 
 
-@examples(quick=35, full=100)
+@examples(quick=15, full=100)
 @given(contested(), st.permutations(range(3)))
 def test_every_node_once_regions_whole_and_pins_kept(
     case: tuple[Problem, dict[int, int]], order: list[int]

@@ -69,7 +69,7 @@ def test_published_cases(name: str, rules: SizeRules) -> None:
     assert all(made.left.values())
 
 
-@examples(quick=25, full=200)
+@examples(quick=15, full=200)
 @given(
     problems(max_nodes=14),
     st.integers(1, 4),
@@ -122,7 +122,7 @@ def test_groups_are_ranked_by_gain_not_by_size() -> None:
     assert gain_s(problem, 0, [0, 1, 2], [1, 1, 1]) == 1.5
 
 
-@examples(quick=40, full=150)
+@examples(quick=25, full=150)
 @given(problems(max_nodes=8), st.data())
 def test_gain_is_time_elsewhere_less_time_here_and_what_moves(
     problem: Problem, data: st.DataObject
@@ -160,7 +160,7 @@ def test_gain_tells_the_ways_apart() -> None:
     assert gain_s(problem, 1, [0, 1], [0, 0]) == 18.0 - 2.0 - 4.0 - 4.0
 
 
-@examples(quick=60, full=200)
+@examples(quick=30, full=200)
 @given(dags(10), st.integers(1, 4), st.booleans(), st.data())
 def test_a_cut_fills_each_piece_with_as_much_as_it_may_hold(
     dag: Dag, most: int, connected: bool, data: st.DataObject

@@ -42,7 +42,7 @@ def check_coarse(coarse: Coarse) -> None:
     assert weights == [(c.name, c.nbytes) for c in fine.constants]
 
 
-@examples(quick=45, full=60)
+@examples(quick=15, full=60)
 @given(model_like(problems(max_nodes=12)), st.integers(1, 12))
 def test_tasks_stand_for_their_members(problem: Problem, most: int) -> None:
     check_coarse(coarsen(problem))
@@ -62,7 +62,7 @@ def test_fewer_tasks_are_unions_of_the_tasks(problem: Problem, most: int) -> Non
     assert coarse.gathered(groups) is not None
 
 
-@examples(quick=20, full=60)
+@examples(quick=15, full=60)
 @given(model_like(problems(max_nodes=12)), st.integers(1, 12), st.data())
 def test_a_plan_costs_the_same_on_both(problem: Problem, most: int, data: st.DataObject) -> None:
     problem = replace(problem, capacity_bytes=None, contention="none")
@@ -99,7 +99,7 @@ def test_a_plan_that_cuts_a_task_is_none_of_tasks() -> None:
     assert coarse.gathered((Group("d0", (0, 1)),)) == (Group("d0", (0,)),)
 
 
-@examples(quick=40, full=60)
+@examples(quick=15, full=60)
 @given(model_like(problems(max_nodes=12)), st.integers(1, 12), st.data())
 def test_tasks_are_cut_where_a_plan_splits_them_and_nowhere_else(
     problem: Problem, most: int, data: st.DataObject
@@ -187,7 +187,7 @@ def latency(problem: Problem, *groups: Group) -> float:
         return INF
 
 
-@examples(quick=30, full=600)
+@examples(quick=25, full=600)
 @given(seeds)
 def test_two_in_a_row_are_joined_where_no_split_is_quicker_than_both_on_one(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -37,7 +37,7 @@ from placement_instances import model_like
 from sweeps import examples
 
 
-@examples(quick=25, full=600)
+@examples(quick=20, full=600)
 @given(full_problems(max_nodes=6, max_devices=3), st.data())
 def test_of_all_ways_the_quickest_with_the_fewest_groups_is_kept(
     problem: Problem, data: st.DataObject
@@ -144,7 +144,7 @@ def drawn(problem: Problem, data: st.DataObject) -> tuple[Problem, list[int], li
     return problem, assignment, order
 
 
-@examples(quick=25, full=400)
+@examples(quick=15, full=400)
 @given(model_like(problems(max_nodes=14)), st.data())
 def test_groups_as_arrays_are_those_of_records(problem: Problem, data: st.DataObject) -> None:
     problem, assignment, order = drawn(problem, data)
@@ -173,7 +173,7 @@ def test_runs_are_the_same_by_machine_code(problem: Problem, data: st.DataObject
         assert found[0].tolist() == found[1].tolist()
 
 
-@examples(quick=35, full=60)
+@examples(quick=20, full=60)
 @given(problems(max_nodes=10), st.sampled_from(["latency", "throughput"]))
 def test_never_worse_and_valid(problem: Problem, objective: Objective) -> None:
     plan = hetsim.plan(problem, "hetero")
@@ -218,7 +218,7 @@ def test_composites_go_whole() -> None:
     assert refine(plan, "latency", cost).groups == plan.groups
 
 
-@examples(quick=25, full=400)
+@examples(quick=15, full=400)
 @given(model_like(problems(max_nodes=5)), st.integers(2, 4), st.randoms(use_true_random=False))
 def test_equal_layers_are_never_slower_and_fit_the_memory(
     problem: Problem, times: int, rng: random.Random

@@ -110,7 +110,7 @@ def test_devices_are_closed_by_what_their_loss_costs() -> None:
     assert hetsim.plan(problem, "heft", max_devices=3).devices_used == ("a", "b", "c")
 
 
-@examples(quick=25, full=60)
+@examples(quick=15, full=60)
 @given(problems(), st.sampled_from(["heft", "hetero", "single"]), st.data())
 def test_a_new_plan_is_valid_and_uses_no_lost_device(
     problem: Problem, strategy: str, data: st.DataObject

@@ -98,7 +98,7 @@ def test_a_node_on_two_devices_takes_less_than_on_either() -> None:
     assert bottleneck(dealt) == pytest.approx(2.4)
 
 
-@examples(quick=30, full=100)
+@examples(quick=15, full=100)
 @given(dealt_plans(), st.integers(1, 3))
 def test_the_clock_spends_what_the_closed_form_says(plan: Plan, periods: int) -> None:
     problem = plan.problem

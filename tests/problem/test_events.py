@@ -49,7 +49,7 @@ def test_they_are_read_as_the_tuple_is(events: list[Event], of: slice) -> None:
                 packed[at]
 
 
-@examples(quick=40, full=300)
+@examples(quick=25, full=300)
 @given(EVENTS, EVENTS, st.permutations(range(len(SORTS))))
 def test_they_equal_what_has_the_same_events(
     one: list[Event], other: list[Event], order: list[int]

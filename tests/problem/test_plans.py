@@ -19,7 +19,7 @@ from hetsim.problem.problem import Problem
 from sweeps import examples
 
 
-@examples(quick=30, full=50)
+@examples(quick=15, full=50)
 @given(problems(max_nodes=10))
 def test_round_trip(problem: Problem) -> None:
     for strategy in ("hetero", "heft"):
@@ -89,7 +89,7 @@ def two_replicas() -> Plan:
     )
 
 
-@examples(quick=25, full=50)
+@examples(quick=15, full=50)
 @given(problems(max_nodes=10))
 def test_replicas_survive_a_round_trip(problem: Problem) -> None:
     replicas = [hetsim.plan(problem, strategy) for strategy in ("hetero", "heft", "hetero")]

@@ -13,7 +13,7 @@ from hetsim.problem.problem import Problem
 from sweeps import examples
 
 
-@examples(quick=60, full=300)
+@examples(quick=25, full=300)
 @given(full_problems(), st.data())
 def test_a_subgraph_pays_for_what_crosses_its_border(problem: Problem, data: st.DataObject) -> None:
     """Each tensor once: outputs and inputs of the model only with a host, and where they count."""

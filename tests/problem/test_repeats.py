@@ -21,7 +21,7 @@ def kind(problem: Problem, node: int) -> Kind:
     return tuple(problem.seconds[node].tolist()), nbytes, readers
 
 
-@examples(quick=60, full=600)
+@examples(quick=25, full=600)
 @given(problems(max_nodes=14), st.integers(1, 4))
 def test_each_node_is_like_the_one_a_period_before(problem: Problem, times: int) -> None:
     problem = layered(problem, times)

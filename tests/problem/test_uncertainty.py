@@ -51,7 +51,7 @@ def test_what_is_common_is_one_source_and_what_is_not_is_one_each() -> None:
     assert known.route_sd[0, 3] == pytest.approx(math.hypot(0.25 * 0.1, 0.75 * 0.2))
 
 
-@examples(quick=30, full=300)
+@examples(quick=15, full=300)
 @given(full_problems(max_devices=3), st.data())
 def test_a_scaled_problem_takes_as_much_longer(problem: Problem, data: st.DataObject) -> None:
     """Whatever a device does: kernels alone or joined, what is the least, starting, staging."""

@@ -29,7 +29,7 @@ def with_constants(draw: st.DrawFn) -> Problem:
     return replace(problem, constants=constants, least_s=least)
 
 
-@examples(quick=25, full=400)
+@examples(quick=15, full=400)
 @given(with_constants())
 def test_edges_and_who_has_what_follow_from_the_values(problem: Problem) -> None:
     edges = {(v.producer, w) for v in problem.values for w in v.consumers if v.producer >= 0}
@@ -47,7 +47,7 @@ def test_edges_and_who_has_what_follow_from_the_values(problem: Problem) -> None
         )
 
 
-@examples(quick=25, full=400)
+@examples(quick=15, full=400)
 @given(with_constants())
 def test_shared_times_are_those_of_whole_kernels_and_never_above_a_nodes_own(
     problem: Problem,

@@ -36,7 +36,7 @@ def test_inputs_and_outputs_are_free_without_a_host() -> None:
 
 
 @given(problems())
-@examples(quick=25, full=60)
+@examples(quick=15, full=60)
 def test_sent_bytes_are_what_the_clock_moved(problem: Problem) -> None:
     made = plan(problem, "heft")
     timeline = simulate(made)
@@ -46,7 +46,7 @@ def test_sent_bytes_are_what_the_clock_moved(problem: Problem) -> None:
 
 
 @given(problems())
-@examples(quick=30, full=60)
+@examples(quick=15, full=60)
 def test_the_critical_path_makes_up_the_latency(problem: Problem) -> None:
     timeline = simulate(plan(problem, "heft"))
     path = critical_path(timeline)

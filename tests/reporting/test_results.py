@@ -92,7 +92,7 @@ def test_a_repr_is_short_and_says_the_answer(name: str, made: dict[str, Any]) ->
 
 
 @given(st.lists(st.text(max_size=600), max_size=9))
-@examples(quick=100, full=1000)
+@examples(quick=65, full=1000)
 def test_no_repr_is_long(lines: list[str]) -> None:
     text = short(*lines)
     assert len(text) <= REPR_MOST

@@ -122,7 +122,7 @@ def bound(entries: list[Entry], arrow_end: Entry) -> Entry:
 
 
 @given(problems(), st.integers(1, 3), st.sampled_from(["heft", "hetero"]))
-@examples(quick=25, full=60)
+@examples(quick=15, full=60)
 def test_any_timeline_gives_a_sound_trace(problem: Problem, requests: int, strategy: str) -> None:
     made = plan(problem, strategy)
     timeline = simulate(made, requests)
@@ -141,7 +141,7 @@ def test_any_timeline_gives_a_sound_trace(problem: Problem, requests: int, strat
 
 
 @given(problems())
-@examples(quick=20, full=60)
+@examples(quick=15, full=60)
 def test_each_transfer_is_tied_to_its_maker_and_its_readers(problem: Problem) -> None:
     made = plan(problem, "heft")
     timeline = simulate(made)
@@ -187,7 +187,7 @@ def test_rounding_never_makes_neighbours_overlap(scale: float) -> None:
 
 
 @given(problems(), st.integers(1, 3))
-@examples(quick=20, full=30)
+@examples(quick=15, full=30)
 def test_a_real_run_stands_above_the_simulation(problem: Problem, requests: int) -> None:
     made = plan(problem, "heft")
     virtual = simulate(made, requests)
@@ -299,7 +299,7 @@ def test_slices_without_duration_keep_their_own_arrows() -> None:
     assert tails == {"g0": "n0:n3", "g2": "n2:n3"}
 
 
-@examples(quick=25, full=250)
+@examples(quick=15, full=250)
 @given(dealt_plans(), arrivals())
 def test_events_and_the_critical_path_are_the_same(plan: Plan, times: list[float]) -> None:
     laid_out = tasks_of_plan(plan, plan.problem.contention)

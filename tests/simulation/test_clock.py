@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import placement_case
@@ -16,6 +16,7 @@ from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Timeline
 from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import on, two_devices
+from sweeps import examples
 
 
 def spans(timeline: Timeline, kind: str) -> dict[tuple[int, str, str], tuple[float, float]]:
@@ -60,7 +61,7 @@ def test_inputs_leave_the_host_and_outputs_return() -> None:
     assert away.link_busy_s == {"cpu>gpu": 1.5, "gpu>cpu": 3.5}
 
 
-@settings(max_examples=50, deadline=None)
+@examples(quick=15, full=50)
 @given(st.lists(st.floats(0, 1e3), min_size=1, max_size=8), st.floats(0, 1), st.integers(1, 20))
 def test_one_device_takes_exactly_the_sum(
     seconds: list[float], dispatch_s: float, requests: int

@@ -37,7 +37,7 @@ def both(plan: Plan, times: list[float]) -> tuple[Timeline, Replay]:
     return timeline, replay(plan, times, plan.problem.contention)
 
 
-@examples(quick=25, full=400)
+@examples(quick=15, full=400)
 @given(dealt_plans(), arrivals(), st.sampled_from(["fifo", "none", None]))
 def test_same_times(plan: Plan, times: list[float], contention: Contention | None) -> None:
     timeline = simulate(plan, arrivals_s=times, contention=contention)
@@ -50,7 +50,7 @@ def test_same_times(plan: Plan, times: list[float], contention: Contention | Non
     assert timeline.makespan_s == max(expected.finish)
 
 
-@examples(quick=20, full=300)
+@examples(quick=15, full=300)
 @given(dealt_plans(), arrivals(most=6), st.data())
 def test_ranks(plan: Plan, times: list[float], data: st.DataObject) -> None:
     rank = data.draw(st.lists(st.integers(0, 2), min_size=len(times), max_size=len(times)))
@@ -65,7 +65,7 @@ def test_ranks(plan: Plan, times: list[float], data: st.DataObject) -> None:
     assert sorted(recording.start.tolist()) == sorted(expected.start.values())
 
 
-@examples(quick=25, full=300)
+@examples(quick=15, full=300)
 @given(dealt_plans(), arrivals())
 def test_memory_is_what_a_count_at_every_moment_gives(plan: Plan, times: list[float]) -> None:
     timeline, replayed = both(plan, times)
@@ -81,7 +81,7 @@ def test_memory_is_what_a_count_at_every_moment_gives(plan: Plan, times: list[fl
         assert timeline.weight_bytes[name] == held[-1]
 
 
-@examples(quick=30, full=200)
+@examples(quick=15, full=200)
 @given(dealt_plans())
 def test_what_one_request_holds_is_told_whatever_the_devices_have(plan: Plan) -> None:
     """Of several replicas the first request's, on an instance of the problem without room."""
@@ -95,7 +95,7 @@ def test_what_one_request_holds_is_told_whatever_the_devices_have(plan: Plan) ->
     assert peaks == tuple(max(amounts) for amounts in zip(*counted, strict=True))
 
 
-@examples(quick=20, full=100)
+@examples(quick=15, full=100)
 @given(dealt_plans(), arrivals(), st.data())
 def test_capacity_is_the_line_between_running_and_not(
     plan: Plan, times: list[float], data: st.DataObject
@@ -111,7 +111,7 @@ def test_capacity_is_the_line_between_running_and_not(
             simulate(dataclasses.replace(plan, problem=tight), arrivals_s=times)
 
 
-@examples(quick=30, full=200)
+@examples(quick=15, full=200)
 @given(plans(), arrivals())
 def test_what_holds_always(plan: Plan, times: list[float]) -> None:
     problem = plan.problem
@@ -169,7 +169,7 @@ def test_what_holds_always(plan: Plan, times: list[float]) -> None:
     )
 
 
-@examples(quick=20, full=300)
+@examples(quick=15, full=300)
 @given(dealt_plans(), arrivals())
 def test_critical_path_has_no_gap_and_ends_last(plan: Plan, times: list[float]) -> None:
     timeline = simulate(plan, arrivals_s=times)
@@ -255,7 +255,7 @@ def test_machine_code_gives_the_same_bits(plan: Plan, times: list[float], traced
         assert a.tobytes() == b.tobytes(), field.name
 
 
-@examples(quick=30, full=100)
+@examples(quick=15, full=100)
 @given(dealt_plans(), arrivals())
 def test_without_trace_the_figures_are_the_same(plan: Plan, times: list[float]) -> None:
     full = simulate(plan, arrivals_s=times)

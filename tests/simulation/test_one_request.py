@@ -41,7 +41,7 @@ def _plan(problem: Problem, rng: random.Random) -> Plan:
     return Plan(problem, "drawn", found)
 
 
-@examples(quick=25, full=400)
+@examples(quick=20, full=400)
 @given(problems(max_nodes=12), st.integers(0, 10**6), st.booleans(), st.integers(1, 2))
 def test_what_is_laid_out_is_what_the_clock_lays_out(
     problem: Problem, seed: int, given_host: bool, width: int
@@ -54,7 +54,7 @@ def test_what_is_laid_out_is_what_the_clock_lays_out(
     same(_plan(problem, random.Random(seed)))
 
 
-@examples(quick=30, full=400)
+@examples(quick=15, full=400)
 @given(plans())
 def test_the_same_wherever_the_host_is(plan: Plan) -> None:
     """And with routes over shared links, values of no bytes, and outputs that are read."""

@@ -57,7 +57,7 @@ def test_the_clock_serves_in_this_order_where_it_is_certain(chunk: int) -> None:
     assert sum(is_the_clocks(random_case(seed)) for seed in cases) > CASES / 2
 
 
-@examples(quick=40, full=400)
+@examples(quick=15, full=400)
 @given(dealt_plans(), arrivals(most=8), st.booleans())
 def test_plans_in_order(plan: Plan, times: list[float], uneven: bool) -> None:
     tasks = tasks_of_plan(plan, plan.problem.contention)

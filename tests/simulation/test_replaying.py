@@ -34,7 +34,7 @@ def by_hand(plan: Plan, devices: np.ndarray, routes: np.ndarray) -> list[Plan]:
     ]
 
 
-@examples(quick=20, full=300)
+@examples(quick=15, full=300)
 @given(
     dealt_plans(),
     arrivals(most=6),

@@ -14,7 +14,7 @@ from sweeps import examples
 eighths = st.integers(0, 24).map(lambda k: k / 8)
 
 
-@examples(quick=25, full=100)
+@examples(quick=15, full=100)
 @given(
     st.lists(st.builds(Stage, eighths, eighths), min_size=1, max_size=4),
     eighths,

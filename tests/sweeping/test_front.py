@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hetsim.errors import UsageError
 from hetsim.sweeping.rows import COLUMNS, front_of, read_front
+from sweeps import examples
 
 FIGURES = st.one_of(st.none(), st.integers(0, 4).map(float))
 
@@ -18,6 +19,7 @@ def row(**figures: Any) -> dict[str, Any]:
     return {**dict.fromkeys(COLUMNS), **figures}
 
 
+@examples(quick=40, full=100)
 @given(
     st.lists(st.tuples(FIGURES, FIGURES, st.sampled_from([None, None, "it failed"])), max_size=12)
 )

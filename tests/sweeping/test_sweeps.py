@@ -162,7 +162,7 @@ def test_what_broke_is_asked_again(tmp_path: Path) -> None:
         assert not store.known
 
 
-@examples(quick=45, full=100)
+@examples(quick=15, full=100)
 @given(
     st.integers(1, 3000), st.integers(1, 64), st.lists(st.floats(1e-5, 2.0), min_size=1, max_size=5)
 )

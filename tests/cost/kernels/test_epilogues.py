@@ -90,7 +90,7 @@ def check(graph, supported, kinds=None):
     return sets
 
 
-@examples(quick=40, full=100)
+@examples(quick=20, full=100)
 @given(graphs(), st.data())
 def test_kernels_are_disjoint_convex_and_close_no_cycle(graph, data):
     n = len(graph.nodes)
@@ -155,7 +155,7 @@ def drawn(count: int, picks: list[list[int]], outputs: list[int]) -> Graph:
     )
 
 
-@examples(quick=60, full=600)
+@examples(quick=35, full=600)
 @given(
     st.integers(1, 7).flatmap(
         lambda count: st.tuples(

@@ -213,7 +213,7 @@ def test_a_network_is_its_dispatch_its_io_and_its_kernels(
     assert log_total(np.log(values), apart)[0] == pytest.approx(np.log(seconds), rel=1e-12)
 
 
-@examples(quick=20, full=500)
+@examples(quick=15, full=500)
 @given(
     st.lists(figures(), min_size=1, max_size=2),
     st.lists(
@@ -252,7 +252,7 @@ def test_slopes_are_what_differences_tend_to(
         assert slopes[~kink, index] == pytest.approx(rise[~kink], abs=1e-7), PARAMETERS[index].name
 
 
-@examples(quick=60, full=1000)
+@examples(quick=35, full=1000)
 @given(figures(), rows(), shares, st.sampled_from(WORK), st.floats(1.1, 10))
 def test_it_is_positive_and_grows_with_work(
     values: NDArray[np.float64],
@@ -268,7 +268,7 @@ def test_it_is_positive_and_grows_with_work(
     assert kernel_seconds(values, more, streamed) >= before * (1 - 1e-12)
 
 
-@examples(quick=60, full=1000)
+@examples(quick=40, full=1000)
 @given(figures(), rows(), shares, st.sampled_from(RATES), st.floats(1.1, 10))
 def test_it_falls_with_every_rate(
     values: NDArray[np.float64],

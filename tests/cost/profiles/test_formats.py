@@ -223,7 +223,7 @@ def spans(draw: st.DrawFn, begin: int = 0, end: int = 12, deep: int = 3) -> list
     return found
 
 
-@examples(quick=40, full=500)
+@examples(quick=25, full=500)
 @example([[(0, 11), (10, 11)]], 52, Random(0))
 @given(st.lists(spans(), min_size=1, max_size=2), st.integers(0, 10**6), st.randoms())
 def test_onnx_runtime_what_lies_inside_another_counts_once(
@@ -403,7 +403,7 @@ HEAD = "layerName", "realTime (ms)"
 CELLS = st.sampled_from([*HEAD, "execStatus", "EXECUTED", "1", "", "Total", "-1"])
 
 
-@examples(quick=60, full=1500)
+@examples(quick=50, full=1500)
 @given(st.lists(st.lists(CELLS, max_size=6), max_size=6), st.sampled_from([";", ","]))
 def test_whatever_a_table_says_it_is_read_or_refused(rows: list[list[str]], comma: str) -> None:
     text = "\n".join(comma.join(row) for row in [HEAD, *rows])

@@ -26,7 +26,7 @@ def programs(draw: st.DrawFn) -> tuple[list[Part], list[str]]:
     return parts, [*outputs, "in1"]
 
 
-@examples(quick=45, full=100)
+@examples(quick=25, full=100)
 @given(programs())
 def test_playing_the_steps_finds_every_value_and_leaves_none(
     program: tuple[list[Part], list[str]],
@@ -54,7 +54,7 @@ def test_playing_the_steps_finds_every_value_and_leaves_none(
         assert left <= unread
 
 
-@examples(quick=40, full=100)
+@examples(quick=25, full=100)
 @given(programs())
 def test_parts_that_follow_one_another_on_a_device_share_a_call(
     program: tuple[list[Part], list[str]],

@@ -250,7 +250,7 @@ def test_every_process_gives_the_same(seed: int) -> None:
 
 
 @given(st.integers(0, 2**40))
-@examples(quick=65, full=800)
+@examples(quick=20, full=800)
 def test_matches_are_those_of_the_definition(seed: int) -> None:
     chosen = Random(seed)
     graph = random_graph(chosen, 7)
@@ -266,7 +266,7 @@ def test_matches_are_those_of_the_definition(seed: int) -> None:
 
 
 @given(st.integers(0, 2**40))
-@examples(quick=50, full=150)
+@examples(quick=40, full=150)
 def test_matches_are_disjoint_and_jointly_acyclic_on_larger_graphs(seed: int) -> None:
     chosen = Random(seed)
     graph = random_graph(chosen, 60)

@@ -189,7 +189,7 @@ def test_what_is_no_text_is_an_error(text: object) -> None:
 
 
 @given(st.text(alphabet="Ad$x:(),|;[]=!?~^./'\"\\ 1-*_", max_size=30))
-@examples(quick=200, full=500)
+@examples(quick=160, full=500)
 def test_any_text_is_a_pattern_or_a_usage_error(text: str) -> None:
     try:
         assert parse_pattern("p", text).text == text

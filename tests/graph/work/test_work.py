@@ -17,6 +17,7 @@ from hetsim.graph.work import graph_work, node_work, ruled_ops, uncosted
 from hetsim.graph.work.control import CONTROL_FLOW
 from hetsim.graph.work.runtime_ops import UNPRICED
 from one_node import MS, flops, moved, one_node, small, work
+from sweeps import examples
 
 # Contractions against the loops of their definitions -----------------------------------------
 
@@ -33,6 +34,7 @@ def naive_conv_macs(channels, filters, size, kernel, group, stride, pad):
     return count, tuple(len(p) for p in positions)
 
 
+@examples(quick=45, full=100)
 @given(
     st.data(),
     st.integers(1, 3),
@@ -86,6 +88,7 @@ def test_gemm_is_the_same_under_transposes(m, k, n, transposed_a, transposed_b, 
     assert fused == 2 * count + (bias + 1) * m * n
 
 
+@examples(quick=50, full=100)
 @given(st.data(), small, small, small)
 def test_matmul_broadcasts_batches(data, m, k, n):
     batch = data.draw(st.lists(small, max_size=2))
@@ -101,6 +104,7 @@ def test_matmul_broadcasts_batches(data, m, k, n):
     assert transposed == 2 * count
 
 
+@examples(quick=65, full=100)
 @given(small, small, small, small)
 def test_einsum_equals_the_nodes_it_stands_for(b, i, j, k):
     def einsum(equation, shapes, out):
@@ -117,6 +121,7 @@ def test_einsum_equals_the_nodes_it_stands_for(b, i, j, k):
     assert einsum("ij->i", [(i, j)], (i,)) == flops("ReduceSum", [(i, j)], [(i,)])
 
 
+@examples(quick=65, full=100)
 @given(small, small, small, small, small)
 def test_attention_is_its_two_products_and_the_softmax_between(b, h, rows, columns, width):
     scores = (b, h, rows, columns)
@@ -160,6 +165,7 @@ def test_fused_attention_adds_the_projection(b, rows, heads, width):
     assert grouped == core
 
 
+@examples(quick=35, full=100)
 @pytest.mark.parametrize(("op", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
 @given(small, small, small, small, st.integers(1, 2))
 def test_recurrent_products(op, gates, steps, batch, width, hidden, directions):

@@ -41,7 +41,7 @@ def blocks(labels: list[int]) -> list[int]:
     return [first.setdefault(label, node) for node, label in enumerate(labels)]
 
 
-@examples(quick=65, full=3000)
+@examples(quick=15, full=3000)
 @given(wirings())
 def test_groups_and_boundaries_are_those_of_the_literal_rule(
     case: tuple[Wiring, list[int]],
@@ -54,7 +54,7 @@ def test_groups_and_boundaries_are_those_of_the_literal_rule(
     assert {port for port, cut in zip(ports, cuts.cut, strict=True) if cut} == boundaries
 
 
-@examples(quick=80, full=300)
+@examples(quick=25, full=300)
 @given(dags(60), st.data())
 def test_merge_is_valid_and_groups_are_connected(dag: Dag, data: st.DataObject) -> None:
     device_of = data.draw(st.lists(st.integers(0, 2), min_size=dag.n, max_size=dag.n))

@@ -16,6 +16,7 @@ from hetsim.partitioning.deconflict import deconflict
 from hetsim.partitioning.methods import byoc
 from hetsim.partitioning.regions import annotate
 from hetsim.problem.problem import Problem
+from sweeps import examples
 
 INF = float("inf")
 
@@ -37,6 +38,7 @@ def literal(dag: Dag, device_of: Sequence[int]) -> list[int]:
     return region
 
 
+@examples(quick=35, full=100)
 @given(dags(), st.data())
 def test_merges_what_the_source_merges(dag: Dag, data: st.DataObject) -> None:
     device_of = data.draw(st.lists(st.integers(0, 2), min_size=dag.n, max_size=dag.n))

@@ -25,7 +25,7 @@ def colourings(draw: st.DrawFn, max_nodes: int) -> tuple[Dag, list[int]]:
     return dag, draw(st.lists(st.integers(0, kinds - 1), min_size=dag.n, max_size=dag.n))
 
 
-@examples(quick=80, full=200)
+@examples(quick=65, full=200)
 @given(colourings(16))
 def test_same_groups_as_the_walk_on_edge_lists(coloured: tuple[Dag, list[int]]) -> None:
     dag, device_of = coloured

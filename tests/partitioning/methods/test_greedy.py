@@ -70,7 +70,7 @@ def published(solved: tuple[list[int], tuple[Split, ...]]) -> list[int]:
     return labels
 
 
-@examples(quick=80, full=300)
+@examples(quick=40, full=300)
 @given(colourings(18))
 def test_same_subgraphs_as_the_page_read_literally(coloured: tuple[Dag, list[int]]) -> None:
     dag, device_of = coloured

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
@@ -18,7 +18,7 @@ from hetsim.problem.problem import Problem
 from hetsim.problem.validator import problems_of
 from merge_graphs import random_graphs
 from oracles.fewest_groups import fewest_connected
-from sweeps import sweep
+from sweeps import examples, sweep
 
 NAMES = ("a", "b", "c")
 
@@ -104,7 +104,7 @@ def test_compact_scans_large_graphs_from_both_ends() -> None:
         assert len(set(found)) == fewest[1] * count
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=20, full=60)
 @given(dags(9), st.data())
 def test_compact_of_large_graphs_by_definition(dag: Dag, data: st.DataObject) -> None:
     """With few nodes, as if they were many: groups are valid, and the others' come first."""

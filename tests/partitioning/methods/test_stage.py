@@ -24,7 +24,7 @@ def levels(dag: Dag, device_of: list[int], order: tuple[int, ...]) -> list[tuple
     return found
 
 
-@examples(quick=70, full=300)
+@examples(quick=30, full=300)
 @given(dags(40), st.data())
 def test_labels_are_the_levels_of_the_best_order(dag: Dag, data: st.DataObject) -> None:
     device_of = data.draw(st.lists(st.integers(0, 2), min_size=dag.n, max_size=dag.n))
@@ -36,7 +36,7 @@ def test_labels_are_the_levels_of_the_best_order(dag: Dag, data: st.DataObject) 
     assert order_groups(dag, labels) is not None
 
 
-@examples(quick=80, full=100)
+@examples(quick=40, full=100)
 @given(dags(30), st.data())
 def test_above_three_devices_the_given_order_and_its_reverse_are_tried(
     dag: Dag, data: st.DataObject

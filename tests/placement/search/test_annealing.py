@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
@@ -155,7 +155,7 @@ def _begun(problem: Problem, draft: Draft) -> tuple[Asked, Search]:
     return asked, search_of(asked, len(problem.link_names), draft, None, marks=False)
 
 
-@examples(quick=40, full=60)
+@examples(quick=15, full=60)
 @given(problems(max_nodes=10), st.data())
 def test_estimates_equal_the_clock(problem: Problem, data: st.DataObject) -> None:
     streams = tuple(data.draw(st.integers(1, 2)) for _ in problem.devices)
@@ -168,7 +168,7 @@ def test_estimates_equal_the_clock(problem: Problem, data: st.DataObject) -> Non
     assert cost(asked, search) == pytest.approx(timeline.latency_s, rel=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(quick=15, full=40)
 @given(problems(max_nodes=10), st.data())
 def test_groups_survive_a_draft(problem: Problem, data: st.DataObject) -> None:
     """A plan made a draft and back is the same plan, if groups of one device do not touch."""
@@ -181,7 +181,7 @@ def test_groups_survive_a_draft(problem: Problem, data: st.DataObject) -> None:
     assert groups_of(problem, asked, search) == groups
 
 
-@settings(max_examples=40, deadline=None)
+@examples(quick=15, full=40)
 @given(problems(max_nodes=10), st.integers(0, 1000), st.booleans())
 def test_moves_keep_drafts_valid_and_can_be_taken_back(
     problem: Problem, seed: int, cuts: bool

@@ -63,7 +63,7 @@ def test_without_capacities_there_is_nothing_to_split_by() -> None:
         hetsim.plan(Problem.from_arrays([[1.0]]), "pipeline")
 
 
-@examples(quick=60, full=100)
+@examples(quick=20, full=100)
 @given(problems(max_nodes=12), st.data())
 def test_every_node_is_placed_where_it_runs(problem: Problem, data: st.DataObject) -> None:
     from dataclasses import replace

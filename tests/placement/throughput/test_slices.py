@@ -75,7 +75,7 @@ def with_idle(seed: int) -> Problem:
     return replace(problem, seconds=seconds, fused=(), constants=(), capacity_bytes=None)
 
 
-@examples(quick=25, full=300)
+@examples(quick=15, full=300)
 @given(seeds)
 def test_joining_idle_nodes_loses_no_stages(seed: int) -> None:
     problem = with_idle(seed)
@@ -109,7 +109,7 @@ def loads(segments: list[tuple[int, int, int]], order: list[int], costs: Costs) 
     return [stage_load(costs, kind, set(order[a:b])) for a, b, kind in segments]
 
 
-@examples(quick=40, full=400)
+@examples(quick=20, full=400)
 @given(seeds)
 def test_no_way_to_cut_an_order_is_better(seed: int) -> None:
     problem = small(seed, 5)
@@ -139,7 +139,7 @@ def test_no_way_to_cut_an_order_is_better(seed: int) -> None:
     assert cut(costs, order, None, least * (1 - 1e-9) - 1e-12) is None
 
 
-@examples(quick=25, full=250)
+@examples(quick=15, full=250)
 @given(seeds)
 def test_stages_that_are_cut_cover_all_and_no_worse_than_the_order_of_ids(seed: int) -> None:
     costs = costs_of(small(seed, 6))
@@ -186,7 +186,7 @@ def staged(seed: int) -> Problem:
     )
 
 
-@examples(quick=40, full=400)
+@examples(quick=20, full=400)
 @given(seeds)
 def test_no_runs_of_staged_tensors_take_less(seed: int) -> None:
     """A kind that holds all constants may run often on its first device, others once a device."""

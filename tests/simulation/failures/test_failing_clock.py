@@ -74,7 +74,7 @@ def failing(draw: st.DrawFn) -> tuple[Plan, list[float], tuple[Failure, ...]]:
     return plan, times, check_failures(found, devices)
 
 
-@examples(quick=30, full=250)
+@examples(quick=15, full=250)
 @given(failing())
 def test_every_request_ends_and_nothing_reads_what_is_not_there(
     case: tuple[Plan, list[float], tuple[Failure, ...]],
@@ -91,7 +91,7 @@ def test_every_request_ends_and_nothing_reads_what_is_not_there(
     assert [e.kind for e in timeline.events].count("failure") == len(played.happened)
 
 
-@examples(quick=20, full=250)
+@examples(quick=15, full=250)
 @given(failing())
 def test_the_figures_are_those_of_what_happened(
     case: tuple[Plan, list[float], tuple[Failure, ...]],

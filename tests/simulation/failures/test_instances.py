@@ -29,7 +29,7 @@ def used(plan: Plan) -> set[str]:
     return {group.device for group in plan.groups}
 
 
-@examples(quick=30, full=500)
+@examples(quick=20, full=500)
 @given(st.data())
 def test_who_gets_batches_is_as_defined(data: st.DataObject) -> None:
     device = st.sampled_from(DEVICES)

@@ -149,7 +149,7 @@ def check(plan: Plan, rest: Rest, held: dict[int, set[int]], computed: set[int])
         assert rest.counts[place] == counts
 
 
-@examples(quick=25, full=600)
+@examples(quick=15, full=600)
 @given(plans(), st.data())
 def test_what_is_left_is_what_is_nowhere(plan: Plan, data: st.DataObject) -> None:
     problem = plan.problem

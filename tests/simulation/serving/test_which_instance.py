@@ -22,7 +22,7 @@ from oracles.virtual_clock import replay
 from sweeps import examples
 
 
-@examples(quick=40, full=300)
+@examples(quick=15, full=300)
 @given(dealt_plans())
 def test_what_a_template_takes_alone_and_asks_the_most_of(plan: Plan) -> None:
     tasks = tasks_of_plan(plan, plan.problem.contention)
@@ -67,7 +67,7 @@ class Instance:
         return end
 
 
-@examples(quick=40, full=500)
+@examples(quick=15, full=500)
 @given(
     st.lists(
         st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(0, 3)), min_size=1, max_size=4
