@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,10 @@ from hetsim.graph.zoo import models as zoo
 from hetsim.graph.zoo.random_weights import plan_fill
 from sweeps import sweep
 
-ENTRIES = {entry.name: entry for entry in zoo.describe()}
+
+@cache
+def entries():
+    return {entry.name: entry for entry in zoo.describe()}
 
 
 @pytest.fixture
@@ -36,9 +40,9 @@ def random_inputs(entry, seed):
 
 
 def test_names_and_descriptions():
-    assert zoo.names() == tuple(ENTRIES)
+    assert zoo.names() == tuple(entries())
     assert len(zoo.names()) == 14
-    for entry in ENTRIES.values():
+    for entry in entries().values():
         assert entry.licence == "Apache-2.0"
         assert all(isinstance(d, int) and d > 0 for t in entry.inputs for d in t.shape)
 
@@ -55,7 +59,7 @@ def test_names_and_descriptions():
     ],
 )
 def test_parameters_are_those_of_the_architecture(name, parameters):
-    assert ENTRIES[name].parameters == parameters
+    assert entries()[name].parameters == parameters
 
 
 @sweep("name", quick=["bert_small", "shufflenet", "squeezenet"], full=zoo.names())
@@ -67,7 +71,7 @@ def test_outputs_are_finite_and_depend_on_the_input(name):
     options = ort.SessionOptions()
     options.log_severity_level = 3
     session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    entry = ENTRIES[name]
+    entry = entries()[name]
     assert [value.name for value in session.get_inputs()] == [t.name for t in entry.inputs]
     first, second = (session.run(None, random_inputs(entry, seed))[0] for seed in (1, 2))
     assert np.isfinite(first).all()
@@ -85,7 +89,7 @@ def test_filled_model_keeps_the_topology(name):
     filled = plan_fill(source, "w.bin")
     kept = [n for n in source.graph.node if n.op_type != "ConstantOfShape"]
     assert list(filled.proto.graph.node) == kept
-    assert len(kept) == ENTRIES[name].nodes
+    assert len(kept) == entries()[name].nodes
     assert list(filled.proto.opset_import) == list(source.opset_import)
     assert list(filled.proto.graph.output) == list(source.graph.output)
     # The weights file: aligned, ascending, without overlap, and only what is large.

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 from xdist.scheduler import LoadScopeScheduling
 
 GROUPS = {"judged": "suite", "ray_connection": "ray", "browser": "browser"}
@@ -30,6 +31,9 @@ test that calls it: where no machine code is kept yet, one process makes it, and
 
 FIRST = ("own_ray", "ray", "machine_code", "suite", "browser")
 """The groups in the order in which they go out, the longest first."""
+
+SHORT_S = 0.1
+"""Up to which what is made before a test, or goes after it, is not reported where it passes."""
 
 _FILE = "hetsim_groups"
 
@@ -91,6 +95,18 @@ class Groups:
 
         items.sort(key=turn)
         Path(told).write_text(json.dumps(named))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> bool | None:
+        """Report to the process that hands out tests what it counts, not each step of each test."""
+        if not hasattr(item.config, "workerinput"):
+            return None
+        for report in runtestprotocol(item, log=False, nextitem=nextitem):
+            if report.when == "call" or not report.passed or report.duration > SHORT_S:
+                item.ihook.pytest_runtest_logreport(report=report)
+        return True
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(
