@@ -21,6 +21,7 @@ from hetsim.hardware.catalog import device_names, load_device, load_platform
 from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.spec import DeviceSpec, Platform
 from loaded_devices import loaded_device
+from sweeps import sweep
 
 DEVICE = replace(
     by_datasheet(load_device("nvidia-t4")),
@@ -161,10 +162,11 @@ def test_quantized_models_take_the_figures_of_integers(laptop: Platform) -> None
         assert found.precision == precision
 
 
-def test_every_device_of_the_catalog_prices_a_model() -> None:
+@sweep("step", quick=[4], full=[4, 1])
+def test_every_device_of_the_catalog_prices_a_model(step: int) -> None:
     works = graph_work(hetsim.load_model("zoo:squeezenet").graph)
     cost = Fitted().of_works(works)
-    for name in device_names():
+    for name in device_names()[::step]:
         spec = loaded_device(name)
         for one in works:
             found = cost.estimate(spec, Kernel((one,)))

@@ -40,6 +40,7 @@ class Collecting:
             return (yield)
         finally:
             gc.freeze()
+            gc.set_threshold(50_000, 20, 50)  # as the command line does, which many tests call
             gc.enable()
 
     @pytest.hookimpl(wrapper=True)
