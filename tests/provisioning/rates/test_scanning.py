@@ -74,7 +74,7 @@ def asked(seed: int) -> tuple[Any, Sample] | None:
     return setup, Sample(sample.arrival_s, sample.stream, sample.variant, (objective,))
 
 
-@sweep("seed, dense", quick=[(7, 30)], full=[(7, 30), *((seed, 600) for seed in range(252))])
+@sweep("seed, dense", quick=[(12, 30)], full=[(12, 30), *((seed, 600) for seed in range(252))])
 def test_the_set_found_is_that_of_a_dense_scan(seed: int, dense: int) -> None:
     # Of these 252, 111 meet it between two rates alone, or in several spans.
     given = asked(seed)
