@@ -36,7 +36,7 @@ def replayed(folder: Path, model: str, times: list[float], *slos: Slo) -> hetsim
 def m_d_1_load(services: float, percentile: float) -> float:
     """The load at which a percentile of M/D/1 is so many services."""
     root: float = brentq(
-        lambda load: latency_at("M/D/1", load, percentile) - services, 0.01, 0.99, xtol=1e-6
+        lambda load: latency_at("M/D/1", load, percentile) - services, 0.01, 0.9, xtol=1e-6
     )
     return root
 
