@@ -235,8 +235,7 @@ def test_slopes_are_what_differences_tend_to(
     )
     logs = np.log(sets)
     which = np.arange(len(networks)) % len(sets)
-    totals, slopes = log_total_and_gradient(logs, networks, which)
-    assert np.array_equal(totals, log_total(logs, networks, which))
+    _, slopes = log_total_and_gradient(logs, networks, which)
     step = 1e-5
     kink = np.array(
         [
