@@ -25,9 +25,10 @@ def test_what_a_command_made_goes_however_it_is_ended(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     runs = tmp_path / "cache" / "runs"
-    interrupting = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    # Whoever runs the tests may have these ignored: nohup, or a shell in the background.
+    heard = "from signal import *; signal(SIGINT, default_int_handler); signal(SIGHUP, SIG_DFL); "
     child = subprocess.Popen(
-        [sys.executable, "-c", f"{interrupting}from hetsim.cli.main import main; main()", *COMMAND],
+        [sys.executable, "-c", f"{heard}from hetsim.cli.main import main; main()", *COMMAND],
         env={
             **os.environ,
             "HETSIM_CACHE_DIR": str(tmp_path / "cache"),
