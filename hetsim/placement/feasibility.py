@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache
 from itertools import chain, combinations
 
 import numpy as np
@@ -147,8 +147,13 @@ def squeezed(
     best = tuple(groups)
     least = once(Plan(problem, "memory", best))
     search = search_of(asked, len(problem.link_names), draft_of(problem, groups), None)
-    # Of few nodes the same plans come again and again.
-    over = lru_cache(partial(_excess, problem))
+
+    @cache  # Of few nodes the same plans come again and again.
+    def over(groups: tuple[Group, ...]) -> Once | None:
+        with suppress(Infeasible):
+            return once(Plan(problem, "memory", groups))
+        return None
+
     now = over(groups_of(problem, asked, search))
     if now is None:
         # A composite that cannot be told from its nodes: the plan stays as it is.
@@ -176,13 +181,6 @@ def squeezed(
     if now.lacking < least.lacking:
         best, least = groups_of(problem, asked, search), now
     return best, least
-
-
-def _excess(problem: Problem, groups: tuple[Group, ...]) -> Once | None:
-    try:
-        return once(Plan(problem, "memory", groups))
-    except Infeasible:
-        return None
 
 
 Candidate = tuple[Once, tuple[Group, ...]]

@@ -18,10 +18,10 @@ from hetsim.partitioning.flow import partition
 from hetsim.placement.coarsening import coarsen, pays_to_coarsen
 from hetsim.placement.constraints import Constrained, check_runnable, with_less_until
 from hetsim.placement.feasibility import plan_that_fits
-from hetsim.placement.footprint import Footprint, least_total, weights_that_fit
+from hetsim.placement.footprint import Footprint, least_total, quickest_homes, weights_that_fit
 from hetsim.placement.grouping import best_grouping, groupings, merge_where_it_pays
 from hetsim.placement.listing.list_schedule import Schedule
-from hetsim.placement.objective import Objective, measure
+from hetsim.placement.objective import Objective, measure, memory_binds
 from hetsim.placement.registry import resolve
 from hetsim.problem.coarse import Coarse, uncoarsened
 from hetsim.problem.columns import cached
@@ -73,14 +73,21 @@ class Constructive(Constrained):
         return with_less_until(tasks, self.scheduled, grouped)[1]
 
     def scheduled(self, problem: Problem) -> Schedule:
-        """Return the schedule; where weights do not fit, one along an assignment that fits."""
+        """Return the schedule; where memory binds, one along an assignment that fits if quicker.
+
+        Else what comes first fills the quickest device, whatever it loses elsewhere.
+        """
         try:
-            return self.schedule(problem)
+            made = self.schedule(problem)
         except OutOfMemory:
             homes = weights_that_fit(problem, Footprint.of(problem), problem.supported)
             if homes is None:
                 raise
             return self.schedule(problem, homes)
+        homes = quickest_homes(problem) if memory_binds(problem) else None
+        if homes is None:
+            return made
+        return min(made, self.schedule(problem, homes), key=lambda one: one.makespan_s)
 
     @abstractmethod
     def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:

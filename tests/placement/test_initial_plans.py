@@ -103,3 +103,18 @@ def test_a_device_alone_runs_everything_or_says_what_it_lacks() -> None:
     assert expand(problem) == ("single:d0", "single:d1")
     with pytest.raises(UsageError, match="no device"):
         expand(replace(problem, devices=(), seconds=np.zeros((4, 0))))
+
+
+@pytest.mark.parametrize("strategy", ["heft", "etf", "dls", "lookahead", "peft"])
+def test_a_full_device_keeps_what_loses_most_elsewhere(strategy: str) -> None:
+    """The first three nodes lose 1 s on the CPU, the last three 49 s, and the GPU holds three."""
+    problem = Problem.from_arrays(
+        [[2.0, 1.0]] * 3 + [[50.0, 1.0]] * 3,
+        [(v, v + 1, 1) for v in range(5)],
+        devices=("cpu", "gpu"),
+        weight_bytes=[10] * 6,
+        capacity_bytes=[100, 35],
+    )
+    plan = hetsim.plan(problem, strategy)
+    assert plan.assignment == (0, 0, 0, 1, 1, 1)
+    assert hetsim.simulate(plan).latency_s == 9.0

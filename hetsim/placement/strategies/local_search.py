@@ -338,8 +338,7 @@ class LocalSearch(Constrained):
         if problem.n == 0 or (len(problem.devices) == 1 and not any(problem.dispatch_s)):
             return start.groups, start.cost, 0
 
-        # Of few tasks the same drafts come again and again.
-        @cache
+        @cache  # Of few tasks the same drafts come again and again.
         def lacking(groups: tuple[Group, ...]) -> Sequence[int] | None:
             """Bytes by device that they lack, nodes within tasks included."""
             with suppress(Infeasible):
