@@ -90,9 +90,11 @@ def test_what_one_request_holds_is_told_whatever_the_devices_have(plan: Plan) ->
     counted = [bytes_at(plan, expected, [0.0], (a + b) / 2) for a, b in pairwise([*moments, 1e9])]
     none = (0,) * len(plan.problem.devices)
     tight = dataclasses.replace(plan.problem, capacity_bytes=none)
-    latency_s, peaks, _ = once(dataclasses.replace(plan, problem=tight))
-    assert latency_s == expected.finish[0]
-    assert peaks == tuple(max(amounts) for amounts in zip(*counted, strict=True))
+    told = once(dataclasses.replace(plan, problem=tight))
+    assert told.latency_s == expected.finish[0]
+    assert told.peaks == tuple(max(amounts) for amounts in zip(*counted, strict=True))
+    assert told.lacks == told.peaks
+    assert told.lacking == sum(told.peaks)
 
 
 @examples(quick=15, full=100)
