@@ -314,7 +314,8 @@ class LocalSearch(Constrained):
             if groups is not None:
                 plan = Plan(coarse.fine, "mincut", groups)
                 cut = coarse.cut_by(groups)
-                own = cut.gathered(groups) or ()
+                own = cut.gathered(groups)
+                assert own is not None
                 found.append((cut, Start("mincut", plan, own, measure(plan, "latency"))))
             return found
         for at in (uncoarsened(coarse.fine), coarse) if loses(coarse) else (coarse,):
