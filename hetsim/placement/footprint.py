@@ -94,7 +94,7 @@ def weights_that_fit(
     problem: Problem, footprint: Footprint, able: NDArray[np.bool_]
 ) -> list[int] | None:
     """Return a device per node such that weights and each node's buffers fit."""
-    weight = [sum(problem.constants[c].nbytes for c in held) for held in problem.constants_of]
+    weight = problem.weight_bytes
     choices = able.sum(axis=1).tolist()
     order = sorted(range(problem.n), key=lambda v: (choices[v], -weight[v], v))
     greedy = _in_turn(problem, footprint, able, order)
@@ -160,7 +160,7 @@ def quickest_homes(problem: Problem) -> list[int] | None:
     """
     if not problem.supported.any(axis=1).all():
         return None
-    weight = [sum(problem.constants[c].nbytes for c in held) for held in problem.constants_of]
+    weight = problem.weight_bytes
     quickest = np.sort(np.where(problem.supported, problem.shared_seconds, np.inf), axis=1)[:, :2]
     loss = np.ptp(quickest, axis=1)
     order = sorted(range(problem.n), key=lambda v: (-loss[v] / max(weight[v], 1), v))

@@ -90,6 +90,12 @@ class Problem(Given):
         return tuple(tuple(indices) for indices in found)
 
     @cached_property
+    def weight_bytes(self) -> tuple[int, ...]:
+        """By node: the bytes of the constants that it reads."""
+        each = [constant.nbytes for constant in self.constants]
+        return tuple(sum(each[index] for index in own) for own in self.constants_of)
+
+    @cached_property
     def supported(self) -> NDArray[np.bool_]:
         """Bool array [n, P]: whether device p can run node v alone."""
         return np.isfinite(self.seconds)

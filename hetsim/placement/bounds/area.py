@@ -367,9 +367,8 @@ def within_memory(problem: Problem) -> Problem | None:
         return problem
     footprint = Footprint.of(problem)
     room = np.array(footprint.capacity)
-    held = np.array([sum(problem.constants[c].nbytes for c in own) for own in problem.constants_of])
     beside = np.array(footprint.beside).reshape(problem.n, len(problem.devices))
-    open_to = held[:, None] + beside <= room
+    open_to = np.array(problem.weight_bytes)[:, None] + beside <= room
     left = problem if open_to.all() else narrowed(problem, open_to)
     usable = left.runnable.any(axis=0)
     weights = sum(constant.nbytes for constant in problem.constants if constant.consumers)

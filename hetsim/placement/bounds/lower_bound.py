@@ -143,10 +143,11 @@ def critical_path_bound(problem: Problem) -> float:
     return float(through.min(axis=1).max(initial=0.0))
 
 
-def area_bound(problem: Problem) -> float:
-    """Return the least time in which all streams together can do all work, in seconds."""
+def area_bound(problem: Problem, *, along: bool = False) -> float:
+    """Return the least time of all streams together, in s; `along` as in ``balanced_weights``."""
     setting = Setting.of(problem)
-    return max(balanced(setting.shares, setting.streams), balanced_weights(problem, setting))
+    weighed = balanced_weights(problem, setting, along=along)
+    return max(balanced(setting.shares, setting.streams), weighed)
 
 
 def path_bound_of(problem: Problem) -> float:
@@ -175,7 +176,7 @@ def _closely(problem: Problem, objective: Objective, met_s: float) -> float:
         deadline.check()
         setting, head, tail, low = _along(problem, met_s)
         if memory_binds(problem) or not _fits(problem, low):
-            low = max(low, area_bound(problem), balanced_weights(problem, setting, along=True))
+            low = max(low, area_bound(problem, along=True))
         most = CASES // max(len(setting.before.node), 1)
         if most >= FEWEST:
             low = highest(low, met_s, lambda limit_s: by_cases(setting, limit_s, most))
