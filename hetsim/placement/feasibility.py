@@ -16,7 +16,7 @@ from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.graph.dag import orders_by_rule
 from hetsim.placement.footprint import Filling, Footprint, refusal, weights_that_fit
-from hetsim.placement.grouping import groupings
+from hetsim.placement.grouping import groupings, merge_where_it_pays
 from hetsim.placement.objective import check_room, memory_binds
 from hetsim.placement.search.drafts import (
     asked_of,
@@ -183,10 +183,8 @@ def squeezed(
     return best, least
 
 
-Candidate = tuple[Once, tuple[Group, ...]]
-
-SQUEEZED = 3
-"""Plans, those that miss by least first, that are squeezed."""
+BEST = 3
+"""Plans that are squeezed, those that miss by least first, or merged, the quickest first."""
 MOST_LAID_OUT = 20_000
 """Nodes above which assignments are not laid out in every way."""
 
@@ -210,8 +208,8 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
         # By how much, and where, the plan at hand tells.
         least = min((once(plan) for plan in near), key=lambda over: over.lacking)
         raise refusal(problem, least, error.what) from None
-    tried: list[Candidate] = []
-    fitting: list[Candidate] = []
+    tried: list[tuple[Once, tuple[Group, ...]]] = []
+    fitting: list[tuple[Once, tuple[Group, ...]]] = []
     for layouts in _candidates(footprint, near, guide):
         for groups in layouts:
             try:
@@ -221,23 +219,27 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
             (tried if over.lacking else fitting).append((over, groups))
         if fitting and near:
             break
-    if fitting:
-        quickest = min(fitting, key=lambda candidate: candidate[0].latency_s)
-        return Plan(problem, "memory", quickest[1], "nodes moved until it fits")
     tried.sort(key=lambda candidate: candidate[0].lacking)
-    few = search_all(problem)
+    few = search_all(problem) if not fitting else Found(None, complete=False)
     if few.groups is None and few.complete:
         text = "no plan fits: no combination of groups, orders and devices does (proven)"
         if tried:
             raise refusal(problem, tried[0][0], text)
         raise OutOfMemory(text, where=problem.name, hint="add memory or a device")
-    for seed, (_, groups) in enumerate(tried[:SQUEEZED]):
+    for seed, (_, groups) in enumerate(tried[: 0 if fitting else BEST]):
         moved, over = squeezed(problem, groups, seed)
         if over.lacking == 0:
-            return Plan(problem, "memory", moved, "nodes moved until it fits")
+            fitting.append((over, moved))
+            break
         tried.append((over, moved))
-    if few.groups is not None:
-        return Plan(problem, "memory", few.groups, "the first of all plans that fits")
+    if not fitting and few.groups is not None:
+        fitting.append((once(Plan(problem, "memory", few.groups)), few.groups))
+    if fitting:
+        # What was cut small for it to fit need not all stay so.
+        fitting.sort(key=lambda candidate: candidate[0].latency_s)
+        made = [merge_where_it_pays(problem, groups, thorough=True) for _, groups in fitting[:BEST]]
+        plans = [Plan(problem, "memory", groups, "nodes moved until it fits") for groups in made]
+        return min(plans, key=lambda plan: once(plan).latency_s)
     if not tried:
         raise OutOfMemory(
             "no assignment was found whose weights fit; not proven that none exists",

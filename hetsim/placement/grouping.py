@@ -275,25 +275,27 @@ MERGE_WORK = 20_000
 LEAST_MERGES = 4
 
 
-def merge_where_it_pays(problem: Problem, groups: tuple[Group, ...]) -> tuple[Group, ...]:
+def merge_where_it_pays(
+    problem: Problem, groups: tuple[Group, ...], *, thorough: bool = False
+) -> tuple[Group, ...]:
     """Merge neighbouring groups of a device as long as the latency does not grow.
 
-    The smallest first, pair by pair, or in batches of MANY groups; at most MERGES simulations.
+    The smallest first, pair by pair, or in batches where there are MANY groups or the search is
+    `thorough`. At most MERGES simulations; `thorough`, as many as simulate MERGE_WORK groups.
     """
     owned = Owned.of(problem, groups)
     latency_s = _latency(problem, owned)
     if latency_s is None:
         return groups
-    size, trials = 1, MERGES
-    many = len(groups) > MANY
-    if many:
-        size, trials = BATCH, min(trials, max(LEAST_MERGES, MERGE_WORK // len(groups)))
+    many = thorough or len(groups) > MANY
+    size, trials = BATCH if many else 1, max(LEAST_MERGES, MERGE_WORK // max(len(groups), 1))
+    if not thorough:
+        trials = min(trials, MERGES)
     refused: set[tuple[int, int]] = set()
     kept = owned
     pairs, first = _pairs(problem, kept), kept.first_nodes()
     succs = condense(problem.dag, kept.owner, len(kept))
-    while trials > 0:
-        deadline.check()
+    while trials > 0 and deadline.left_s() > 0.0:
         batch = _disjoint(first, pairs, refused, size)
         if not batch:
             break

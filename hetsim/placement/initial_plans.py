@@ -205,7 +205,10 @@ def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
     found.sort(key=lambda start: start.cost)
     if objective == "latency" and pays_to_coarsen(coarse.fine):
         with suppress(deadline.OutOfTime):
-            _merge_best(coarse, found)
+            for best in [start for start in found if len(start.groups) > 1][:MERGED]:
+                made = merged(coarse, best, "latency")
+                if made is not None and made.cost <= best.cost:
+                    found[found.index(best)] = made
         found.sort(key=lambda start: start.cost)
     return found
 
@@ -333,14 +336,6 @@ def constructive(name: str) -> Constructive:
     made = resolve(name)
     assert isinstance(made, Constructive)
     return made
-
-
-def _merge_best(coarse: Coarse, found: list[Start]) -> None:
-    split = [start for start in found if len(start.groups) > 1]
-    for best in split[:MERGED]:
-        made = merged(coarse, best, "latency")
-        if made is not None and made.cost <= best.cost:
-            found[found.index(best)] = made
 
 
 def merged(coarse: Coarse, start: Start, objective: Objective) -> Start | None:

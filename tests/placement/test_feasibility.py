@@ -205,6 +205,17 @@ def test_a_plan_is_changed_no_more_than_it_must_be() -> None:
         hetsim.plan(problem, "hetero:d1")
 
 
+def test_nodes_that_were_cut_apart_to_fit_are_joined_again() -> None:
+    ample = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("laptop"))
+    weights = sum(constant.nbytes for constant in ample.constants)
+    buffer = max(value.nbytes for value in ample.values)
+    problem = replace(ample, capacity_bytes=(weights // 3 + 3 * buffer // 2,) * 3)
+    plan = hetsim.plan(problem, "heft")
+    apart = [Group(group.device, (node,)) for group in plan.groups for node in group.nodes]
+    assert fits(plan)
+    assert once(plan).latency_s < once(replace(plan, groups=tuple(apart))).latency_s / 2
+
+
 @sweep("searched", quick=[False], full=[False, True])
 def test_limits_hold_for_what_is_moved(searched: bool) -> None:
     problem = Problem.from_arrays(

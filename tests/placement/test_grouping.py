@@ -149,8 +149,9 @@ def drawn(problem: Problem, data: st.DataObject) -> tuple[Problem, list[int], li
 def test_groups_as_arrays_are_those_of_records(problem: Problem, data: st.DataObject) -> None:
     problem, assignment, order = drawn(problem, data)
     groups, _ = best_grouping(problem, assignment, order)
-    merged = merge_where_it_pays(problem, groups)
-    assert latency_of_groups(problem, merged, "") <= latency_of_groups(problem, groups, "")
+    for thorough in (False, True):
+        merged = merge_where_it_pays(problem, groups, thorough=thorough)
+        assert latency_of_groups(problem, merged, "") <= latency_of_groups(problem, groups, "")
     owned = Owned.of(problem, groups)
     assert owned.groups(problem) == groups
     assert owned.first_nodes() == [group.nodes[0] for group in groups]

@@ -274,7 +274,9 @@ class Auto(Constrained):
             # A plan that splits tasks is improved on by moves of their parts.
             cut = coarse.cut_by(best[0].plan.groups)
             start = replace(best[0], groups=cut.gathered(best[0].plan.groups) or ())
-            return search.improved(cut, start) if at else search.searched(cut, [start])
+            if at:
+                return search.improved(cut, start)
+            return search.best_from(search.begun(cut, [start]))
 
         made: list[Start] = []
         for low, run in ((0.35, asked_alone), *([(0.65, from_best)] if further else [])):

@@ -86,6 +86,7 @@ class Mincut(Constrained):
         if memory_binds(problem) and once(plan).lacking:
             within = least_total_groups(problem)
             if within is not None:
+                within = merge_where_it_pays(problem, within, thorough=True)
                 reason = "least total of compute and transfers within the memory of devices"
                 return Plan(problem, self.name, within, reason)
         return plan

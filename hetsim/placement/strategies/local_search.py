@@ -19,7 +19,7 @@ from hetsim.placement.coarsening import (
     pays_to_coarsen,
 )
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.grouping import refine
+from hetsim.placement.grouping import merge_where_it_pays, refine
 from hetsim.placement.initial_plans import (
     Start,
     constructive,
@@ -28,12 +28,7 @@ from hetsim.placement.initial_plans import (
     quick_start,
     starts_that_fit,
 )
-from hetsim.placement.objective import (
-    Objective,
-    check_objective,
-    measure,
-    memory_binds,
-)
+from hetsim.placement.objective import Objective, check_objective, measure, memory_binds
 from hetsim.placement.priced_start import LARGE, priced_start
 from hetsim.placement.search.annealing import JUDGED, Budget, rounds, walk
 from hetsim.placement.throughput.search import search_stages, within_memory
@@ -159,7 +154,7 @@ class LocalSearch(Constrained):
                 _, starts = self.starts(coarse, quick)
             return self.spread_out(problem, starts)
         if quick is None:
-            return self.searched(*starts_that_fit(coarse, self.objective))
+            return self.best_from(self.begun(*starts_that_fit(coarse, self.objective)))
         found = self.priced(coarse)
         if not found or pays_to_coarsen(problem):
             # A list schedule of nodes that cost nothing to dispatch is among the priced ones.
@@ -190,10 +185,6 @@ class LocalSearch(Constrained):
         if not starts:
             raise deadline.OutOfTime
         return found, starts
-
-    def searched(self, coarse: Coarse, starts: Sequence[Start]) -> Plan:
-        """Return the best plan for latency met from the best of `starts`, which fit the memory."""
-        return self.best_from(self.begun(coarse, starts))
 
     def best_from(self, begun: Sequence[tuple[Coarse, Start]]) -> Plan:
         """Return the best plan for latency met from any of these."""
@@ -276,7 +267,12 @@ class LocalSearch(Constrained):
             cost = start.cost
         gained = f"{tried} moves from {start.name}"
         found = Plan(problem, "local-search", plan.groups, gained)
-        return refine(found, self.objective, cost) if pays_to_coarsen(problem) else found
+        if pays_to_coarsen(problem):
+            found = refine(found, self.objective, cost)
+        if memory_binds(problem):
+            # Moves seldom join what was cut small for it to fit.
+            found = replace(found, groups=merge_where_it_pays(problem, found.groups, thorough=True))
+        return found
 
     def spread_out(self, problem: Problem, starts: Sequence[Start]) -> Plan:
         """Return the best plan for throughput: moves of nodes from the best of `starts`."""
