@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.core import deadline
 from hetsim.core.machine_code import machine_code
 from hetsim.graph.dag import topological_order
 from hetsim.placement.initial_plans import Constructive
@@ -316,6 +317,7 @@ class Lookahead(Constructive):
         for index, node in enumerate(order):
             place[node] = index
         for node in order:
+            deadline.check()
             children = sorted(problem.dag.succs[node], key=place.__getitem__)
             able = listing.able(node)
             scores = {p: listing.end_on(node, p) for p in able}

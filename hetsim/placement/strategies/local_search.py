@@ -11,13 +11,7 @@ from typing import ClassVar
 
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
-from hetsim.placement.coarsening import (
-    MOST_TASKS,
-    coarsen,
-    fewer,
-    loses,
-    pays_to_coarsen,
-)
+from hetsim.placement.coarsening import MOST_TASKS, coarsen, fewer, loses, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping import merge_where_it_pays, refine
 from hetsim.placement.initial_plans import (
@@ -205,6 +199,8 @@ class LocalSearch(Constrained):
         problem = coarse.fine
         if coarse.problem.n < MANY or not pays_to_coarsen(problem) or memory_binds(problem):
             return None
+        if deadline.left_s() <= BEGUN_S * coarse.problem.n:
+            return None
         start = quick_start(problem, "latency")
         if start is None or len(start.groups) > 1:
             return None
@@ -213,20 +209,22 @@ class LocalSearch(Constrained):
             moves = MOST_MOVES if self.moves is None else int(self.moves * OF_FEW_PART)
             search = replace(self, moves=moves)
         levels = [coarse]
-        for most, _ in FEW_TASKS:
-            levels.append(fewer(levels[-1], most))
-        everything = tuple(range(levels[-1].problem.n))
-        start = replace(start, groups=(replace(start.groups[0], nodes=everything),))
-        for k in range(len(FEW_TASKS), 0, -1):
-            with deadline.until(deadline.now_s() + deadline.left_s() * OF_FEW_PART):
-                groups, least, _ = search.improve(levels[k], start)
-            if least > cost * FEW_TASKS[k - 1][1]:
-                return None
-            plan = Plan(problem, "local-search", levels[k].spread(groups))
-            known = levels[k - 1].gathered(plan.groups)
-            assert known is not None
-            start = Start("a plan of few tasks", plan, known, least)
-        return start
+        with suppress(deadline.OutOfTime):
+            for most, _ in FEW_TASKS:
+                levels.append(fewer(levels[-1], most))
+            everything = tuple(range(levels[-1].problem.n))
+            start = replace(start, groups=(replace(start.groups[0], nodes=everything),))
+            for k in range(len(FEW_TASKS), 0, -1):
+                with deadline.until(deadline.now_s() + deadline.left_s() * OF_FEW_PART):
+                    groups, least, _ = search.improve(levels[k], start)
+                if least > cost * FEW_TASKS[k - 1][1]:
+                    return None
+                plan = Plan(problem, "local-search", levels[k].spread(groups))
+                known = levels[k - 1].gathered(plan.groups)
+                assert known is not None
+                start = Start("a plan of few tasks", plan, known, least)
+            return start
+        return None
 
     def begun(self, coarse: Coarse, starts: Sequence[Start]) -> list[tuple[Coarse, Start]]:
         """Return the best of `starts` and the best priced one, of MANY tasks the better alone.

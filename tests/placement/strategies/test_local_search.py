@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NoReturn
 
 import pytest
 
 import hetsim
+from hetsim.core import deadline
 from hetsim.errors import OutOfMemory
 from hetsim.placement.initial_plans import prepared, starts_that_fit
 from hetsim.placement.objective import measure
+from hetsim.placement.strategies import local_search
 from hetsim.placement.strategies.local_search import MANY, LocalSearch
 from hetsim.problem.problem import Problem
 from oracles.every_plan import tight_problem
@@ -73,6 +76,18 @@ def test_branches_of_many_tasks_move_as_a_whole() -> None:
     assert measure(plan, "latency") < without
     # Nothing is searched on from what is far above the best plan known.
     assert search.of_few(coarse, few.cost / 2) is None
+
+
+def test_time_that_ends_amid_moves_of_few_tasks_keeps_what_was_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fewer(*_: object) -> NoReturn:
+        raise deadline.OutOfTime
+
+    monkeypatch.setattr(local_search, "fewer", fewer)
+    coarse, starts = starts_that_fit(prepared(branching(stages=4, blocks=14)), "latency")
+    plan = LocalSearch(moves=50).best_from([(coarse, starts[0])])
+    assert measure(plan, "latency") <= starts[0].cost
 
 
 def test_moves_that_are_given_are_shared_with_those_of_few_tasks() -> None:
