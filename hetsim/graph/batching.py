@@ -271,10 +271,10 @@ def _reshape(step: Step) -> int:
 
 
 def _flatten(step: Step) -> int:
-    axis = step.data()
-    if math.prod(step.shape(0)[:axis]) == 1 and (
-        step.integer("axis", 1) % (len(step.shape(0)) + 1) > axis
-    ):
+    axis, first = step.data(), step.integer("axis", 1)
+    if first < 0:
+        first += len(step.shape(0))
+    if math.prod(step.shape(0)[:axis]) == 1 and first > axis:
         return 0
     return _reshape(step)
 

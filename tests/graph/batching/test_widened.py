@@ -73,6 +73,7 @@ APART: dict[str, tuple[tuple[int, ...], Nodes, Constants]] = {
     ),
     "depth": (IMAGE, [op("SpaceToDepth", "x", "a", blocksize=2), op("Flatten", "a", "y")], {}),
     "flat from the front": (ROWS, [op("Flatten", "x", "y", axis=0)], {}),
+    "from the back": (ROWS, [op("Flatten", "x", "a", axis=-3), op("Softmax", "a", "y")], {}),
     "flat into rows": (ROWS, [op("Flatten", "x", "y", axis=2)], {}),
     "layer": (ROWS, [op("LayerNormalization", "x s b", "y")], {"s": floats(8), "b": floats(8)}),
     "layer of two axes": (
