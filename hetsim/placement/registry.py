@@ -122,13 +122,13 @@ def resolve(text: str, options: Mapping[str, Any] | None = None) -> Strategy:
 
 
 def solved(text: str, strategy: Strategy, problem: Problem) -> Plan:
-    """Return the plan of `problem` by `strategy`, which `text` named."""
+    """Return the plan of `problem` by `strategy`, which `text` named and may solve a copy."""
     name = text.partition(":")[0]
     found = _asked(name, "solve", lambda: strategy.solve(problem))
     if name not in OWN and not isinstance(found, Plan):
         raise misfit(GROUP, name, "solve", found, "a Plan")
     made: Plan = found
-    return made
+    return made if name in OWN else replace(made, problem=problem)
 
 
 def _asked(name: str, hook: str, call: Callable[[], Any]) -> Any:

@@ -150,6 +150,15 @@ def test_a_strategys_hook_is_named(package: Callable[..., None], gives: Any, say
         hetsim.plan(problem, "toy", gives=gives)
 
 
+def test_a_plan_of_a_copy_is_judged_by_the_problem(package: Callable[..., None]) -> None:
+    package(strategies=Strategy)
+    problem = hetsim.Problem.of(MODEL, hetsim.load_platform(BOX))
+    halved = hetsim.plan(replace(problem, seconds=problem.seconds / 2), "heft")
+    plan = hetsim.plan(problem, "toy", gives=halved)
+    assert plan.problem is problem
+    assert plan.groups == halved.groups
+
+
 def estimate(**changes: Any) -> Callable[..., Estimate]:
     given = {"seconds": 1.0, "compute_s": 1.0, "memory_s": 0.0, "launch_s": 0.0}
     return lambda self, device, kernel: Estimate(**given | changes, provenance="toy")
