@@ -89,7 +89,8 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
         given = read_npz(Path(options.inputs), stated)
         options = replace(options, arrays=given, label=os.fspath(options.inputs))
     declared: dict[str, onnx.TypeProto] = {}
-    if not (options.dims or options.shapes or options.arrays or options.observed):
+    given_once = options.observed is not None and options.observed.given
+    if not (options.dims or options.shapes or options.arrays or given_once):
         # Once a dimension is bound, what the file states of its outputs may be stale.
         for value in proto.graph.output:
             declared[value.name] = type(value.type)()

@@ -81,6 +81,18 @@ def test_without_inputs_the_run_is_on_random_ones_and_always_the_same() -> None:
     assert all(first.graph.tensors[name].shape == shape for name, shape in truth.items())
 
 
+def test_shapes_that_the_file_declares_hold_for_a_plan_that_is_read_back(tmp_path: Path) -> None:
+    scaled = helper.make_node("Normalizer", ["x"], ["n"], domain="ai.onnx.ml", norm="L2")
+    proto = make_model(
+        [scaled, op("Relu", "n", "y")], [value("x", (6, 3))], [value("y", (6, 3))],
+        domains={"ai.onnx.ml": 3},
+    )  # fmt: skip
+    path = save(proto, tmp_path)
+    first = load_model(path)
+    assert first.observed is not None
+    assert load_model(path, observed=first.observed).graph.tensors == first.graph.tensors
+
+
 def test_devices_of_static_shapes_refuse_what_depends_on_data_alone() -> None:
     problem = hetsim.Problem.of(text_model(NONZERO, dims={"N": 5}), hetsim.load_platform("laptop"))
     npu = problem.devices.index("npu")
