@@ -172,11 +172,19 @@ def _read(
     except ValueError as error:
         raise InvalidInput(str(error), where=where, hint=_AGAIN) from error
     names = [value.name for value in inputs], [value.name for value in outputs]
-    if names != (group.inputs, group.outputs) or any(
-        known.setdefault(value.name, value) != value for value in (*inputs, *outputs)
+    if names != (group.inputs, group.outputs) or not all(
+        _is(value, known.setdefault(value.name, value)) for value in (*inputs, *outputs)
     ):
         raise InvalidInput("it differs from the file in the manifest", where=where, hint=_AGAIN)
     return proto
+
+
+def _is(value: ValueRecord, known: ValueRecord) -> bool:
+    """Whether a value is the known one; its file may leave open what the plan is made for."""
+    stated, held = known.shape, value.shape
+    if stated is not None and held is not None and len(stated) == len(held):
+        held = [a if isinstance(a, int) else b for a, b in zip(held, stated, strict=True)]
+    return value.model_copy(update={"shape": stated if held is None else held}) == known
 
 
 def _open_in_child(

@@ -13,6 +13,8 @@ from onnx import helper, parser
 
 import hetsim
 from hetsim.errors import ModelError, RequestError, UnboundDimension, UsageError
+from hetsim.execution.compiled.run import open_compiled, run_compiled
+from hetsim.execution.compiled.write import compile_plan
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model, model_of
 from hetsim.graph.model import Model
@@ -42,6 +44,12 @@ rates (float[batch, n] x, int64 sr) => (float[batch, k] y)
             { halves = Reshape(x, low) e = MatMul(halves, halves) }>
 }
 """
+
+
+LEFT_OPEN = RATES.replace("int64[2] low = {2, 2}", "float[2, 2] low = {1, 2, 3, 4}").replace(
+    "halves = Reshape(x, low) e = MatMul(halves, halves)", "e = MatMul(x, low)"
+)
+"""The model for which even the shapes of its inputs cannot be stated."""
 
 
 def text_model(text: str, **options: Any) -> Model:
@@ -205,17 +213,24 @@ def test_what_cannot_be_frozen_is_told(freeze: dict[str, object], said: str) -> 
         text_model(RATES, freeze=freeze)
 
 
-def test_a_branch_that_is_not_taken_need_not_fit_the_shapes() -> None:
+@pytest.mark.parametrize("text", [RATES, LEFT_OPEN])
+def test_a_branch_that_is_not_taken_need_not_fit_the_shapes(text: str, tmp_path: Path) -> None:
     # Plain ONNX Runtime runs it; it refuses the model once the shapes are stated.
     x = np.arange(16, dtype=np.float32).reshape(1, 16)
-    model = text_model(RATES, inputs={"x": x, "sr": np.array(16000)})
+    given = {"x": x, "sr": np.array(16000)}
+    model = load_model(save(parser.parse_model(text), tmp_path), inputs=given)
     assert model.observed is not None
     assert dict(model.observed.branches) == {"If_1": "then_branch"}
     assert model.observed.inner["If_1/then_branch"]["parts"] == (4, 4)
     assert model.graph.tensors["y"].shape == (4, 4)
     plan = hetsim.plan(hetsim.Problem.of(model, hetsim.load_platform("laptop")), "heft")
-    done = hetsim.run(plan, {"x": x, "sr": np.array(16000)}, executor="threads")
-    np.testing.assert_array_equal(done.outputs["y"], x.reshape(4, 4) @ x.reshape(4, 4))
+    compile_plan(plan, tmp_path / "compiled")
+    compiled = open_compiled(tmp_path / "compiled")
+    for done in (
+        hetsim.run(plan, given, executor="threads"),
+        run_compiled(compiled, given, executor="threads"),
+    ):
+        np.testing.assert_array_equal(done.outputs["y"], x.reshape(4, 4) @ x.reshape(4, 4))
 
 
 def test_turns_and_nested_branches_are_seen() -> None:
