@@ -17,7 +17,7 @@ from hetsim.graph.batching import widen
 from hetsim.graph.canonical.canonical_model import Canonical, Opened, canonicalise, changed
 from hetsim.graph.canonical.folding import fold_branches
 from hetsim.graph.canonical.half_precision import mentions, mentions_half
-from hetsim.graph.graph import Graph
+from hetsim.graph.graph import Graph, Tensor
 from hetsim.graph.inputs.arrays import Inputs, check_arrays, read_npz
 from hetsim.graph.inputs.samples import draw_inputs
 from hetsim.graph.model import FileNode, Model, take_device_notes
@@ -85,8 +85,7 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
         given = {name: plain(value) for name, value in options.inputs.items()}
         options = replace(options, arrays=given, label="the inputs given")
     elif options.inputs is not None:
-        stated = {value.name: to_tensor(value.name, value.type) for value in proto.graph.input}
-        given = read_npz(Path(options.inputs), stated)
+        given = read_npz(Path(options.inputs), {i.name: _as_fixed(i) for i in proto.graph.input})
         options = replace(options, arrays=given, label=os.fspath(options.inputs))
     declared: dict[str, onnx.TypeProto] = {}
     given_once = options.observed is not None and options.observed.given
@@ -201,6 +200,15 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
         unmeasured=unmeasured,
         unoptimised=unoptimised,
     )
+
+
+def _as_fixed(value: onnx.ValueInfoProto) -> Tensor:
+    """An input with the sizes that the file fixes; an array binds the others, however named."""
+    tensor = to_tensor(value.name, value.type)
+    if tensor.shape is None:
+        return tensor
+    fixed = (size if isinstance(size, int) and size >= 0 else None for size in tensor.shape)
+    return replace(tensor, shape=tuple(fixed))
 
 
 def _check_not_empty(graph: Graph, options: Options, source: str) -> None:

@@ -151,6 +151,19 @@ def test_ops_that_inference_does_not_know_get_shapes() -> None:
     assert hetsim.run(plan, executor="threads").bitwise_equal
 
 
+@pytest.mark.parametrize("shape", [("n", "n"), (-1, 3), ("?", "?")])
+def test_a_file_of_inputs_binds_what_arrays_bind(
+    shape: tuple[int | str, ...], tmp_path: Path
+) -> None:
+    path = save(
+        make_model([op("Relu", "x", "y")], [value("x", shape)], [value("y", None)]), tmp_path
+    )
+    x = np.ones((2, 3), np.float32)
+    np.savez(tmp_path / "in.npz", x=x)
+    for inputs in ({"x": x}, tmp_path / "in.npz"):
+        assert load_model(path, inputs=inputs).graph.tensors["x"].shape == (2, 3)
+
+
 def test_a_saved_plan_opens_to_the_same_problem_without_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
