@@ -49,7 +49,7 @@ class Model:
     `folded` became constants or vanished: no canonical node stands for them. `device_notes` are the
     devices that the file notes on its nodes. `lowering` runs for the graph, where CPU kernels lack
     some for its 16-bit floats. `observed` is what one run showed, where one was needed, for shapes
-    hold for it, and `unmeasured` why there was none.
+    hold for it, or the shapes of inputs that were given; `unmeasured` is why there was no run.
     """
 
     name: str

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 
 from hetsim.errors import ModelError, NoKernel, OutOfRoom, RequestError, UsageError
@@ -37,7 +36,7 @@ from hetsim.graph.shapes.measurement import (
     observe,
     open_values,
 )
-from hetsim.graph.shapes.observed import Observed
+from hetsim.graph.shapes.observed import Observed, shapes_of
 from hetsim.graph.shapes.open_shapes import open_dims, open_ranks
 from hetsim.graph.work.rule import key_of_op
 
@@ -168,6 +167,9 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
             hint="if it does run with these shapes, give the inputs of one run with --input "
             "FILE.npz, or fix the input that chooses a branch with --freeze NAME=VALUE",
         ) from None
+    if observed is None and arrays:
+        # Without them no saved plan could bind the inputs again.
+        observed = Observed(options.label, True, shapes_of(arrays), {}, {}, {}, {})
     shapes = {} if observed is None else dict(observed.shapes)
     for tensor in graph.inputs:
         if graph.tensors[tensor] != result.graph.tensors[tensor]:
@@ -279,11 +281,7 @@ def _bound(file: Opened, options: Options) -> tuple[Canonical, Graph, ModelError
 def _bind(graph: onnx.GraphProto, source: str, options: Options) -> Undo:
     given: dict[str, Sequence[int]] | None = None
     if options.arrays is not None:
-        given = {
-            name: array.shape
-            for name, array in options.arrays.items()
-            if isinstance(array, np.ndarray)
-        }
+        given = dict(shapes_of(options.arrays))
     elif options.observed is not None and options.observed.given:
         given = dict(options.observed.inputs)
     return bind(graph, options.dims, options.shapes, source, given)

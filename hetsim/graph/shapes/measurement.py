@@ -23,7 +23,7 @@ from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS, Graph
 from hetsim.graph.reading.session import OVER_LIMIT, SILENT, gist, open_session, quiet_runtime
 from hetsim.graph.reading.structure import bodies
-from hetsim.graph.shapes.observed import Observed, Shape
+from hetsim.graph.shapes.observed import Observed, Shape, shapes_of
 from hetsim.graph.shapes.open_shapes import RANDOM
 
 LIMIT_S, DRAWN_LIMIT_S, SHORT_LIMIT_S = 120.0, 30.0, 10.0
@@ -142,17 +142,12 @@ def observe(
         for name, shape in zip(asked.values(), found, strict=True)
         if name in values
     }
-    own = {
-        name: tuple(int(size) for size in array.shape)
-        for name, array in inputs.items()
-        if isinstance(array, np.ndarray)
-    }
     branches, trips = _taken(found_bodies, events)
     inner = {body.path: _inner_shapes(body, events) for body in found_bodies}
     return Observed(
         source=source,
         given=given,
-        inputs=own,
+        inputs=shapes_of(inputs),
         shapes=shapes,
         branches=branches,
         trips=trips,

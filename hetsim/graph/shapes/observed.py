@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Observations of one run of the whole model.
+    """Observations of one run of the whole model, or the shapes of inputs where none was needed.
 
     A node of control flow is named by its path: its name; within a body the path of the node that
     holds the body, the body's attribute, and the name, joined by ``/``
@@ -38,6 +38,11 @@ class Observed:
     branches: Mapping[str, str]
     trips: Mapping[str, float]
     inner: Mapping[str, Mapping[str, Shape]] = field(repr=False)
+
+
+def shapes_of(inputs: Mapping[str, Any]) -> dict[str, Shape]:
+    """Return the shapes of the arrays among `inputs`."""
+    return {name: array.shape for name, array in inputs.items() if isinstance(array, np.ndarray)}
 
 
 def observed_record(observed: Observed) -> dict[str, Any]:

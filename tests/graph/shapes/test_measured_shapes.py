@@ -161,7 +161,11 @@ def test_a_file_of_inputs_binds_what_arrays_bind(
     x = np.ones((2, 3), np.float32)
     np.savez(tmp_path / "in.npz", x=x)
     for inputs in ({"x": x}, tmp_path / "in.npz"):
-        assert load_model(path, inputs=inputs).graph.tensors["x"].shape == (2, 3)
+        model = load_model(path, inputs=inputs)
+        assert model.graph.tensors["x"].shape == (2, 3)
+        plan = hetsim.plan(hetsim.Problem.of(model, hetsim.load_platform("laptop")), "heft")
+        plan.save(tmp_path / "plan.json")
+        assert hetsim.load_plan(tmp_path / "plan.json").to_json() == plan.to_json()
 
 
 def test_a_saved_plan_opens_to_the_same_problem_without_a_run(
