@@ -10,12 +10,14 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import hetsim
 from hetsim.errors import RequestError
 from hetsim.execution.program import given_inputs
+from hetsim.graph.graph import Tensor
 from hetsim.graph.inputs.arrays import read_npy, read_npz
 from onnx_builders import make_model, op, save, value
 from sweeps import sweep
@@ -60,6 +62,13 @@ def test_a_broken_header(tmp_path: Path, fault: str) -> None:
     with pytest.raises(RequestError) as of_packed:
         read_npz(several, ANY)
     assert (of_one.value.where, of_packed.value.where) == (str(one), str(several))
+
+
+def test_bfloat16_is_read_as_the_model_states_it(tmp_path: Path) -> None:
+    x = np.array([1.5, -2.0], ml_dtypes.bfloat16)
+    np.savez(tmp_path / "a.npz", a=x)
+    read = read_npz(tmp_path / "a.npz", {"a": Tensor("a", "bfloat16", (2,))})["a"]
+    assert (read.dtype, read.tobytes()) == (x.dtype, x.tobytes())
 
 
 def test_packing_that_is_broken_anywhere(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 
 from hetsim.core.files import no_such_file, open_regular
@@ -149,13 +150,14 @@ def read_npz(path: Path, stated: Mapping[str, Tensor | None]) -> dict[str, Array
                 with packed.open(entry) as content:
                     shape, dtype = _header(content, entry.file_size)
                 # An array of that shape without memory of its own.
-                bare = np.broadcast_to(np.empty((), dtype), shape)
-                if (own := stated[name]) is not None:
+                own = stated[name]
+                bare = np.broadcast_to(_told(np.empty((), dtype), own), shape)
+                if own is not None:
                     check_array(own, bare, {}, where)
             arrays = {}
             for name, entry in entries.items():
                 with packed.open(entry) as content:
-                    arrays[name] = plain(_array(content, entry.file_size))
+                    arrays[name] = plain(_told(_array(content, entry.file_size), stated[name]))
             return arrays
     except RequestError:
         raise
@@ -163,8 +165,17 @@ def read_npz(path: Path, stated: Mapping[str, Tensor | None]) -> dict[str, Array
         raise _unread(error, where, path) from error
     except Exception as error:  # what a broken file makes of zipfile and numpy differs by version
         raise RequestError(
-            "not a .npz file of plain arrays", where=where, hint="write it with numpy.savez"
+            "not a .npz file of plain arrays",
+            where=where,
+            hint="write it with numpy.savez, and texts as an array of dtype str",
         ) from error
+
+
+def _told(array: Array, stated: Tensor | None) -> Array:
+    """NumPy writes bfloat16, the one type of its kind with 2 bytes, as bytes without a name."""
+    if stated is None or stated.dtype != "bfloat16" or array.dtype.str != "|V2":
+        return array
+    return array.view(onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16))
 
 
 def read_npy(path: Path, where: str) -> Array:
