@@ -16,6 +16,8 @@ def test_every_verb_says_it(cli, tmp_path):
         assert "not priced" in result.stdout
         told = json.loads(cli(verb[0], path, *words, *verb[1:], "--json").stdout)
         assert list(told["problem"]["unpriced"]) == ["twice"]
+    for asked in ("--nodes", "--lint"):
+        assert cli("inspect", path, *words, asked).stdout.count("not priced ") == 1
     read = json.loads(cli("inspect", path, "--json").stdout)
     assert list(read["unpriced_ops"]) == ["StringConcat"]
     assert "StringConcat: it processes strings" in cli("inspect", path).stdout

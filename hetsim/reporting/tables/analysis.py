@@ -148,7 +148,7 @@ def lint_report(lint: Lint, *, wide: bool = False) -> RenderableType:
 
 def _header(lint: Lint) -> list[tuple[str, str]]:
     problem = lint.problem
-    rows = [*question(problem), *unpriced_rows(problem), ("plan", plain(lint.asked.strategy))]
+    rows = [*question(problem), ("plan", plain(lint.asked.strategy))]
     if lint.before_s is None:
         rows.append(("infeasible", plain(lint.why)))
     else:
@@ -263,7 +263,6 @@ def _nodes_header(facts: Facts) -> list[tuple[str, str]]:
     folded = sum(not standing for standing in facts.standing_for.values())
     rows = [
         *question(problem),
-        *unpriced_rows(problem),
         (
             "nodes",
             f"{problem.n} after optimisation, {len(facts.file_nodes)} in the file, {folded} folded",
