@@ -175,3 +175,11 @@ def test_a_wider_type_gives_the_same_bits_in_parts_and_as_a_whole(tmp_path: Path
     done = run(hetsim.Plan(problem, "alone", groups), executor="threads", precision="device")
     assert done.bitwise_equal
     assert {deviation.output for deviation in done.deviations} == {"c", "d"}
+
+
+def test_constants_of_what_an_op_expands_to_have_types(tmp_path: Path) -> None:
+    half = [value(name, (2, 4), "FLOAT16") for name in "xy"]
+    nodes = [op("Gelu", "x", "a"), op("Softmax", "a", "y")]
+    model = load(make_model(nodes, half[:1], half[1:]), tmp_path)
+    plan = hetsim.plan(Problem.of(model, hetsim.load_platform("rock-5b")), "single:npu")
+    assert run(plan, executor="threads", precision="device").bitwise_equal

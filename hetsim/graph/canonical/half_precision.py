@@ -12,7 +12,7 @@ import onnx
 from hetsim.graph.canonical.provenance import Operation, operations_of, trace
 from hetsim.graph.reading.extension import Custom
 from hetsim.graph.reading.onnx_runtime import optimise
-from hetsim.graph.reading.onnx_types import to_tensor
+from hetsim.graph.reading.onnx_types import dtype_name, to_tensor
 from hetsim.graph.reading.structure import (
     bodies,
     captures,
@@ -263,8 +263,9 @@ class Lowering:
 
     @property
     def dtypes(self) -> dict[str, str]:
-        """Element type of every value that the nodes write."""
-        return {name: to_tensor(name, kind).dtype for name, kind in self.types.items()}
+        """Element type of every value that the nodes write, and of the constants."""
+        stored = {tensor.name: dtype_name(tensor.data_type) for tensor in self.constants}
+        return stored | {name: to_tensor(name, kind).dtype for name, kind in self.types.items()}
 
 
 def lowered(
