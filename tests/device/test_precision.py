@@ -177,9 +177,16 @@ def test_a_wider_type_gives_the_same_bits_in_parts_and_as_a_whole(tmp_path: Path
     assert {deviation.output for deviation in done.deviations} == {"c", "d"}
 
 
-def test_constants_of_what_an_op_expands_to_have_types(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("platform", "execute"), [("rock-5b", {}), ("pi-5-hailo-8", {"npu": "int8"})]
+)
+def test_float16_graphs_are_rounded_as_onnx_runtime_expands_them(
+    platform: str, execute: dict[str, str], tmp_path: Path
+) -> None:
     half = [value(name, (2, 4), "FLOAT16") for name in "xy"]
-    nodes = [op("Gelu", "x", "a"), op("Softmax", "a", "y")]
+    nodes = [op("Gelu", "x", "a"), op("Softmax", "a", "b"), op("Relu", "b", "y")]
     model = load(make_model(nodes, half[:1], half[1:]), tmp_path)
-    plan = hetsim.plan(Problem.of(model, hetsim.load_platform("rock-5b")), "single:npu")
+    problem = Problem.of(model, hetsim.load_platform(platform), execute=execute)
+    plan = hetsim.plan(problem, "hetero:npu,cpu")
+    assert "npu" in plan.devices_used
     assert run(plan, executor="threads", precision="device").bitwise_equal

@@ -184,6 +184,10 @@ class _Writer:
         if target != "int8":
             narrow = self._fresh(f"{result}.cast")
             return [_cast(source, narrow, target), _cast(narrow, result, dtype)]
+        if dtype not in _LAST_BIT_IS_ONE:  # kernels of short types are few, and may keep float32
+            wide, whole = self._fresh(f"{result}.wide"), self._fresh(f"{result}.whole")
+            steps = self._rounding(wide, whole, "float32", target)
+            return [_cast(source, wide, "float32"), *steps, _cast(whole, result, dtype)]
         names = {
             part: self._fresh(f"{result}.{part}")
             for part in ("abs", "max", "floor", "top", "limit", "step", "ratio", "whole")
@@ -208,10 +212,6 @@ class _Writer:
 
         if self._opsets.get("", self._opsets.get("ai.onnx", 0)) >= _ROUND_SINCE:
             return [helper.make_node("Round", [source], [result])]
-        if dtype not in _LAST_BIT_IS_ONE:  # kernels may keep sums of short types in float32
-            wide, whole = self._fresh(f"{result}.wide"), self._fresh(f"{result}.whole")
-            rounding = self._to_whole(wide, whole, "float32")
-            return [_cast(source, wide, "float32"), *rounding, _cast(whole, result, dtype)]
         beside, moved = self._fresh(f"{result}.beside"), self._fresh(f"{result}.moved")
         return [
             _constant(beside, _LAST_BIT_IS_ONE[dtype], dtype),
