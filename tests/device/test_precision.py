@@ -190,3 +190,14 @@ def test_float16_graphs_are_rounded_as_onnx_runtime_expands_them(
     plan = hetsim.plan(problem, "hetero:npu,cpu")
     assert "npu" in plan.devices_used
     assert run(plan, executor="threads", precision="device").bitwise_equal
+
+
+def test_a_rounding_between_devices_is_not_merged_away(tmp_path: Path) -> None:
+    weights = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float16)
+    shapes = [value(name, (8, 8), "FLOAT16") for name in "xy"]
+    nodes = [op("MatMul", "x w", "a"), op("Transpose", "a", "y")]
+    model = load(make_model(nodes, shapes[:1], shapes[1:], {"w": weights}), tmp_path)
+    platform = hetsim.load_platform("pi-5-hailo-8")
+    problem = Problem.of(model, platform, execute={"npu": "int8"})
+    plan = hetsim.Plan(problem, "by hand", (hetsim.Group("cpu", (0,)), hetsim.Group("npu", (1,))))
+    assert run(plan, executor="threads", precision="device", seed=1).bitwise_equal

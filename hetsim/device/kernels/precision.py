@@ -154,7 +154,7 @@ class _Writer:
                 if alias is None:
                     alias = aliases[name, target] = self._fresh(f"{name}.{target}")
                     if wide:
-                        written.append(_cast(name, alias, target))
+                        written += self._from_short(name, alias, target)
                     else:
                         written += self._rounding(name, alias, dtypes[name], target)
                 node.input[port] = alias
@@ -181,13 +181,13 @@ class _Writer:
         """Nodes that make `result` of `source`, both of `dtype`, by way of `target`."""
         from onnx import helper
 
-        if target != "int8":
-            narrow = self._fresh(f"{result}.cast")
-            return [_cast(source, narrow, target), _cast(narrow, result, dtype)]
         if dtype not in _LAST_BIT_IS_ONE:  # kernels of short types are few, and may keep float32
             wide, whole = self._fresh(f"{result}.wide"), self._fresh(f"{result}.whole")
             steps = self._rounding(wide, whole, "float32", target)
-            return [_cast(source, wide, "float32"), *steps, _cast(whole, result, dtype)]
+            return [*self._from_short(source, wide, "float32"), *steps, _cast(whole, result, dtype)]
+        if target != "int8":
+            narrow = self._fresh(f"{result}.cast")
+            return [_cast(source, narrow, target), _cast(narrow, result, dtype)]
         names = {
             part: self._fresh(f"{result}.{part}")
             for part in ("abs", "max", "floor", "top", "limit", "step", "ratio", "whole")
@@ -205,6 +205,13 @@ class _Writer:
             *self._to_whole(names["ratio"], names["whole"], dtype),
             helper.make_node("Mul", [names["whole"], names["step"]], [result]),
         ]
+
+    def _from_short(self, source: str, result: str, dtype: str) -> list[onnx.NodeProto]:
+        """Cast that ONNX Runtime does not merge with one that makes `source`; see `hold_casts`."""
+        from onnx import helper
+
+        held = self._fresh(f"{result}.held")
+        return [helper.make_node("Identity", [source], [held]), _cast(held, result, dtype)]
 
     def _to_whole(self, source: str, result: str, dtype: str) -> list[onnx.NodeProto]:
         """Nodes that round numbers of at most 127 to whole ones, halves to even."""
