@@ -157,6 +157,15 @@ def test_a_float16_graph_on_a_device_without_float16() -> None:
         np.testing.assert_allclose(d.astype(np.float32), mean, rtol=4e-3, atol=1e-4)
 
 
+def test_a_sequence_keeps_the_type_of_the_graph() -> None:
+    half = onnx.TensorProto.FLOAT16
+    made = onnx.helper.make_tensor_sequence_value_info("s", half, None)
+    proto = make_model([op("SplitToSequence", "x", "s")], [value("x", (2, 4), "FLOAT16")], [made])
+    session = open_exactly(rounded(proto, [UP], {"x": "float16", "s": "sequence"}), None)
+    [[first, _]] = session.run(None, {"x": np.ones((2, 4), np.float16)})
+    assert first.dtype == np.float16
+
+
 def test_a_wider_type_gives_the_same_bits_in_parts_and_as_a_whole(tmp_path: Path) -> None:
     model = load(half_model(), tmp_path)
     platform = hetsim.load_platform("laptop")

@@ -34,7 +34,7 @@ def widened_outputs(
 
     `wider`: element types and what they become; `dtypes`: of each value; `opsets`: version by
     domain. None where no input widens, or ONNX cannot tell: an op without a schema, one with
-    bodies, or one that does not exist for the wider type.
+    bodies, one that makes a sequence, or one that does not exist for the wider type.
     """
     from onnx import TypeProto, defs, helper, shape_inference
 
@@ -57,6 +57,8 @@ def widened_outputs(
     except Exception as error:  # onnx raises types of its own for each, without a common base
         if (short := out_of_room(error)) is not None:
             raise short from error
+        return None
+    if any(kind.WhichOneof("value") != "tensor_type" for kind in found.values()):
         return None
     targets: list[int] = []
     for port, name in enumerate(node.output):
