@@ -157,6 +157,17 @@ def test_a_float16_graph_on_a_device_without_float16() -> None:
         np.testing.assert_allclose(d.astype(np.float32), mean, rtol=4e-3, atol=1e-4)
 
 
+def test_factors_of_sizes_are_not_rounded() -> None:
+    factors = np.array([1, 1, 3, 3], np.float32)
+    proto = make_model(
+        [op("Resize", "x - factors", "y")], [value("x", (1, 1, 2, 2))], [value("y", (1, 1, 6, 6))],
+        {"factors": factors},
+    )  # fmt: skip
+    made = rounded(proto, [{"float32": "int8"}], dict.fromkeys(("x", "y", "factors"), "float32"))
+    x = np.ones((1, 1, 2, 2), np.float32)
+    assert open_exactly(made, None).run(None, {"x": x})[0].shape == (1, 1, 6, 6)
+
+
 def test_a_sequence_keeps_the_type_of_the_graph() -> None:
     half = onnx.TensorProto.FLOAT16
     made = onnx.helper.make_tensor_sequence_value_info("s", half, None)

@@ -78,6 +78,9 @@ _INT8_LARGEST = 127.0
 
 _ROUND_SINCE = 11
 
+_SIZES = {"Range": (0, 1, 2), "Resize": (1, 2), "Upsample": (1,)}
+"""Inputs that say how many entries an output has, by op: no device computes with them."""
+
 _LAST_BIT_IS_ONE = {"float32": 1.5 * 2**23, "float64": 1.5 * 2**52}
 """Beside this number the values of a type are the whole ones: a sum with it is rounded to even."""
 
@@ -148,7 +151,9 @@ class _Writer:
             widened = widened_outputs(node, rounding, dtypes, self._opsets)
             after: list[onnx.NodeProto] = []
             for port, name in enumerate(node.input):
-                target = rounding.get(_dtype(name, dtypes, node)) if name else None
+                if not name or port in _SIZES.get(node.op_type, ()):
+                    continue
+                target = rounding.get(_dtype(name, dtypes, node))
                 wide = target is not None and is_wider(target, dtypes[name])
                 if target is None or (wide and widened is None):
                     continue
