@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import hetsim
 from builders import BOX
 from hetsim.device.kernels.precision import check_rounding, rounded
-from hetsim.errors import UsageError
+from hetsim.errors import ModelError, UsageError
 from hetsim.execution.run import run
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.hardware.spec import SupportRule
@@ -155,6 +155,13 @@ def test_a_float16_graph_on_a_device_without_float16() -> None:
         np.testing.assert_allclose(c, b.astype(np.float32), rtol=2e-3, atol=1e-7)
         mean = b.astype(np.float32).mean(axis=0, keepdims=True)
         np.testing.assert_allclose(d.astype(np.float32), mean, rtol=4e-3, atol=1e-4)
+
+
+def test_an_operator_set_without_bfloat16_is_refused_by_name() -> None:
+    shapes = [value(name, (2, 4)) for name in "xy"]
+    proto = make_model([op("Relu", "x", "y")], shapes[:1], shapes[1:], opset=12)
+    with pytest.raises(ModelError, match="operator set 12 cannot round values to bfloat16"):
+        rounded(proto, [{"float32": "bfloat16"}], {"x": "float32", "y": "float32"})
 
 
 def test_factors_of_sizes_are_not_rounded() -> None:

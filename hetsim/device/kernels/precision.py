@@ -77,6 +77,7 @@ Rounding = Mapping[str, str]
 _INT8_LARGEST = 127.0
 
 _ROUND_SINCE = 11
+_BFLOAT16_SINCE = 13
 
 _SIZES = {"Range": (0, 1, 2), "Resize": (1, 2), "Upsample": (1,)}
 """Inputs that say how many entries an output has, by op: no device computes with them."""
@@ -111,7 +112,8 @@ def rounded(
     left.
 
     `roundings`: by node of the graph; an empty one leaves it as it is. `dtypes`: of each value.
-    Raises ModelError where a value in a body has a type that cannot be inferred. O(V + E).
+    Raises ModelError where a value in a body has a type that cannot be inferred, or the operator
+    set of the graph has no bfloat16. O(V + E).
     """
     import onnx
 
@@ -134,6 +136,7 @@ class _Writer:
     def __init__(self, taken: set[str], opsets: Mapping[str, int]) -> None:
         self._taken = taken
         self._opsets = opsets
+        self._version = opsets.get("", opsets.get("ai.onnx", 0))
 
     def rewrite(
         self, graph: onnx.GraphProto, roundings: Sequence[Rounding], dtypes: dict[str, str]
@@ -192,6 +195,12 @@ class _Writer:
             wide, whole = self._fresh(f"{result}.wide"), self._fresh(f"{result}.whole")
             steps = self._rounding(wide, whole, "float32", target)
             return [*self._from_short(source, wide, "float32"), *steps, _cast(whole, result, dtype)]
+        if target == "bfloat16" and self._version < _BFLOAT16_SINCE:
+            raise ModelError(
+                f"operator set {self._version} cannot round values to bfloat16",
+                hint=f"export the model with operator set {_BFLOAT16_SINCE} or newer, or run in "
+                "the precision of the graph",
+            )
         if target != "int8":
             narrow = self._fresh(f"{result}.cast")
             return [_cast(source, narrow, target), _cast(narrow, result, dtype)]
@@ -224,7 +233,7 @@ class _Writer:
         """Nodes that round numbers of at most 127 to whole ones, halves to even."""
         from onnx import helper
 
-        if self._opsets.get("", self._opsets.get("ai.onnx", 0)) >= _ROUND_SINCE:
+        if self._version >= _ROUND_SINCE:
             return [helper.make_node("Round", [source], [result])]
         beside, moved = self._fresh(f"{result}.beside"), self._fresh(f"{result}.moved")
         return [
