@@ -35,6 +35,12 @@ def test_outputs_come_in_the_order_asked_for() -> None:
     assert compiled(proto).run({"x": x}) == {}
 
 
+def test_an_op_that_has_no_kernel_says_what_to_do() -> None:
+    x, y = (value(name, (2, 2), "BFLOAT16") for name in "xy")
+    with pytest.raises(ExecutionError, match=r"MatMul.*convert the model to other types"):
+        compiled(make_model([op("MatMul", "x x", "y")], [x], [y]), "y")
+
+
 def test_an_input_that_is_missing_or_unfit_is_an_error() -> None:
     part = compiled(make_model([op("Neg", "x", "y")], [value("x")], [value("y")]), "y")
     with pytest.raises(ExecutionError, match="input 'x' is missing"):

@@ -224,8 +224,13 @@ class CompiledSubgraph:
                 proto, options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:
+            said = _gist(error)
+            lacks = said.startswith("Could not find an implementation")
             raise out_of_room(error) or ExecutionError(
-                f"ONNX Runtime refuses the subgraph: {_gist(error)}"
+                f"ONNX Runtime refuses the subgraph: {said}",
+                hint="runs are on its CPU kernels: convert the model to other types"
+                if lacks
+                else None,
             ) from error
         self._run = _runner(self._session)
         self.exporter: Callable[[BinaryIO], object] | None = None
