@@ -241,7 +241,7 @@ def _trtexec(text: str, where: str) -> list[Measurement]:
 
 
 def _benchmark_app(text: str, where: str) -> list[Measurement]:
-    """OpenVINO's benchmark_app: the median latency, of one request at a time.
+    """OpenVINO's benchmark_app: the median latency, else the mean, of one request at a time.
 
     Format: https://docs.openvino.ai/2024/learn-openvino/openvino-samples/benchmark-tool.html
     """
@@ -254,14 +254,16 @@ def _benchmark_app(text: str, where: str) -> list[Measurement]:
             where=where,
             hint="run benchmark_app with -hint latency -nireq 1",
         )
-    median = _found(r"Median:\s+([0-9.]+) ms", text) or _found(r"Latency:\s+([0-9.]+) ms", text)
+    # With -latency_percentile 99 it prints no median.
+    each = (_found(rf"{name}:\s+([0-9.]+) ms", text) for name in ("Median", "Latency", "Average"))
+    latency = next(filter(None, each), None)
     kind = _found(r"INFERENCE_PRECISION_HINT: (?:<Type: ')?(\w+)", text) or ""
     precision = {"f16": "float16", "f32": "float32", "bf16": "bfloat16"}.get(kind, kind)
     threads = _batch(_found(r"INFERENCE_NUM_THREADS: (\d+)", text))
     return [
         Measurement(
             _found(r"-m(?:odel)?[ =](\S+\.onnx)", text) or "",
-            _number(median, 1e-3, where),
+            _number(latency, 1e-3, where),
             precision if precision in ("float16", "float32", "bfloat16") else "",
             _batch(_found(r"[Bb]atch size:? (\d+)", text)),
             threads,
@@ -301,7 +303,7 @@ def _onnxruntime(text: str, where: str) -> list[Measurement]:
     Format: https://github.com/microsoft/onnxruntime/tree/main/onnxruntime/test/perftest
     """
     p50 = _found(r"P50 Latency(?: is|:) ?([0-9.e+-]+) ?s", text)
-    mean = _found(r"Average (?:inference )?time cost: ?([0-9.e+-]+) ms", text)
+    mean = _found(r"Average (?:inference )?time cost(?: total)?: ?([0-9.e+-]+) ms", text)
     seconds = _number(mean, 1e-3, where) if p50 is None else _number(p50, 1.0, where)
     model = _found(r"onnxruntime_perf_test\b.*?(\S+\.onnx)", text) or ""
     threads = _batch(_found(r"Setting intra_op_num_threads to (\d+)", text))
@@ -332,7 +334,7 @@ _FORMATS: tuple[tuple[re.Pattern[str], Reader], ...] = (
     (re.compile(r"TensorRT\.trtexec|GPU Compute Time:"), _trtexec),
     (re.compile(r"^\[ ?INFO ?\] +(Median|Latency):", re.MULTILINE), _benchmark_app),
     (re.compile(r"^\*\*\* Measurement Settings \*\*\*", re.MULTILINE), _perf_analyzer),
-    (re.compile(r"^Average (inference )?time cost:", re.MULTILINE), _onnxruntime),
+    (re.compile(r"^Average (inference )?time cost( total)?:", re.MULTILINE), _onnxruntime),
     (re.compile(r"^loop_count = \d+", re.MULTILINE), _benchncnn),
 )
 """What tells each tool's output from the others, and its reader."""
