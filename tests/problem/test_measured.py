@@ -15,7 +15,7 @@ from hetsim.errors import InvalidInput, PlanError, UsageError
 from hetsim.hardware.measurement import Measurement
 from hetsim.hardware.what_if import what_if
 from hetsim.problem.measured import OF_DEVICE, doubts, posterior
-from hetsim.problem.parts import PROFILED_SD
+from hetsim.problem.parts import PROFILED_SD, Z80
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
 from hetsim.reporting.formatting import percent
@@ -40,10 +40,22 @@ def test_many_independent_networks_give_the_mean_factor() -> None:
     assert found.variance == pytest.approx(network**2, rel=0.01)
 
 
+@pytest.mark.parametrize("ratio", [1.1, 1.5, 2.0, 10.0])
+def test_an_interval_holds_measurements_that_contradict_each_other(ratio: float) -> None:
+    half, prior, noise = math.log(ratio) / 2, 0.25, 0.05
+    among, towards = np.full((2, 2), prior), np.full(2, prior)
+    found = posterior(np.array([-half, half]), among, towards, prior, noise)
+    assert found.mean == pytest.approx(0.0)
+    if ratio == 1.1:
+        assert found.variance == pytest.approx(1 / (1 / prior + 2 / noise**2))
+    else:
+        assert Z80 * math.sqrt(found.variance) > min(half, 0.9 * Z80 * math.sqrt(prior))
+
+
 def test_what_is_left_out_is_predicted_by_the_others() -> None:
     rng = np.random.default_rng(1)
     among = 0.3 + 0.1 * np.eye(5)
-    residuals = rng.standard_normal(5)
+    residuals = 0.3 * rng.standard_normal(5)
     whole = posterior(residuals, among, among[0], 0.4, 0.05)
     for k in range(5):
         others = [i for i in range(5) if i != k]
