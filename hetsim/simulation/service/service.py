@@ -44,7 +44,8 @@ class Stability:
     offered_per_s : float
         Requests a second that come at the end of the run: as their arrivals state it.
     carried_per_s : float
-        Requests a second that were answered from `caught_up_s` until the last one came, or NaN.
+        Requests a second that were answered from `caught_up_s` until the last one came, or NaN;
+        until all were where none was before that, of what is not stable.
     """
 
     state: State
@@ -87,7 +88,8 @@ def stability_of(
     long_s = last_s - first_s
     came = offered_per_s if offered_per_s is not None else _rate(len(arrival_s) - 1, long_s)
     since_s = last_s - caught_up_s
-    ends = np.sort(finish_s[(finish_s > caught_up_s) & (finish_s <= last_s)])
+    answers = np.sort(finish_s[finish_s > caught_up_s])
+    ends = answers[answers <= last_s]
     since = arrival_s >= caught_up_s
     left = int(np.count_nonzero(since & ~(finish_s <= last_s)))
     carried = _rate(len(ends), since_s)
@@ -96,6 +98,9 @@ def stability_of(
         gaps = np.diff(arrival_s[since])
         chance = len(gaps) * (_variation(gaps) + _variation(np.diff(ends)))
         if left > 1 + SIGMAS * math.sqrt(chance):
+            if not len(ends) and len(answers):
+                # All came before the first was answered: what it answers afterwards tells.
+                carried = _rate(len(answers), float(answers[-1]) - caught_up_s)
             state = "overloaded" if came > carried else "backlogged"
     return Stability(state, caught_up_s, left, came, carried)
 

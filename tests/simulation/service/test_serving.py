@@ -94,6 +94,12 @@ def test_constant_arrivals_that_are_too_many_leave_nothing_to_chance() -> None:
     assert stability_of(exact, exact + 1, np.ones(1000, bool), 1.0).state == "stable"
 
 
+def test_what_came_before_the_first_answer_is_served_at_the_rate_of_the_answers() -> None:
+    arrival_s, finish_s = np.arange(1000) / 1e6, np.arange(1, 1001) / 2.0
+    state = stability_of(arrival_s, finish_s, np.arange(1000) == 0, 1e6)
+    assert (state.state, state.carried_per_s) == ("overloaded", 2.0)
+
+
 def test_a_burst_is_a_backlog() -> None:
     arrival_s = np.concatenate([np.arange(0, 1000, 2.0), np.full(500, 1000.0), [1400.0]])
     finish_s = np.empty_like(arrival_s)
