@@ -200,6 +200,8 @@ class Asked:
             given |= for_objective(self.strategy, self.objective)
         limits = {key: given.pop(key) for key in NAMES if key in given}
         if pins:
+            # A pin of the user's goes before an exclusion; one that is suggested does not.
+            problem = Constrained(**limits).narrow(problem)
             limits["pins"] = {**pins, **limits.get("pins", {})}
         return under(Constrained(**limits), problem, self.strategy, **given)
 

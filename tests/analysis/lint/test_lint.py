@@ -19,7 +19,7 @@ from hetsim.analysis.nodes.nodes import nodes
 from hetsim.errors import UsageError
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
-from hetsim.partitioning.affinity import Affinity
+from hetsim.partitioning.affinity import Affinity, Exclusion
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import template_of
 from proving import check_proved
@@ -200,6 +200,16 @@ def test_every_change_is_tried_once_and_told() -> None:
     assert found.plan is not None
     assert found.plan.options["pins"] == '{"n0":"cpu"}'
     assert len(FINDERS) == 7
+
+
+def test_no_pin_is_suggested_against_an_exclusion() -> None:
+    problem = Problem.from_arrays(
+        [[1.0, 5.0], [1.0, 5.0]], edges=[(0, 1, 8)], devices=("a", "b"), bytes_per_s=8.0
+    )
+    found = lint(problem, exclude=(Exclusion("a", nodes=(problem.node_names[0],)),))
+    pins = [pin for one in all_of(found) if one.after_s is not None for pin in one.change.pins]
+    assert pins
+    assert (problem.node_names[0], "a") not in pins
 
 
 def test_nothing_is_found_where_one_device_does_all() -> None:
