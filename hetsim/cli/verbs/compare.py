@@ -206,8 +206,12 @@ def _several_platforms() -> tuple[str, ...] | None:
     given = current().platform
     if given is None:
         return ()
+    if Path(given).exists():
+        return None
     names = tuple(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
-    return None if len(names) < 2 or Path(given).exists() else names
+    if len(names) == 1:
+        current().platform = names[0]
+    return names if len(names) > 1 else None
 
 
 ONE_PLATFORM = (

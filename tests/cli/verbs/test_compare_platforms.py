@@ -92,6 +92,15 @@ def test_a_target_that_no_platform_meets_is_missed() -> None:
     assert call(*TWO, "--target", "1s").exit_code == 0
 
 
+def test_one_platform_named_twice_is_one_platform() -> None:
+    once, twice = (
+        told(call("compare", "zoo:squeezenet", "--platform", name, "--samples", 0, "--json"))
+        for name in ("raspberry-pi-4", "raspberry-pi-4, raspberry-pi-4,")
+    )
+    assert twice["schema"] == once["schema"]
+    assert twice["rows"] == once["rows"]
+
+
 def test_a_platform_that_does_not_exist_is_said_before_the_model_is_read() -> None:
     result = call("compare", "none.onnx", "--platform", "rock-5b,jetson")
     assert result.exit_code in (2, 3)
