@@ -122,6 +122,7 @@ def read_plan(
     ``kept_as_supposed``.
     """
     from hetsim.placement.planning import plan
+    from hetsim.placement.registry import option_types
 
     invocation = current()
     strategy = strategy or invocation.strategy
@@ -141,6 +142,10 @@ def read_plan(
     options = read_strategy_options((name,))
     problem = read_problem(source)
     options = with_affinity(options, problem)
+    if not options.keys() <= option_types(name.partition(":")[0]).keys():
+        raise UsageError(
+            f"--affinity cannot go with --strategy {name}", hint="use another strategy, e.g. heft"
+        )
     with invocation.progress(f"planning with {name}"):
         return plan(problem, name, objective=invocation.objective, **options)
 

@@ -78,6 +78,7 @@ def test_run_and_compile_take_them(
     [
         (["--set", "max_devices=none"], "--set max_devices: 'none'"),
         (["--strategy", "single", "--set", "max_devices=1"], "'single' has no option"),
+        (["--strategy", "single:cpu", "--affinity", "{tmp}/first.yaml"], "cannot go with"),
         (["--affinity", "missing.yaml"], "missing.yaml"),
         (["--affinity", "{tmp}/fist.yaml"], "fist.yaml:2"),
     ],
@@ -86,6 +87,7 @@ def test_bad_options(
     cli: Cli, model: Path, platform: Path, tmp_path: Path, words: list[str], says: str
 ) -> None:
     (tmp_path / "fist.yaml").write_text("pins:\n  fist: npu\n")
+    (tmp_path / "first.yaml").write_text("pins:\n  first: npu\n")
     given = [word.format(tmp=tmp_path) for word in words]
     result = cli("simulate", model, "--platform", platform, *given)
     assert result.exit_code in (2, 3)
