@@ -98,15 +98,19 @@ def _written(where: str, target: Path) -> Iterator[None]:
 
 
 def check_file(path: Path, *, force: bool, option: str = "--trace") -> None:
-    """Raise UsageError where `path` may not be written to: it exists, or has no folder."""
-    where = f"{option} {path}"
+    """Raise UsageError where `path` may not be written to: it exists, or has no folder.
+
+    - `option`: of the command line that names the path; empty: Python does.
+    """
+    where = f"{option} {path}".lstrip()
+    replaces = "--force" if option else "force=True"
     if path.is_dir():
         raise UsageError("it is a folder", where=where, hint="name a file")
     if path.exists() and not path.is_file():
         raise UsageError("it is not a regular file", where=where, hint="name a file")
     if (path.exists() or path.is_symlink()) and not force:
         raise UsageError(
-            "it exists", where=where, hint="name another file, or give --force to replace it"
+            "it exists", where=where, hint=f"name another file, or give {replaces} to replace it"
         )
     if not path.absolute().parent.is_dir():
         raise UsageError(f"there is no folder '{path.parent}'", where=where)
@@ -121,7 +125,7 @@ def write_file(path: Path, text: Text, *, force: bool = False, option: str = "--
     check_file(path, force=force, option=option)
     # Path.resolve raises RuntimeError for a link that leads to itself.
     target = Path(os.path.realpath(path))
-    with _written(f"{option} {path}", target), whole_file(target) as draft:
+    with _written(f"{option} {path}".lstrip(), target), whole_file(target) as draft:
         _write(draft, text)
 
 

@@ -273,7 +273,7 @@ def report(found: object, path: str | os.PathLike[str], *, force: bool = False) 
     """Write the page of a result."""
     printed = _view(found).printed(found)
     island = answer_island(record_of(found), COMMAND, pictures(found), printed)
-    write_page(island, Path(path), force=force)
+    write_page(island, Path(path), force=force, option="")
 
 
 def html(found: object) -> str:

@@ -187,7 +187,7 @@ def test_a_page_reads_back_as_the_record(name: str, made: dict[str, Any], tmp_pa
     page = tmp_path / "page.html"
     found.report(page)
     assert read_left(page).record == results.record_of(found)
-    with pytest.raises(hetsim.errors.UsageError, match="it exists"):
+    with pytest.raises(hetsim.errors.UsageError, match=r"it exists; .* give force=True"):
         found.report(page)
     found.report(page, force=True)
 

@@ -196,9 +196,11 @@ def page(island: Island) -> str:
         island = replace(island, pictures=pictures)
 
 
-def write_page(island: Island, path: Path, *, force: bool = False) -> None:
+def write_page(
+    island: Island, path: Path, *, force: bool = False, option: str = "--report"
+) -> None:
     """Write the report to `path`, whole or not at all; see ``write_file``."""
-    write_file(path, page(island), force=force, option="--report")
+    write_file(path, page(island), force=force, option=option)
 
 
 def _rendered(island: Island, left_out: Sequence[str]) -> str:
