@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,6 +25,7 @@ from hetsim.errors import InvalidInput, PlatformError
 from hetsim.hardware.files.catalog_files import Sort, find, is_path, names
 from hetsim.hardware.files.device_schema import PriceModel
 from hetsim.hardware.files.json_schema import definitions_of, document
+from hetsim.hardware.files.reader import read_platform
 from hetsim.hardware.files.schema import (
     FractionFigure,
     Name,
@@ -38,6 +39,11 @@ from hetsim.hardware.files.schema import (
 )
 from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
 from hetsim.hardware.price import Price
+from hetsim.hardware.spec import DeviceSpec
+
+BOARD_LINK, MACHINE_LINK = "eth1", "eth10"
+MACHINE_W = 60.0
+"""Devices that draw this much or more together are a machine, less is a board."""
 
 MOST_KINDS = 64
 """Kinds and hosts that a catalog file may have."""
@@ -217,7 +223,8 @@ def load_catalog(source: str | os.PathLike[str]) -> Catalog:
     """Available hardware of a YAML file, or of names with commas between them.
 
     A name is that of a platform or a device of the catalog of hardware, or the path of its file:
-    each a node of its own, of which there is any number. Paths in a file start from its folder.
+    each a node of its own, of which there is any number, behind 1 Gbit/s Ethernet; behind 10 Gbit/s
+    from ``MACHINE_W`` on. Paths in a file start from its folder.
 
     Raises PlatformError where something in it is wrong or not there, with file, line and what to
     do.
@@ -228,11 +235,19 @@ def load_catalog(source: str | os.PathLike[str]) -> Catalog:
         read = read_yaml(Path(given), given, holds="available hardware")
         if read.data.keys() & {"kinds", "hosts"}:
             return _of_file(read, given)
-    kinds = tuple(Entry(Path(one).stem if is_path(one) else one, one) for one in each)
-    for one in kinds:
-        find("device" if one.source in names("device") else "platform", one.source)
+    kinds = []
+    for one in each:
+        path, shown = find("device" if one in names("device") else "platform", one)
+        devices = read_platform(path, shown, one).devices.values()
+        name = Path(one).stem if is_path(one) else one
+        kinds.append(Entry(name, one, {"link": network_link(devices)}))
     _check_few(len(kinds))
-    return Catalog(kinds, source=given)
+    return Catalog(tuple(kinds), source=given)
+
+
+def network_link(devices: Iterable[DeviceSpec]) -> str:
+    """Link by which requests reach a node of these devices."""
+    return MACHINE_LINK if sum(one.busy_w for one in devices) >= MACHINE_W else BOARD_LINK
 
 
 def _check_few(kinds: int) -> None:

@@ -17,7 +17,14 @@ from hetsim.hardware.catalog import (
     offers,
     platform_names,
 )
-from hetsim.hardware.files.inventory import Catalog, Entry
+from hetsim.hardware.files.inventory import (
+    BOARD_LINK,
+    MACHINE_LINK,
+    MACHINE_W,
+    Catalog,
+    Entry,
+    network_link,
+)
 from hetsim.hardware.files.prices_schema import listed_offers
 from hetsim.hardware.price import Offer, Price
 from hetsim.hardware.spec import DeviceSpec
@@ -36,11 +43,7 @@ HOST_PARTS_USD = 600.0
 HOST_PARTS = "board, 32 GiB of memory, disk, case and power supply of a host: assumed"
 """What a processor that is sold alone needs to be a machine: an assumption."""
 
-BOARD_LINK = "eth1"
-MACHINE_LINK = "eth10"
 CARD_LINK = "pcie4-x16"
-MACHINE_W = 60.0
-"""Devices that draw this much or more together are a machine, less is a board."""
 
 
 class Had(NamedTuple):
@@ -266,9 +269,8 @@ def _entry(offer: Offer, platforms: Sequence[str], host: Offer | None) -> tuple[
     price = Price(usd=offer.usd, of=offer.month, source=offer.source)
     link, bare, stands_in = MACHINE_LINK, False, None
     if offer.name in platforms:
-        machine = sum(spec.busy_w for spec in _specs(offer.name)) >= MACHINE_W
-        link = MACHINE_LINK if machine else BOARD_LINK
-        bare = machine and offer.kind == "parts"
+        link = network_link(_specs(offer.name))
+        bare = link == MACHINE_LINK and offer.kind == "parts"
     elif _is_processor(offer):
         bare = True
     elif load_device(offer.name).kind == "cpu" or offer.covers:

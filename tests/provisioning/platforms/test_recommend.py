@@ -22,6 +22,7 @@ from hetsim.provisioning.platforms.answer import Recommendation
 from hetsim.provisioning.platforms.components import (
     platform_file,
 )
+from hetsim.provisioning.platforms.priced import priced_catalog
 from hetsim.provisioning.platforms.verification import verify
 from hetsim.reporting.tables.recommendation import recommendation_record, recommendation_report
 from hetsim.workload.arrivals import Constant, Replay
@@ -209,6 +210,18 @@ def test_a_mistake_in_a_catalog_has_its_line(
         hetsim.load_catalog(file)
     assert f"{file}:{line}" in str(caught.value)
     assert says in str(caught.value)
+
+
+def test_requests_reach_hardware_by_name_over_the_network(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("host: cpu\ndevices: {cpu: raspberry-pi-4-cpu}\nlinks: []\n")
+    names = ("rock-5b", "server-t4", "nvidia-t4")
+    links = [dict(one.link) for one in hetsim.load_catalog(",".join((*names, str(mine)))).kinds]
+    assert links == [{"link": name} for name in ("eth1", "eth10", "eth10", "eth1")]
+    bought = {
+        one.name: one.link for one in priced_catalog(("rock-5b", "aws-g4dn.xlarge")).catalog.kinds
+    }
+    assert [dict(one) for one in bought.values()] == links[:2]
 
 
 def test_the_schema_takes_what_the_loader_takes(tmp_path: Path) -> None:
