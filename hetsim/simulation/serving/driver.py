@@ -151,7 +151,7 @@ def advance(
             else:
                 break
             if (comes or looks) and len(flow.alone_s) > 0:
-                flow.times[CALM] = calm(state, flow, coming, events, returning, until_s)
+                flow.times[CALM] = calm(state, setup, flow, coming, events, returning, until_s)
             if looks:
                 look(structure, state, setup, flow, batches, records, spans, returning, now)
             elif comes:
@@ -168,7 +168,7 @@ def advance(
             if count[STARTING] > 0:
                 launch(state, duration, batches, events, now)
         before = now
-        now = min(upcoming(flow, coming, events, returning), until_s)
+        now = min(upcoming(setup, flow, coming, events, returning), until_s)
         if now == math.inf:
             return OVER
         if now > flow.times[LIMIT]:
@@ -182,20 +182,33 @@ def advance(
             ring(flow, now)
 
 
-def upcoming(flow: Flow, coming: Coming, events: Any, returning: Any) -> float:
-    """Return the time of the next event, as far as arrivals are known."""
-    now = min(earliest(events), earliest(returning), flow.times[SOONEST])
+def upcoming(setup: Setup, flow: Flow, coming: Coming, events: Any, returning: Any) -> float:
+    """Return the time of the next event, as far as arrivals are known.
+
+    What comes after as many requests as are asked for, or too late, is none.
+    """
+    now = min(earliest(events), flow.times[SOONEST])
+    if flow.counts[CAME] >= setup.most:
+        return now
+    if earliest(returning) < setup.until:
+        now = min(now, earliest(returning))
     taken = flow.counts[TAKEN]
     return min(now, coming.arrival[taken]) if taken < len(coming.arrival) else now
 
 
 def calm(
-    state: State, flow: Flow, coming: Coming, events: Any, returning: Any, until_s: float
+    state: State,
+    setup: Setup,
+    flow: Flow,
+    coming: Coming,
+    events: Any,
+    returning: Any,
+    until_s: float,
 ) -> float:
     """Return until when nothing happens but what is sent now; -infinite where that is not known."""
     idle = state.counts[ADMITTED] == state.counts[OLDEST]
     if idle and (flow.counts[TAKEN] < len(coming.arrival) or coming.last > 0):
-        return min(upcoming(flow, coming, events, returning), until_s, flow.times[LIMIT])
+        return min(upcoming(setup, flow, coming, events, returning), until_s, flow.times[LIMIT])
     return -math.inf
 
 

@@ -250,7 +250,7 @@ class Serving(Driver):
                     yield self._tell()
                 self._make_room(self._untold)
             elif why == MOMENT:
-                if last and not self._open():
+                if (last or self._all_came) and not self._open():
                     break
                 self._happen()
             else:
@@ -299,9 +299,14 @@ class Serving(Driver):
 
     def _open(self) -> bool:
         """Whether somebody waits for an answer, or is to come."""
-        return any(self._flow.inside) or bool(
-            self._returning.size[0] if self._arrays else self._returning
-        )
+        earliest: Any = heaps.earliest if self._arrays else virtual_time.earliest
+        returns = not self._all_came and earliest(self._returning) < self._setup.until
+        return any(self._flow.inside) or bool(returns)
+
+    @property
+    def _all_came(self) -> bool:
+        """Whether as many requests came as are asked for."""
+        return bool(self._flow.counts[CAME] >= self._setup.most)
 
     def _happen(self) -> None:
         """Let the world change at ``_until_s``, and say there when it does next."""

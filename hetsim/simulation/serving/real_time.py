@@ -90,7 +90,7 @@ class RealTime(Serving):
     @property
     def next_s(self) -> float:
         """When something next happens that nobody has to tell; infinite where nothing does."""
-        return upcoming(self._flow, self._coming, self._events, self._returning)
+        return upcoming(self._setup, self._flow, self._coming, self._events, self._returning)
 
     @property
     def over(self) -> bool:

@@ -63,6 +63,26 @@ def test_what_does_not_keep_up_at_the_bad_end_is_played_until_that_shows(
     assert worse.streams[0].objectives[0].verdict.answer == "misses"
 
 
+@pytest.mark.parametrize("machine_code", [False, True])
+def test_a_run_with_clients_lasts_until_the_last_answer(
+    fixed: str, platform: hetsim.Platform, *, machine_code: bool
+) -> None:
+    took_s = alone_s(fixed, platform)
+    clients = hetsim.Stream("clients", fixed, Closed(2, 3 * took_s, "exponential"))
+    others = replace(poisson(fixed, 0.3 / took_s, 1).streams[0], name="others")
+    for streams in ((clients, others), (clients,)):
+        workload = hetsim.Workload(streams, requests=2000)
+        service = serve(
+            deployed(fixed), workload, platform, keep=workload.requests, machine_code=machine_code
+        )
+        assert service.kept is not None
+        arrival_s, finish_s = (service.kept.outcomes[k] for k in (0, 3))
+        assert len(arrival_s) == workload.requests
+        assert service.duration_s == pytest.approx(finish_s.max())
+        inside = (finish_s - arrival_s).sum() / service.duration_s
+        assert service.models[0].queue.mean_inside == pytest.approx(inside)
+
+
 def run(load: float, requests: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Arrivals of an M/D/1 with a service time of 1, their ends, and where it was empty."""
     latency_s, fresh = sojourns("M/D/1", load, requests, seed)
