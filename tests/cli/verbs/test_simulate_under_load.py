@@ -217,9 +217,11 @@ def test_prices_and_the_bad_end(cli: Cli, model: Path, platform: Path) -> None:
     assert answer(cli, *words, *bought)["cost"]["usd"] > 0
     alone = answer(cli, *words, "--pessimistic")
     assert alone["bad_end"] is None
-    text = cli(*words, *slo).stdout
+    every = [word for share in (50, 75, 95, 99) for word in ("--slo", f"p{share}=1s")]
+    text = cli(*words, *every).stdout
     assert "unknown for cpu, " in text
     assert "pessimistic" in text
+    assert all(f"  {word.removesuffix('=1s')}  " in text for word in every[1::2])
 
 
 @pytest.mark.parametrize(
