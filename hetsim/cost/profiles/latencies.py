@@ -111,7 +111,7 @@ def load_latencies(
     """
     where = os.fspath(source)
     try:
-        text = read_regular(source, LIMIT_BYTES).decode("utf-8", "replace")
+        text = read_regular(source, LIMIT_BYTES).decode("utf-8-sig", "replace")
     except FileNotFoundError:
         raise UsageError("no such file", where=where, hint=f"write {FORM}, or a FILE") from None
     except (OSError, ValueError) as error:

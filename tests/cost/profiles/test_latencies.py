@@ -158,7 +158,7 @@ def test_each_network_of_benchncnn_is_the_models_or_the_zoos(tmp_path: Path) -> 
     [
         (
             "l.csv",
-            "model,latency,batch,precision,threads\nnet.onnx,4.1ms,8,fp16,\nzoo:vgg19,2s,,,\n",
+            "\ufeffmodel,latency,batch,precision,threads\nnet.onnx,4.1ms,8,fp16,\nzoo:vgg19,2s,,,\n",
         ),
         (
             "l.yaml",
