@@ -229,6 +229,13 @@ def _trtexec(text: str, where: str) -> list[Measurement]:
 
     Format: https://github.com/NVIDIA/TensorRT/tree/main/samples/trtexec
     """
+    streams = _found(r"\] Streams: (\d+)", text) or "1"
+    if streams != "1":
+        raise InvalidInput(
+            f"it ran {streams} streams at once: its time includes waiting",
+            where=where,
+            hint="run trtexec with --infStreams=1",
+        )
     median = _found(r"GPU Compute Time:.*?median = ([0-9.]+) ms", text)
     model = _found(r"\] Model: (\S+)$", text) or _found(r"--onnx=(\S+)", text) or ""
     words = (_found(r"\] Precision: (\S+)", text) or "").split("+")

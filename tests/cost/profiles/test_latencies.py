@@ -187,6 +187,7 @@ def test_one_text_states_one_measurement() -> None:
     ("text", "says"),
     [
         (BENCHMARK_APP.replace(", 1 inf", ", 4 inf"), "it ran 4 requests at once"),
+        (TRTEXEC.replace("Batch: Explicit", "Streams: 4"), "it ran 4 streams at once"),
         (PERF_ANALYZER.replace("concurrency: 1", "concurrency: 3"), "'Request concurrency: 1'"),
         (TRTEXEC.replace("GPU Compute Time: min", "GPU"), "it states no latency"),
         ("model,latency\nnet.onnx,4.1\n", r"l\.txt:2: the time '4\.1' has no unit; write 4\.1ms"),
