@@ -109,15 +109,16 @@ def contents_of(name: str, sort: Sort, *, wide: bool) -> tuple[Record, Renderabl
     from hetsim.hardware.catalog import load_device, load_link, load_platform
     from hetsim.reporting.tables import hardware as tables
 
+    schema = {"schema": f"hetsim-{sort}/1"}
     if sort == "platform":
         platform = load_platform(name)
         report = tables.platform_report(name, platform, wide=wide)
-        return tables.platform_record(name, platform), report
+        return schema | tables.platform_record(name, platform), report
     if sort == "link":
         link = load_link(name)
-        return tables.link_record(name, link), tables.link_report(name, link)
+        return schema | tables.link_record(name, link), tables.link_report(name, link)
     spec = load_device(name)
-    return tables.device_record(name, spec), tables.device_report(name, spec, wide=wide)
+    return schema | tables.device_record(name, spec), tables.device_report(name, spec, wide=wide)
 
 
 @devices.command("query")
