@@ -30,6 +30,9 @@ MOST_LOSSES = 4
     catalog=checks.either(checks.instance("hetsim.hardware.files.inventory:Catalog"), checks.path),
     model=checks.path,
     rate_per_s=checks.number(above=0),
+    slos=checks.sequence(
+        checks.either(checks.instance("hetsim.workload.workload:Slo"), checks.text)
+    ),
     objective=checks.one_of(*AIMS),
     max_devices=checks.whole(1, MOST),
     most_requests=checks.whole(1),
@@ -49,7 +52,7 @@ def recommend(
     *,
     model: str | os.PathLike[str] | None = None,
     rate_per_s: float | None = None,
-    slos: Sequence[str | Slo] = ("p99=50ms",),
+    slos: Sequence[str | Slo] | None = None,
     dims: Mapping[str, int] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     execute: Mapping[str, str] | None = None,
@@ -89,7 +92,7 @@ def recommend(
     rate_per_s : float, optional
         Of one model: mean number of requests a second, which come at random (Poisson).
     slos : sequence of str or Slo
-        Of one model: its objectives, ``p99=50ms``.
+        Of one model: its objectives; absent: ``p99=50ms``.
     dims, shapes, execute : mapping, optional
         Of one model: open dimensions, whole shapes of inputs, and the precision by device or ``*``
         that it is priced in, as of ``load_model`` and ``Problem.of``.
@@ -150,7 +153,10 @@ def recommend(
         return purchase.purchased(
             os.fspath(model),
             rate_per_s=rate_per_s,
-            slos=[parse_slo(one) if isinstance(one, str) else one for one in slos],
+            slos=[
+                parse_slo(one) if isinstance(one, str) else one
+                for one in (("p99=50ms",) if slos is None else slos)
+            ],
             catalog=catalog,
             dims=dims,
             prices=terms,
@@ -160,10 +166,12 @@ def recommend(
             samples=samples,
             time_limit_s=purchase.TIME_LIMIT_S if time_limit_s is None else time_limit_s,
         )
-    if catalog is None or rate_per_s is not None or time_limit_s is not None:
+    of_model = (rate_per_s, slos, dims, shapes, execute, time_limit_s)
+    if catalog is None or any(one is not None for one in of_model):
         raise UsageError(
-            "a workload goes with a catalog, and has its own rates",
-            hint="give catalog=, without rate_per_s= and time_limit_s=",
+            "a workload goes with a catalog, and has its own rates, objectives and shapes",
+            hint="give catalog=, without rate_per_s=, slos=, dims=, shapes=, execute= and "
+            "time_limit_s=",
         )
     on_offer = catalog if isinstance(catalog, Catalog) else load_catalog(catalog)
     on_offer, terms = with_listed_prices(on_offer, terms, objective)
