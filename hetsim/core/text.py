@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import math
+import numbers
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any, TypeVar
@@ -156,4 +157,7 @@ def _finite(value: Any) -> Any:
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
+    if isinstance(value, numbers.Real) and not isinstance(value, int):
+        # A number of NumPy's, of which JSON knows none.
+        return int(value) if isinstance(value, numbers.Integral) else _finite(float(value))
     return value

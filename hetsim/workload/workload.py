@@ -56,6 +56,8 @@ class Slo:
                 f"{self.share:g} is not a share of requests on time",
                 hint="use a share above 0 and below 1, e.g. 0.99",
             )
+        for name in ("share", "latency_s"):
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     @classmethod
     def at_percentile(cls, percentile: float, latency_s: float) -> Slo:

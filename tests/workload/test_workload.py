@@ -6,6 +6,7 @@ import copy
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,7 +42,7 @@ def test_what_is_said_in_short(text: str, share: float, latency_s: float) -> Non
 
 def test_a_percentile_and_a_share_on_time_are_one_objective() -> None:
     assert Slo.at_percentile(99.9, 0.05) == Slo(0.999, 0.05) == parse_slo("p99.9=50ms")
-    assert Slo(0.999, 0.05).percentile == 99.9
+    assert Slo(0.999, 0.05).percentile == Slo(np.float64(0.999), np.float32(0.5)).percentile == 99.9
     assert str(Slo(0.999, 0.05)) == "p99.9 <= 50.0 ms"
 
 
