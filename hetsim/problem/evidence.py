@@ -182,7 +182,10 @@ def _profiled(found: Evidence, share: MeasuredShare) -> Evidence:
         sd=hypot(common, own),
         common=common,
         measured=share.share,
-        floors=tuple(replace(floor, sd=floor.sd * modelled) for floor in found.floors),
+        error=None if whole else found.error,
+        floors=()
+        if whole
+        else tuple(replace(floor, sd=floor.sd * modelled) for floor in found.floors),
     )
 
 

@@ -156,6 +156,12 @@ def test_what_a_profile_measured_is_off_by_little(share: float, measured: tuple[
     assert found.of == f"{SPEC.name} by 0123456789ab"
     whole = all(measured) or share == 1.0
     assert found.status == ("measured" if whole else alone.status)
+    # What is measured owes nothing to the fit.
+    assert (found.error, found.floors) == (
+        (None, ()) if whole else (alone.error, tuple(
+            replace(floor, sd=floor.sd * left) for floor in alone.floors
+        ))
+    )  # fmt: skip
     if share == 0.0:
         assert found.sd == pytest.approx(alone.sd)
 
