@@ -185,10 +185,13 @@ def priced_catalog(only: Sequence[str] = ()) -> PricedCatalog:
         if not mine:
             every = [*platform_names(), *device_names()]
             if name in every:
-                raise UsageError(
-                    f"'{name}' has no price in the catalog",
-                    hint="give it a price in a catalog file, or leave it out",
-                )
+                hint = "give it a price in a catalog file, or leave it out"
+                wholes = {kind: way.offer.name for kind, way in found.had.items()}
+                platforms = {kind: one for kind, one in wholes.items() if one in platform_names()}
+                around = [kind for kind, one in platforms.items() if name in _parts(one)]
+                if around:
+                    hint = f"write {' or '.join(around)}, of which it is a part"
+                raise UsageError(f"'{name}' has no price of its own in the catalog", hint=hint)
             known = [*(one.name for one in found.catalog.kinds), *every]
             raise UsageError(f"no hardware or machine '{name}'", hint=nearest(name, known))
         chosen |= {one.name: one for one in mine}

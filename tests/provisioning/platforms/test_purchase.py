@@ -164,8 +164,12 @@ def test_every_kind_of_the_priced_catalog_has_a_dated_offer() -> None:
     few = priced_catalog(["jetson-orin-nano"])
     assert {had.offer.name for had in few.had.values()} == {"jetson-orin-nano"}
     assert machine_name("AWS g4dn.xlarge, us-east-1, on demand") == "aws-g4dn.xlarge"
-    with pytest.raises(hetsim.errors.UsageError, match="give it a price in a catalog file"):
-        priced_catalog([found.unpriced[0]])
+    for name, says in (
+        (found.unpriced[0], "give it a price in a catalog file"),
+        ("rockchip-rk3588-npu", "write rock-5b, of which it is a part"),
+    ):
+        with pytest.raises(hetsim.errors.UsageError, match=says):
+            priced_catalog([name])
     with pytest.raises(hetsim.errors.UsageError, match="no hardware or machine 'jetson-orin-nan'"):
         priced_catalog(["jetson-orin-nan"])
 
