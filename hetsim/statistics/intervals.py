@@ -360,5 +360,7 @@ def mean_of(
     each = np.add.reduceat(deviation, begins if begins[0] == 0 else np.append(0, begins))
     skewness = skewness_of(each)
     below, above = reach_of(freedom_of(others, each), confidence, skewness, skewness)
-    low, high = estimate - error * below, estimate + error * above
+    # A mean of what is never negative is not either.
+    least = 0.0 if value.min() >= 0 else -math.inf
+    low, high = max(estimate - error * below, least), estimate + error * above
     return Mean(estimate, low, high, confidence, periods, alike)

@@ -54,6 +54,15 @@ def test_a_mean_without_an_end() -> None:
     assert not nothing.enough
 
 
+def test_what_is_never_negative_has_no_negative_mean() -> None:
+    rng = np.random.default_rng(0)
+    values, fresh = np.ones(300), np.ones(300, dtype=bool)
+    gaps = np.where(rng.random(300) < 0.01, 1.0, 1e-3)
+    rate = mean_of(values, fresh, gaps)
+    assert rate.low == 0.0 < rate.estimate < rate.high
+    assert -math.inf < mean_of(np.append(values[1:], -1e-9), fresh, gaps).low < 0
+
+
 def test_what_does_not_vary_is_sure() -> None:
     found = mean_of(np.full(1000, 0.25), np.ones(1000, dtype=bool))
     assert (found.low, found.estimate, found.high) == (0.25, 0.25, 0.25)
