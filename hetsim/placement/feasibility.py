@@ -194,7 +194,7 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
 
     Tried are `near` and few moves from it, an assignment whose weights fit, devices filled one
     after another; then annealing from what misses by least, and every plan where those are few:
-    complete up to about eight nodes.
+    complete up to about eight nodes. Of what fits, the BEST quickest are merged where that pays.
 
     Raises UnsupportedNode where a node runs nowhere, and OutOfMemory: with ``proven`` in its text
     where there is no plan; otherwise with what the closest lacks.
