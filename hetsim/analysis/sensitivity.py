@@ -13,6 +13,7 @@ from hetsim.analysis.explanation import MANY, QUICK, REPLANNERS
 from hetsim.analysis.what_if import SEARCHED, FromHere
 from hetsim.core import checks
 from hetsim.core.progress import each
+from hetsim.core.result import Result
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform, unnumbered
 from hetsim.hardware.what_if import what_if
@@ -67,8 +68,8 @@ class Sensitivity:
         return min(known, default=math.nan)
 
 
-@dataclass(frozen=True, slots=True)
-class Sensitivities:
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivities(Result):
     """Effects of all changes on one figure, the largest first.
 
     Attributes

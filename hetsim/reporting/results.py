@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 COMMAND = ("hetsim", "in", "Python")
 """What a page names as the command that made it."""
 
-DRAWN = ("platforms", "strategies", "findings", "units", "placed", "front", "uses")
+DRAWN = (
+    "platforms", "strategies", "findings", "sensitivities", "units", "placed", "front", "uses"
+)  # fmt: skip
 """Pictures of plotly's, by the view that a page has them in; the first that there is is drawn."""
 
 
@@ -211,6 +213,14 @@ VIEWS: Mapping[str, View] = {
         _with_plan("tables.plan:run_report"),
         "timeline.devices",
         lambda run: _timeline_pictures(run.timeline, run.events),
+    ),
+    "Sensitivities": View(
+        lambda found: {
+            "schema": "hetsim-sensitivities/1",
+            **_lazy("tables.what_if:sensitivities_record")(found),
+        },
+        _lazy("tables.what_if:sensitivities_report"),
+        "changes",
     ),
     "Service": _tables("service", "streams", records="service_record"),
     "Survived": View(

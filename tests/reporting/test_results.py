@@ -62,6 +62,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         hetsim.partition(problem),
         hetsim.explain(plan),
         hetsim.nodes(plan),
+        hetsim.sensitivities(plan),
         hetsim.lint(problem, "heft", least=0.0),
         service,
         hetsim.capacity(deployment, workload, platform=LAPTOP, most_requests=100, gap=0.5),

@@ -100,6 +100,7 @@ MAIN = {
         "first, single devices in orange.",
     ),
     "lint": ("findings", "Latency after the change that removes each finding."),
+    "sensitivities": ("sensitivities", "Share of the time that each change saves."),
     "nodes": ("units", "Nodes that each device supports, or the time of its nodes in the plan."),
     "place": (
         "placed",

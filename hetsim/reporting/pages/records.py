@@ -175,6 +175,7 @@ HEADLINES: Mapping[str, Sequence[str]] = {
         "strategy", "before_s", "infeasible", "findings.0.what", "findings.0.after_s",
         "findings.0.gain_s",
     ),
+    "hetsim-sensitivities/1": ("figure", "value_s", "changes.0.change"),
     "hetsim-nodes/1": ("strategy", "wanted"),
     "hetsim-plan/1": ("strategy",),
     "hetsim-plan/2": ("strategy",),

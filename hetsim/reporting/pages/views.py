@@ -31,7 +31,7 @@ from hetsim.reporting.pages.figures import (
 from hetsim.reporting.pages.page import Section, Table, table, told
 from hetsim.reporting.pages.records import leaf
 from hetsim.reporting.tables.recommendation import amount, counts_text
-from hetsim.reporting.tables.verdicts import Found
+from hetsim.reporting.tables.verdicts import Found, saved_share
 from hetsim.sweeping.rows import ASKED, LARGER, NUMBERS, OF_LOAD, OF_PLAN, Row
 
 if TYPE_CHECKING:
@@ -124,6 +124,14 @@ def _findings(record: Found) -> Record:
     return {"findings": bars(made, name=name, unit="seconds", line=before_s, line_text=line)}
 
 
+def _sensitivities(record: Found) -> Record:
+    made = []
+    for one in record["changes"]:
+        share = saved_share(one)
+        made.append(Bar(one["change"], max(share, 0.0), percent(share)))
+    return {"sensitivities": bars(made, name="Time saved", unit="share")}
+
+
 def _units(record: Found) -> Record:
     """Supported nodes by device; with a plan the time of its kernels."""
     nodes, devices = record["nodes"], record["problem"]["devices"]
@@ -208,6 +216,7 @@ VIEWS: Mapping[str, Callable[[Found], Record]] = {
     "hetsim-comparison/1": _strategies,
     "hetsim-platforms/1": _platforms,
     "hetsim-lint/1": _findings,
+    "hetsim-sensitivities/1": _sensitivities,
     "hetsim-nodes/1": _units,
     "hetsim-placement/1": _placed,
     "hetsim-service/1": _use,

@@ -147,6 +147,20 @@ def _lint(record: Found) -> str:
     return f"{took}; {saves} or more. Best: {most}."
 
 
+def _sensitivities(record: Found) -> str:
+    text = f"{record['figure']} is {time_text(record['value_s'])}"
+    best = record["changes"][:1]
+    saves = sum(map(saved_share, best))
+    text += f"; {best[0]['change']} saves most, {percent(saves)}." if saves > 0 else "; none saves."
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def saved_share(change: Found) -> float:
+    """Return the share that a change of sensitivities saves, by the better of both plans."""
+    known = [one for one in (change["plan_kept"], change["planned_anew"]) if one is not None]
+    return -min(known, default=0.0)
+
+
 def _nodes(record: Found) -> str:
     nodes, devices = record["nodes"], record["problem"]["devices"]
     if record["strategy"] is None:
@@ -223,6 +237,9 @@ ANSWERS: Mapping[str, Answer] = {
     "hetsim-recommendation/1": Answer("recommend", lambda record: "The cheapest platform"),
     "hetsim-placement/1": Answer("place", lambda record: "Placement of models"),
     "hetsim-lint/1": Answer("lint", _of("Lint findings"), _lint),
+    "hetsim-sensitivities/1": Answer(
+        "sensitivities", lambda record: f"Sensitivities of {record['figure']}", _sensitivities
+    ),
     "hetsim-nodes/1": Answer("nodes", _of("Devices of each node"), _nodes),
     "hetsim-sweep/1": Answer(
         "sweep", lambda record: f"A sweep of {count(record['points'], 'point')}", _sweep
