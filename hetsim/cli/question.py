@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hetsim.cli.invocation import current, given
@@ -85,6 +86,8 @@ def read_problem(source: str) -> Problem:
     from hetsim.problem.problem import Problem
 
     invocation = current()
+    if invocation.platform is None and not Path(source).exists():
+        read_model(source)  # says that there is no such file
     # The platform is quick to read, so its mistakes show before the model is loaded.
     hardware = read_platform()
     platform_executing(hardware, invocation.execute)

@@ -55,6 +55,7 @@ def siblings(path: Path, suffix: str = "") -> str:
         names = [one.name for one in folder.iterdir() if suffix in ("", one.suffix)]
     except OSError:
         return f"the folder '{folder}' does not exist"
+    names = [name for name in names if not name.startswith(".")]
     kind = f"{suffix} file" if suffix else "file"
     return nearest(path.name, names) if names else f"there is no {kind} in '{folder}'"
 

@@ -189,4 +189,4 @@ def test_output_that_the_terminal_cannot_write_is_escaped(tmp_path: Path) -> Non
 
 def test_errors_reach_a_caller_that_asks_for_them() -> None:
     with pytest.raises(UsageError, match="no platform is given"):
-        main(["run", "x.onnx"], standalone_mode=False)
+        main(["run", "zoo:resnet18"], standalone_mode=False)
