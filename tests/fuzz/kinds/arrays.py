@@ -190,7 +190,8 @@ def _zipped(rng: Random, arrays: dict[str, bytes]) -> bytes:
                 if rng.random() < 0.97
                 else odd.text(rng, name).encode("utf-8", "replace").decode()
             )
-            # What stands behind a null is no part of a name.
-            archive.writestr(said.partition("\0")[0] or "a", data)
+            # What stands behind a null is no part of a name; its date is 1980, not today.
+            entry = zipfile.ZipInfo(said.partition("\0")[0] or "a")
+            archive.writestr(entry, data, compress_type=how)
     data = stream.getvalue()
     return texts.changed(rng, data) if rng.random() < 0.3 else data
