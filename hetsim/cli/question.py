@@ -86,8 +86,8 @@ def read_problem(source: str) -> Problem:
     from hetsim.problem.problem import Problem
 
     invocation = current()
-    if invocation.platform is None and not Path(source).exists():
-        read_model(source)  # says that there is no such file
+    if invocation.platform is None and not Path(source).is_file():
+        read_model(source)  # says what is wrong with it
     # The platform is quick to read, so its mistakes show before the model is loaded.
     hardware = read_platform()
     platform_executing(hardware, invocation.execute)
