@@ -15,7 +15,15 @@ from hetsim.errors import Infeasible, UsageError
 from hetsim.provisioning.rates.answer import Rates, SustainedRate, nearest_miss
 from hetsim.provisioning.rates.ceiling import Ceiling, ceiling_of, quickest_s
 from hetsim.provisioning.rates.exact_rate import Sample, exact_factor, sample_of, too_many, why_not
-from hetsim.provisioning.rates.search import CONFIDENCE, Judge, Span, lower_end, spans, upper_end
+from hetsim.provisioning.rates.search import (
+    CONFIDENCE,
+    LEAST,
+    Judge,
+    Span,
+    lower_end,
+    spans,
+    upper_end,
+)
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.run import most_requests as most_requests_of
@@ -292,15 +300,31 @@ def _judged_spans(
         high, above = upper_end(lambda factor: judge.at(factor).answer, near, missed, gap)
         if high is None:
             continue
-        low, below = 0.0 if one else min(high, guess.low), None
+        low = 0.0 if one else min(high, guess.low)
         if not one and guess.below is not None:
-            meets, misses = lower_end(lambda at: judge.at(at).answer, guess.low, 0.0, gap)
-            low = high if meets is None else min(meets, high)
-            below = misses if misses in judge.seen else None
+            low = _lower_end(judge, low, high, gap)
         elif not one and (not low or judge.at(low).answer != "meets"):
             low = high
-        found.append(Span(low, high, below, above))
-    return _apart(found)
+        found.append(Span(low, high, None, above))
+    missing = [factor for factor, seen in judge.seen.items() if seen.answer == "misses"]
+    return [
+        replace(
+            span,
+            below=max((factor for factor in missing if factor < span.low), default=None),
+            above=min((factor for factor in missing if factor > span.high), default=span.above),
+        )
+        for span in _apart(found)
+    ]
+
+
+def _lower_end(judge: Judge, guess: float, high: float, gap: float) -> float:
+    """The lowest factor that meets, near a guess and up to `high`, which does.
+
+    Factors beyond that, and below a LEAST of the guess, are not looked at.
+    """
+    least = guess * LEAST
+    meets, _ = lower_end(lambda at: judge.at(min(max(at, least), high)).answer, guess, 0.0, gap)
+    return high if meets is None else min(max(meets, least), high)
 
 
 def _apart(found: Sequence[Span]) -> list[Span]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from hetsim.provisioning.rates.exact_rate import Objective, Sample, most_late, too_many
 from hetsim.provisioning.rates.search import Span, spans
+from hetsim.provisioning.rates.sustained_rate import _judged_spans
 from hetsim.simulation.service.figures import latencies
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Model, Outcomes, Source
@@ -107,3 +110,21 @@ def test_a_change_of_sign_is_found_to_neighbouring_floats() -> None:
     )
     assert spans(lambda _: 1, 0.1, 10.0) == ()
     assert spans(lambda _: 0, 0.1, 10.0) == (Span(0.1, 10.0, None, None),)
+
+
+@pytest.mark.parametrize("low", [0.5, 15.0])
+def test_ends_of_spans_are_the_nearest_rates_that_miss(low: float) -> None:
+    # A short sample saw a span where long runs tell nothing.
+    seen: dict[float, Any] = {}
+
+    def at(factor: float) -> Any:
+        answer = "meets" if low < factor < 20 else "undecided" if 10 < factor < 29 else "misses"
+        return seen.setdefault(factor, SimpleNamespace(answer=answer))
+
+    judge: Any = SimpleNamespace(seen=seen, at=at)
+    found = _judged_spans(judge, (Span(22.0, 24.0, 21.5, 26.0),), math.inf, 0.02, one=False)
+    missing = sorted(factor for factor in seen if at(factor).answer == "misses")
+    [span] = found
+    assert low < span.low <= span.high < 20
+    assert span.above == next(factor for factor in missing if factor > span.high)
+    assert span.below == max((one for one in missing if one < span.low), default=None)
