@@ -100,10 +100,17 @@ class Cost:
 def priced(platform: Platform, prices: Prices) -> Platform:
     """Return the platform with the prices that were given.
 
-    Raises UsageError where one is of nothing that the platform has.
+    Raises UsageError where one is of nothing that the platform has, or of a device beside one of
+    the platform.
     """
     devices = dict(platform.devices)
-    whole = platform.price
+    # A platform's own price would hide those of its devices.
+    whole = None if prices.of else platform.price
+    if WHOLE in prices.of and len(prices.of) > 1:
+        raise UsageError(
+            "a price of the platform counts for all its devices, and devices have prices, too",
+            hint=f"leave out the price of {WHOLE}, or those of devices",
+        )
     for pattern, price in prices.of.items():
         if pattern == WHOLE:
             whole = price
@@ -114,8 +121,6 @@ def priced(platform: Platform, prices: Prices) -> Platform:
                 f"a price for '{pattern}', which the platform does not have",
                 hint=nearest(pattern, [WHOLE, *devices]),
             )
-        # A device's own price would not count beside that of all.
-        whole = None if platform.price is whole else whole
         for name in fits:
             devices[name] = replace(devices[name], price=price)
     return replace(platform, devices=devices, price=whole)

@@ -77,6 +77,8 @@ def test_what_is_not_known_is_asked_for(service: Service, platform: hetsim.Platf
     assert "without electricity" in cost_text(cost)
     with pytest.raises(UsageError, match="a price for 'gpu'"):
         cost_of(service, platform, given(gpu="1/h"))
+    with pytest.raises(UsageError, match="leave out the price of platform"):
+        cost_of(service, platform, given(cpu="1/h", platform="1/h"))
 
 
 def test_what_a_user_gives_goes_before_what_files_say(
