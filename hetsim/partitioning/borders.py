@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
@@ -152,8 +152,11 @@ def explain(
     u: int,
     v: int,
     left: Mapping[int, str] | None = None,
+    withdrawn: Mapping[tuple[int, int], str] | None = None,
 ) -> str:
     """Explain why nodes `u` and `v` are in one group or in two, with the path that blocks it.
+
+    `left` and `withdrawn` are those of a Partition.
 
     Complexity: O(V + E).
     """
@@ -164,7 +167,7 @@ def explain(
         return f"{names} are both in group {a} on {groups[a].device}"
     if groups[a].device != groups[b].device:
         return f"{names} are on {groups[a].device} and {groups[b].device}" + _refused(
-            problem, groups, ((u, b), (v, a)), left or {}
+            problem, groups, ((u, b), (v, a)), left or {}, withdrawn or {}
         )
     a, b = min(a, b), max(a, b)
     both = f"groups {a} and {b} on {groups[a].device}"
@@ -178,7 +181,10 @@ def explain(
         )
     if b not in condense(problem.dag, owner, len(groups))[a]:
         return f"{names} are in {both}: no value connects them"
-    return f"{names} are in {both}: a merge is allowed, but the method did not make it"
+    return (
+        f"{names} are in {both}: a merge would be valid, but the method did not make it, or "
+        "max_nodes_per_group forbids it"
+    )
 
 
 def _called(problem: Problem, node: int) -> str:
@@ -190,12 +196,14 @@ def _refused(
     groups: Sequence[Group],
     pairs: tuple[tuple[int, int], ...],
     left: Mapping[int, str],
+    withdrawn: Mapping[tuple[int, int], str],
 ) -> str:
+    regions = replace(annotate(problem), withdrawn=withdrawn)
     reasons = [f"{_called(problem, node)}, {left[node]}" for node, _ in pairs if node in left] or [
-        f"{_called(problem, node)}, {annotate(problem).reason(node, device)}"
+        f"{_called(problem, node)}, {regions.reason(node, device)}"
         for node, group in pairs
         for device in (problem.devices.index(groups[group].device),)
-        if not problem.supported[node, device]
+        if (node, device) in withdrawn or not problem.supported[node, device]
     ]
     return f": {'; '.join(reasons)}" if reasons else ": by the order of devices"
 

@@ -116,7 +116,7 @@ def partition(
     if resolution is not None:
         quotient = Quotient.of(problem.dag, resolution.atoms)
         labels, told = merge(info, problem, quotient, resolution.assignment, resolution.order)
-        made = _Made(resolution.assignment, labels, told, {})
+        made = _Made(resolution.assignment, labels, told, {}, {})
     else:
         wished = with_wishes(affinity, pins, exclude)
         asked = wished.on(problem) if wished is not None else None
@@ -150,7 +150,7 @@ def partition(
     groups = as_groups(parts, made.assignment, problem.devices)
     check(problem, groups, connected=info.connected, typed=True, where=f"method '{method}'")
     notes = (*made.notes, *asked.notes) if asked is not None else made.notes
-    return Partition(groups, method, notes, made.left, problem)
+    return Partition(groups, method, notes, made.left, problem, made.withdrawn)
 
 
 def as_resolution(problem: Problem, assignment: Sequence[int]) -> Resolution:
@@ -188,6 +188,7 @@ class _Made:
     labels: Sequence[int]
     notes: tuple[str, ...]
     left: Mapping[int, str]
+    withdrawn: Mapping[tuple[int, int], str]
 
 
 def _made(
@@ -246,6 +247,14 @@ def _made(
         labels,
         (*notes, *_composite_notes(problem, too_large, solved)),
         _left(regions, solved, assignment, reasons, pins),
+        {
+            **regions.withdrawn,
+            **{
+                (node, device): f"pinned to {problem.devices[pin]}"
+                for node, pin in pins.items()
+                for device in range(len(problem.devices))
+            },
+        },
     )
 
 

@@ -39,6 +39,8 @@ class Partition(Result):
         was none.
     problem : Problem
         What was cut.
+    withdrawn : mapping of (int, int) to str
+        Why a device did not get a node that it supports: a pin, an exclusion or a size.
     """
 
     groups: tuple[Group, ...]
@@ -46,6 +48,9 @@ class Partition(Result):
     notes: tuple[str, ...]
     left: Mapping[int, str]
     problem: Problem = field(repr=False, compare=False)
+    withdrawn: Mapping[tuple[int, int], str] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def validate(self) -> None:
         """Raise PartitionError where a group breaks a rule of partitions. O(V + E)."""
@@ -73,7 +78,7 @@ class Partition(Result):
         UsageError for a node that does not exist. O(V + E).
         """
         a, b = (node_named(self.problem, node) for node in (u, v))
-        return explain(self.problem, self.groups, a, b, self.left)
+        return explain(self.problem, self.groups, a, b, self.left, self.withdrawn)
 
     def to_json(self) -> str:
         """Return the partition as JSON text, the same for the same question in any process."""

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import networkx as nx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ import hetsim
 from builders import problems
 from full_problems import full_problems
 from hetsim.errors import UsageError
+from hetsim.partitioning.affinity import Exclusion
 from hetsim.partitioning.borders import (
     borders,
     boundary_values,
@@ -146,6 +148,12 @@ def test_what_explain_says() -> None:
     assert explain(problem, groups, 3, 3) == "'n3' and 'n3' are both in group 3 on npu"
     apart = tuple(Group("cpu", (node,)) for node in range(4))
     assert "the method did not make it" in explain(problem, apart, 0, 1)
+    problem = Problem.from_arrays(np.ones((3, 3)), edges=[], devices=("npu", "gpu", "cpu"))
+    pinned = hetsim.partition(
+        problem, pins={"n1": "gpu"}, exclude=[Exclusion("npu", nodes=("n2",))]
+    )
+    for node, why in ((1, "pinned to gpu"), (2, "'n2' is excluded")):
+        assert pinned.explain(0, node).endswith(f"on npu and gpu: 'n{node}', npu: {why}")
 
 
 def test_nodes_are_found_by_name() -> None:
