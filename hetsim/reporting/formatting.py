@@ -24,10 +24,10 @@ MOST_PLACES = 30
 
 
 SHARES = (
-    *("utilization", "busy_share", "share", "gap", "on_time", "regret", "best", "mean"),
+    *("utilization", "busy_share", "share", "gap", "on_time", "best", "regret_mean", "regret_p90"),
     *("measured_share", "transfer_share", "not_slower", "median", "unseen_median"),
 )
-"""Names of figures that are shares."""
+"""Names of figures that are shares; a whole number of such a name is a count."""
 
 
 def figure_text(name: str, value: float | str | None) -> str:
@@ -35,6 +35,8 @@ def figure_text(name: str, value: float | str | None) -> str:
 
     >>> figure_text("latency_s", 0.0123), figure_text("gain%", 0.5), figure_text("nodes", 7)
     ('12.3 ms', '50 %', '7')
+    >>> figure_text("on_time", 0.94), figure_text("on_time", 2820), figure_text("mean", 2.5)
+    ('94 %', '2820', '2.5')
     """
     if value is None or isinstance(value, str):
         return ABSENT if value is None else value
@@ -48,7 +50,7 @@ def figure_text(name: str, value: float | str | None) -> str:
         return format_bytes(round(value))
     if name.endswith("_j"):
         return joules(value)
-    if name.endswith("%") or name in SHARES:
+    if name.endswith("%") or (name in SHARES and isinstance(value, float)):
         return percent(value)
     if name.startswith("speedup"):
         return ratio(value)
