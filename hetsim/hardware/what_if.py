@@ -53,9 +53,7 @@ def what_if(platform: Platform, *changes: str, without: Sequence[str] = ()) -> P
     _TEXTS(without, "without")
     for text in changes:
         platform = _changed(platform, text)
-    for text in without:
-        platform = _without(platform, text)
-    return platform
+    return _without(platform, without) if without else platform
 
 
 def idle_changes(platform: Platform, changes: Sequence[str]) -> tuple[str, ...]:
@@ -271,32 +269,36 @@ def _changed(platform: Platform, text: str) -> Platform:
     return replace(made, supposed=after)
 
 
-def _without(platform: Platform, text: str) -> Platform:
-    with _told_of(f"without '{text}'"):
-        sort, names = _chosen(text, platform)
-        if sort == "device":
-            made = _without_devices(platform, names)
-        else:
-            links = tuple(link for link in platform.links if link.name not in names)
-            made = replace(platform, links=links)
-        lost = unreached(made.host, made.devices, made.links)
-        if lost:
-            also = " ".join(f"--without {name}" for name in lost)
-            raise UsageError(
-                f"the host '{made.host}' would have no link to {', '.join(lost)}",
-                hint=f"remove what cannot be reached as well ({also})",
-            )
-    before = platform.supposed or Supposed(read=platform)
-    after = replace(before, without=(*before.without, " ".join(text.split())))
-    return replace(made, supposed=after)
-
-
-def _without_devices(platform: Platform, names: Sequence[str]) -> Platform:
-    if platform.host in names:
+def _without(platform: Platform, texts: Sequence[str]) -> Platform:
+    """The platform without all of these at once."""
+    devices, links = set[str](), set[str]()
+    for text in texts:
+        with _told_of(f"without '{text}'"):
+            sort, names = _chosen(text, platform)
+            if sort == "device" and platform.host in names:
+                raise UsageError(
+                    f"'{platform.host}' is the host, where inputs start and outputs end",
+                    hint="write a platform with another host",
+                )
+        (devices if sort == "device" else links).update(names)
+    kept = tuple(link for link in platform.links if link.name not in links)
+    made = replace(platform, links=kept)
+    if devices:
+        made = _without_devices(made, devices)
+    lost = unreached(made.host, made.devices, made.links)
+    if lost:
+        also = " ".join(f"--without {name}" for name in lost)
         raise UsageError(
-            f"'{platform.host}' is the host, where inputs start and outputs end",
-            hint="write a platform with another host",
+            f"the host '{made.host}' would have no link to {', '.join(lost)}",
+            where=f"without '{', '.join(texts)}'",
+            hint=f"remove what cannot be reached as well ({also})",
         )
+    before = platform.supposed or Supposed(read=platform)
+    told = (" ".join(text.split()) for text in texts)
+    return replace(made, supposed=replace(before, without=(*before.without, *told)))
+
+
+def _without_devices(platform: Platform, names: set[str]) -> Platform:
     memories = (
         replace(memory, devices=tuple(name for name in memory.devices if name not in names))
         for memory in platform.memories
@@ -304,7 +306,7 @@ def _without_devices(platform: Platform, names: Sequence[str]) -> Platform:
     return replace(
         platform,
         devices={name: spec for name, spec in platform.devices.items() if name not in names},
-        links=tuple(link for link in platform.links if not {link.a, link.b} & set(names)),
+        links=tuple(link for link in platform.links if not {link.a, link.b} & names),
         memories=tuple(memory for memory in memories if len(memory.devices) > 1),
     )
 

@@ -154,6 +154,9 @@ def test_what_is_taken_away_is_gone() -> None:
     few = what_if(SERVER, without=["gpu.*"])
     assert list(few.devices) == ["cpu"]
     assert what_if(LAPTOP, without=["link cpu-npu"]).devices == LAPTOP.devices
+    # All at once, in any order: without the link alone, a GPU could not be reached.
+    for parts in (["cpu-gpu", "gpu"], ["gpu", "cpu-gpu"]):
+        assert list(what_if(hetsim.load_platform("workstation"), without=parts).devices) == ["cpu"]
 
 
 @pytest.mark.parametrize(
