@@ -21,7 +21,7 @@ from io import BufferedReader, BufferedWriter, FileIO
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from hetsim.errors import InvalidInput, UsageError, nearest
+from hetsim.errors import InvalidInput, UsageError, closest, nearest
 
 Invalid = TypeVar("Invalid", bound=InvalidInput)
 
@@ -52,12 +52,16 @@ def siblings(path: Path, suffix: str = "") -> str:
     folder = path if path.is_dir() else path.parent
     suffix = suffix or path.suffix
     try:
-        names = [one.name for one in folder.iterdir() if suffix in ("", one.suffix)]
+        found = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
     except OSError:
         return f"the folder '{folder}' does not exist"
-    names = [name for name in names if not name.startswith(".")]
+    names = [one.name for one in found if suffix in ("", one.suffix)]
+    if names:
+        return nearest(path.name, names)
     kind = f"{suffix} file" if suffix else "file"
-    return nearest(path.name, names) if names else f"there is no {kind} in '{folder}'"
+    # The ending itself may be mistyped.
+    meant = closest(path.name, [one.name for one in found])
+    return meant or f"there is no {kind} in '{folder}'"
 
 
 def open_flags(*names: str) -> int:

@@ -40,6 +40,7 @@ def test_missing_file(tmp_path: Path) -> None:
     refused(tmp_path / "m.onnx", "no such file", "there is no .onnx file in")
     save(PLAIN, tmp_path, "model.onnx")
     refused(tmp_path / "modl.onnx", "no such file", "did you mean 'model.onnx'?")
+    refused(tmp_path / "model.onx", "no such file", "did you mean 'model.onnx'?")
     refused(tmp_path / "absent" / "m.onnx", "no such file", "does not exist")
 
 
