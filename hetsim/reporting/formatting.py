@@ -35,8 +35,8 @@ def figure_text(name: str, value: float | str | None) -> str:
 
     >>> figure_text("latency_s", 0.0123), figure_text("gain%", 0.5), figure_text("nodes", 7)
     ('12.3 ms', '50 %', '7')
-    >>> figure_text("on_time", 0.94), figure_text("on_time", 2820), figure_text("mean", 2.5)
-    ('94 %', '2820', '2.5')
+    >>> figure_text("on_time", 0.94), figure_text("on_time", 2820), figure_text("factor", 2.5)
+    ('94 %', '2820', '2.50x')
     """
     if value is None or isinstance(value, str):
         return ABSENT if value is None else value
@@ -52,7 +52,7 @@ def figure_text(name: str, value: float | str | None) -> str:
         return joules(value)
     if name.endswith("%") or (name in SHARES and isinstance(value, float)):
         return percent(value)
-    if name.startswith("speedup"):
+    if name.startswith("speedup") or name == "factor":
         return ratio(value)
     return number_text(value) if isinstance(value, float) else str(value)
 

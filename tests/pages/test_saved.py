@@ -15,10 +15,11 @@ from answers_on_disk import AnswersOnDisk, left_by_verbs, read_left
 from cli_calls import call
 from hetsim.core.text import Record
 from hetsim.errors import InvalidInput
+from hetsim.reporting.formatting import ratio
 from hetsim.reporting.pages.answers import island_of
 from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.page import pack, page, write_page
-from hetsim.reporting.pages.records import headline
+from hetsim.reporting.pages.records import beside, headline
 from hetsim.reporting.pages.saved import KINDS, SavedAnswer, read_all
 
 
@@ -84,6 +85,8 @@ def test_the_figures_that_an_answer_is_about_lead_its_report(tmp_path: Path) -> 
     left = SavedAnswer("placement.json", KINDS[placed["schema"]], placed)
     factor = placed["rows"][0]["factor"]
     assert headline(placed)["best", "factor"] == factor
+    shown = {one.path[-1]: one.texts()[1] for one in beside({}, headline(placed))}
+    assert shown["factor"] == ratio(factor)
     assert f"{factor:.3g}x the demand" in island_of(left, ()).verdict.say
 
 

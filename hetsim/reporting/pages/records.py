@@ -22,7 +22,7 @@ PARTS_MOST = 8
 TILES_MOST = 6
 
 _NAMES = ("strategy", "key", "stream", "name", "device", "model", "figure", "change")
-_UNITS = ("_s", "_bytes", "nbytes", "_j")
+_UNITS = ("_s", "_bytes", "nbytes", "_j", "factor")
 SAME = 1e-9
 """Relative difference of equal figures, which the order of additions may leave."""
 
