@@ -259,7 +259,9 @@ def rows_of(found: object) -> list[Record]:
     if type(found).__name__ == "Swept":
         return [dict(row) for row in found.rows]  # type: ignore[attr-defined]
     value: Any = record_of(found)
-    for key in _view(found).rows.split("."):
+    # Of what is bought or rented, the choices; else what excludes cheaper platforms.
+    bought = getattr(found, "purchase", None) is not None
+    for key in ("purchase.choices" if bought else _view(found).rows).split("."):
         value = value[key]
     if isinstance(value, Mapping):
         value = [{"name": name, **one} for name, one in value.items()]

@@ -135,6 +135,18 @@ def test_rows_are_those_of_the_record(name: str, made: dict[str, Any]) -> None:
                 assert cells[key] == one
 
 
+def test_rows_of_a_purchase_are_its_choices(tmp_path: Path) -> None:
+    path = str(tmp_path / "m.onnx")
+    onnx.save(PROTO, path)
+    bought = hetsim.recommend(
+        model=path, rate_per_s=1.0, slos=["p90=1s"], catalog="odroid-m1,rock-5b", samples=0
+    )
+    assert bought.purchase is not None
+    frame = bought.to_pandas()
+    assert frame["hourly_usd"].tolist() == [one.hourly_usd for one in bought.purchase.choices]
+    assert frame["label"][0] == "best"
+
+
 def test_figures_within_a_row_keep_their_units(made: dict[str, Any]) -> None:
     compared = made["Comparison"]
     frame = compared.to_pandas().set_index("strategy")
