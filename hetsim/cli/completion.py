@@ -60,7 +60,12 @@ class Completing(ShellComplete):
             own = offered(context, asked, incomplete)
             if own is not None:
                 return own
-        return asked.shell_complete(context, incomplete)
+        found = asked.shell_complete(context, incomplete)
+        if asked is self.cli and incomplete.startswith(ZOO):
+            return [CompletionItem(one) for one in _MODELS(context) if one.startswith(incomplete)]
+        if asked is self.cli and incomplete and not incomplete.startswith("-"):
+            found.append(CompletionItem(incomplete, type="file"))
+        return found
 
 
 class Bash(Completing, BashComplete):
@@ -134,9 +139,8 @@ def offered(
     takes_files = str(asked.name) in FILES or (verb, str(asked.name)) in FILES_OF_VERB
     if names is None and not takes_files:
         return None
-    head, sep, last = (
-        incomplete.rpartition(",") if str(asked.name) in LISTS else ("", "", incomplete)
-    )
+    several = str(asked.name) in LISTS or (verb, str(asked.name)) in LISTS_OF_VERB
+    head, sep, last = incomplete.rpartition(",") if several else ("", "", incomplete)
     found = [
         CompletionItem(f"{head}{sep}{name}")
         for name in (names(context) if names is not None else ())
@@ -260,6 +264,9 @@ OF_VERB: Mapping[tuple[str, str], Names] = {
 
 LISTS = ("execute", "runtime", "without", "priority", "front", "catalog")
 """Parameters that take several names with commas between them."""
+
+LISTS_OF_VERB = frozenset({("compare", "platform")})
+"""The same of one verb."""
 
 FILES = frozenset(
     {"model", "source", "platform", "affinity", "workload", "deployment", "file", "files",

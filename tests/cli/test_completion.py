@@ -16,7 +16,7 @@ import pytest
 
 from cli_calls import Cli
 from hetsim.cli.commands import LazyGroup
-from hetsim.cli.completion import FILES, FILES_OF_VERB, NAMES, OF_VERB, answer
+from hetsim.cli.completion import FILES, FILES_OF_VERB, LISTS_OF_VERB, NAMES, OF_VERB, answer
 from hetsim.cli.invocation import Invocation
 from hetsim.cli.main import VERBS, main
 from hetsim.graph.zoo import models as zoo
@@ -31,6 +31,8 @@ ASKED: list[tuple[str, list[str]]] = [
     ("devices s", ["show"]),
     ("compare zoo:incep", ["zoo:inception_v1", "zoo:inception_v2"]),
     ("inspect zoo:", ZOO),
+    ("zoo:incep", ["zoo:inception_v1", "zoo:inception_v2"]),
+    ("zoo:x --platform laptop,rock-5", ["laptop,rock-5b"]),
     ("compare x.onnx --platform rock", [name for name in HARDWARE if name.startswith("rock")]),
     ("compare x.onnx --strategy h", [n for n in strategy_names() if n.startswith("h")]),
     (
@@ -123,8 +125,9 @@ def test_bash_takes_a_colon_and_an_equals_sign_for_the_end_of_a_word(
 
 
 def test_a_model_may_be_a_file_and_a_zoo_model_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COMP_LINE", "hetsim compare mod")
-    assert [kind for kind, _ in in_process("bash")] == ["file"]
+    for typed in ("compare mod", "mod"):
+        monkeypatch.setenv("COMP_LINE", f"hetsim {typed}")
+        assert [kind for kind, _ in in_process("bash")] == ["file"]
     monkeypatch.setenv("COMP_LINE", "hetsim compare zoo:b")
     assert {kind for kind, _ in in_process("bash")} == {"plain"}
 
@@ -193,4 +196,4 @@ def test_every_completer_is_of_a_parameter() -> None:
     there = {(verb, str(one.name)) for verb, command in commands() for one in command.params}
     names = {name for _, name in there}
     assert set(NAMES) | FILES <= names
-    assert set(OF_VERB) | FILES_OF_VERB <= there
+    assert set(OF_VERB) | FILES_OF_VERB | LISTS_OF_VERB <= there
