@@ -1,4 +1,4 @@
-"""Coarsening: nodes that belong together become one task, so strategies see fewer."""
+"""Coarsening: nodes that belong together are merged into one task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hetsim.problem.problem import Problem
 
 
 def contract_chains(problem: Problem, labels: Sequence[int], most_tasks: int) -> list[int]:
-    """Join chains of `labels`' tasks, then neighbours until there are `most_tasks`."""
+    """Merge chains of the tasks in `labels`, then neighbours until `most_tasks` are left."""
     state = _Tasks(problem, labels)
     for task in sorted(state.succs):
         while task in state.succs and len(state.succs[task]) == 1:
@@ -33,18 +33,18 @@ def contract_chains(problem: Problem, labels: Sequence[int], most_tasks: int) ->
 
 
 WIDE = 256
-"""Neighbours above which not all edges of a task are priced again after each join of it."""
+"""Number of neighbours above which a merge no longer reprices all edges of a task."""
 CLOSE = 1e-9
-"""Share of a loss by which it may be off after sums in another order."""
+"""Relative tolerance of a loss that is summed in another order."""
 
 Seconds = tuple[float, ...]
-"""By device."""
+"""Seconds by device."""
 Entry = tuple[float, int, int]
-"""The loss of an edge, and its ends."""
+"""Loss of an edge, and its ends."""
 
 
 class _Tasks:
-    """The graph of tasks: who feeds whom with how many bytes, and seconds by device."""
+    """Graph of tasks: edges with their bytes, and seconds of each task by device."""
 
     def __init__(self, problem: Problem, labels: Sequence[int]) -> None:
         self.problem = problem
@@ -52,9 +52,9 @@ class _Tasks:
         self.latency_s, self.bytes_per_s = travel_matrices(problem)
         self._travel: dict[int, list[list[float]]] = {}
         members = by_label(labels)
-        # Fused kernels that span tasks count in part: what is joined next would have them.
+        # Fused kernels that span tasks count in part, as later merges may complete them.
         shared = np.where(problem.supported, problem.shared_seconds, np.inf).tolist()
-        # Tuples of floats: a few devices are too few for arrays to pay.
+        # Tuples of floats: with few devices, arrays do not pay off.
         self.seconds: dict[int, Seconds] = {
             label: tuple(shared[nodes[0]])
             if len(nodes) == 1
@@ -82,13 +82,13 @@ class _Tasks:
         self._least: dict[int, float] = {}
         self._moved: dict[int, float] = {}
         self._heap: list[Entry] = []
-        # Of wide tasks: their edges by loss less their own seconds, and the one in the heap.
+        # Edges of wide tasks, by loss minus their own seconds; and the one in the main heap.
         self._own: dict[int, list[Entry]] = {}
         self._offered: dict[int, Entry | None] = {}
         self.gives = {labels[v.producer] for v in problem.values if v.is_output}
 
     def splits_in_vain(self, u: int, v: int) -> bool:
-        """Whether u on p and v on q takes at least as long as both on p or both on q."""
+        """Return whether u and v on any two devices take at least as long as both on one."""
         a, b = self.seconds[u], self.seconds[v]
         together = tuple(map(add, a, b))
         if u in self.gives or min(together) == np.inf:
@@ -103,7 +103,7 @@ class _Tasks:
         )
 
     def _entering(self, nbytes: int) -> list[list[float]]:
-        """Seconds until a tensor has come from p and a subgraph is begun on q."""
+        """Return seconds [p][q] to transfer `nbytes` from p to q and start a subgraph on q."""
         found = self._travel.get(nbytes)
         if found is None:
             moved = self.latency_s + nbytes / self.bytes_per_s
@@ -111,7 +111,7 @@ class _Tasks:
         return found
 
     def join(self, u: int, v: int) -> int:
-        """Contract an edge that no other path goes beside; return the task's label."""
+        """Contract an edge that no other path bypasses; return the merged task's label."""
         keep, gone = min(u, v), max(u, v)
         width = self._width(gone)
         if width > self._width(keep) and (width > WIDE or gone in self._own):
@@ -132,7 +132,7 @@ class _Tasks:
         return keep
 
     def shrink(self, most_tasks: int) -> None:
-        """Join along edges beside which there is no other path, least loss first."""
+        """Contract edges that no other path bypasses, in ascending order of loss."""
         self._least = {label: min(row) for label, row in self.seconds.items()}
         self._own = {label: [] for label in self.succs if self._width(label) > WIDE}
         self._put((u, v) for u in sorted(self.succs) for v in self.succs[u])
@@ -143,7 +143,7 @@ class _Tasks:
             wide = [task for task in (u, v) if task in self._own]
             if wide and all(self._offered.get(task) != entry for task in wide):
                 continue
-            # What was priced since has an entry of its own.
+            # An edge that was repriced has a newer entry of its own.
             if self._edge(u, v) != entry:
                 for task in wide:
                     self._offer(task)
@@ -157,7 +157,7 @@ class _Tasks:
             after, before = self.succs[keep], self.preds[keep]
             if keep in self._own:
                 readers, feeders = ([w for w in row if w != keep] for row in rows[gone])
-                # The last one left may have become an only reader or producer.
+                # The last remaining neighbour may now be the only reader or producer.
                 readers += after if len(after) == 1 else ()
                 feeders += before if len(before) == 1 else ()
             else:
@@ -172,7 +172,7 @@ class _Tasks:
         return len(self.succs[task]) + len(self.preds[task])
 
     def _put(self, edges: Iterable[tuple[int, int]]) -> None:
-        """Price edges; those of a wide task go into its own heap, which offers its least."""
+        """Price edges; the edges of a wide task enter its own heap, which exposes its minimum."""
         touched: dict[int, None] = {}
         for u, v in edges:
             entry = self._edge(u, v)
@@ -188,7 +188,7 @@ class _Tasks:
             self._offer(wide)
 
     def _offer(self, wide: int) -> None:
-        """Put the edge of a wide task that loses least among the others, if it is not yet."""
+        """Push the edge of least loss of a wide task to the main heap, if it is not there yet."""
         own, best = self._own[wide], None
         while own:
             loss, u, v = own[0]
@@ -217,28 +217,28 @@ class _Tasks:
         if moved is None:
             moved = float((self.latency_s + nbytes / self.bytes_per_s).max())
             self._moved[nbytes] = moved
-        # Small tasks first, so that none grows far beyond the rest.
+        # Small tasks first, so that none grows far beyond the others.
         return (whole - self._least[u] - self._least[v] - moved + whole, u, v)
 
 
 MOST_TASKS = 400
-"""Tasks above which neighbours are joined even where a split of them could pay."""
+"""Number of tasks above which neighbours are merged even if a split between them could pay."""
 
 
 def pays_to_coarsen(problem: Problem) -> bool:
-    """Whether dispatch overhead or fused kernels exist, as on models."""
+    """Return whether the problem has dispatch overhead or fused kernels, as models do."""
     return bool(problem.fused) or any(problem.dispatch_s)
 
 
 def coarsen(problem: Problem, most_tasks: int = MOST_TASKS, *, joins_apart: bool = False) -> Coarse:
-    """Join nodes into tasks that no strategy would split.
+    """Return a problem in which nodes that no strategy would split are merged into tasks.
 
-    First members of kernels and composites, then chains where no split on any pair of devices
-    would be quicker; above `most_tasks` neighbours all the same, the largest tensors first. A plan
-    costs the same on tasks and nodes; memory inside a task is left out. O((V + E) P^2 + V log V).
+    Members of kernels and composites are merged first, then chains for which no split between two
+    devices is faster; above `most_tasks`, further neighbours, largest tensors first. Plans cost the
+    same on tasks and nodes; memory inside a task is ignored. O((V + E) P^2 + V log V).
 
-    With `joins_apart` a kernel that fuses the sum of two branches with the end of one is two tasks,
-    so that the branch can run on another device than the sum: a shortcut of a residual network.
+    With `joins_apart`, a kernel that fuses the sum of two branches with the end of one becomes two
+    tasks, so that the other branch, e.g. a residual shortcut, can run on another device.
 
     Source: multilevel partitioning, G. Karypis, V. Kumar, SIAM J. Sci. Comput. 20(1), 1998.
     """
@@ -249,7 +249,7 @@ def coarsen(problem: Problem, most_tasks: int = MOST_TASKS, *, joins_apart: bool
 
 
 def fewer(coarse: Coarse, most_tasks: int) -> Coarse:
-    """Join tasks of `coarse` until there are `most_tasks` at most. O((V + E) P^2 + V log V)."""
+    """Merge tasks of `coarse` until there are at most `most_tasks`. O((V + E) P^2 + V log V)."""
     first = [nodes[0] for nodes in coarse.members]
     return _joined_to(coarse.fine, [first[task] for task in coarse.task_of], most_tasks)
 
@@ -262,13 +262,13 @@ def _joined_to(problem: Problem, labels: Sequence[int], most_tasks: int) -> Coar
 
 
 LOSS = 1.02
-"""Least work or longest path of tasks, over that of nodes, from which on nodes are searched."""
+"""Ratio of least work or longest path, tasks to nodes, from which nodes are searched instead."""
 
 
 def loses(coarse: Coarse) -> bool:
-    """Whether tasks take clearly longer than their nodes could, which run alone. O(V P + E).
+    """Return whether tasks take clearly longer than their nodes run individually. O(V P + E).
 
-    Joined nodes cannot go each to its quickest device, nor at once to several.
+    Merged nodes cannot each run on their fastest device, nor on several at once.
     """
     fine = coarse.fine
     if coarse.problem is fine or fine.fused or not fine.supported.any(axis=1).all():
@@ -278,7 +278,7 @@ def loses(coarse: Coarse) -> bool:
 
 
 def _least_work(problem: Problem) -> tuple[float, float]:
-    """Seconds of all nodes where they are quickest over the streams, and of the longest path."""
+    """Return the least seconds of all nodes over all streams, and of the longest path."""
     seconds = np.where(problem.supported, problem.shared_seconds, np.inf).min(axis=1)
     level: list[float] = seconds.tolist()
     for v in range(problem.n - 1, -1, -1):
@@ -287,12 +287,12 @@ def _least_work(problem: Problem) -> tuple[float, float]:
 
 
 def _joined_kernels(problem: Problem) -> list[int]:
-    """Label nodes by fused kernels that can be contracted together."""
+    """Return a label by node that joins fused kernels which can be contracted together."""
     n = problem.n
     if not problem.fused:
         return list(range(n))
     roots = joined(n, ((k.nodes[0], v) for k in problem.fused for v in k.nodes[1:]))
-    # Large unions first; where one does not do, its kernels are tried one by one.
+    # Try large unions first; if one fails, try its kernels individually.
     wanted = [tuple(nodes) for nodes in by_label(roots).values() if len(nodes) > 1]
     alone = sorted(problem.fused, key=lambda k: (not k.pattern, -len(k.nodes), k.nodes, k.device))
     state = Contraction(problem.dag)
@@ -308,7 +308,7 @@ def _joined_kernels(problem: Problem) -> list[int]:
 
 
 def _cut_at_joins(problem: Problem, labels: Sequence[int]) -> list[int]:
-    """Cut labelled kernels before the first node that another branch feeds, too."""
+    """Split labelled kernels before the first node that another branch feeds as well."""
     found = list(labels)
     for label, nodes in by_label(labels).items():
         late: set[int] = set()
@@ -327,7 +327,7 @@ def _cut_at_joins(problem: Problem, labels: Sequence[int]) -> list[int]:
 
 
 def _runs_whole(problem: Problem, nodes: Sequence[int]) -> bool:
-    """Whether joining `nodes` keeps every device that each of them has, composites included."""
+    """Return whether merging `nodes` keeps all devices common to them, composites included."""
     mask = problem.runnable[list(nodes)]
     whole = [not problem.unsupported(device, nodes) for device in range(len(problem.devices))]
     return any(whole) and bool((mask.all(axis=0) == np.array(whole)).all())

@@ -30,7 +30,7 @@ def without_devices(
 ) -> Problem:
     """Return the problem without compute on `devices`; their links and memory stay.
 
-    Raises UnsupportedNode where no other device can run a node.
+    Raises UnsupportedNode if no other device can run a node.
     """
     open_to = np.ones((problem.n, len(problem.devices)), dtype=np.bool_)
     open_to[:, list(devices)] = False
@@ -49,7 +49,7 @@ def without_devices(
 
 
 def only_devices(problem: Problem, names: Sequence[str]) -> Problem:
-    """Return the problem with compute only on the named devices; none means all."""
+    """Return the problem with compute only on the named devices, or on all if none is named."""
     if not names:
         return problem
     kept = {problem.device_index(name) for name in names}
@@ -57,7 +57,7 @@ def only_devices(problem: Problem, names: Sequence[str]) -> Problem:
 
 
 def with_less(problem: Problem, device: int, nbytes: int) -> Problem:
-    """Return the problem with `nbytes` less memory on a device; without memory it is closed."""
+    """Return the problem with `nbytes` less memory on a device, which is closed if none remains."""
     assert problem.capacity_bytes is not None
     held = list(problem.capacity_bytes)
     held[device] = max(held[device] - nbytes, 0)
@@ -66,16 +66,16 @@ def with_less(problem: Problem, device: int, nbytes: int) -> Problem:
 
 
 ATTEMPTS = 8
-"""Further plans where activations do not fit."""
+"""Maximum number of further plans if activations do not fit."""
 
 
 def with_less_until(
     problem: Problem, make: Callable[[Problem], T], judge: Callable[[T], R]
 ) -> tuple[T, R]:
-    """Return a plan by `make` whose live activations fit, and the result of `judge` for it.
+    """Return a plan from `make` whose live activations fit, and the result of `judge` for it.
 
-    The device of which `judge` says that it has too little memory has so much less in the next
-    problem, then twice as much. Raises OutOfMemory, as it was judged last, where none fits.
+    If `judge` raises OutOfMemory, the next problem has less memory on that device, by the excess,
+    then by twice as much, and so on. Raises the last OutOfMemory if no plan fits.
     """
     left, made = problem, make(problem)
     for attempt in range(ATTEMPTS + 1):
@@ -94,7 +94,7 @@ def with_less_until(
 
 
 def narrowed(problem: Problem, open_to: NDArray[np.bool_]) -> Problem:
-    """Return the problem with only the allowed nodes per device; kernels stay whole."""
+    """Return the problem with only the allowed devices per node; kernels stay whole."""
     opens = open_to.T.tolist()
     return replace(
         problem,
@@ -104,7 +104,7 @@ def narrowed(problem: Problem, open_to: NDArray[np.bool_]) -> Problem:
 
 
 def check_runnable(problem: Problem) -> None:
-    """Raise UnsupportedNode, with the devices' reasons, where a node runs on no device."""
+    """Raise UnsupportedNode with the devices' reasons if some node runs on no device."""
     if not problem.runnable.any(axis=1).all():
         deconflict(annotate(problem))
 
@@ -112,7 +112,7 @@ def check_runnable(problem: Problem) -> None:
 Solve = Callable[[Problem], Plan]
 
 NAMES = ("pins", "exclude", "max_devices", "capacity_bytes")
-"""The options below."""
+"""Names of the constraint options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,34 +139,34 @@ class Constrained:
 
     @classmethod
     def of(cls, made: Plan) -> Constrained:
-        """Return the constraints among a plan's options. Raises UsageError for broken ones."""
+        """Return the constraints among a plan's options. Raises UsageError for invalid ones."""
         texts = {key: text for key, text in made.options.items() if key in NAMES}
         if not texts:
             return Constrained()
         return Constrained(**read_fields(Constrained, texts))
 
     def given(self) -> dict[str, Any]:
-        """Return the options that constrain something, by name."""
+        """Return the constraints that are set, by name."""
         return {name: value for name in NAMES if (value := getattr(self, name))}
 
     def solve(self, problem: Problem) -> Plan:
-        """Return the plan; see ``within`` for the errors."""
+        """Return the plan under the constraints; see ``within`` for the errors."""
         return self.within(problem, self._solve)
 
     def check(self) -> None:
-        """Raise UsageError where no plan can meet the options: for a number of devices below 1."""
+        """Raise UsageError if no plan can satisfy the options, e.g. a device limit below 1."""
         if self.max_devices is not None and self.max_devices < 1:
             raise UsageError(f"max_devices is {self.max_devices}", hint="use 1 or more")
 
     def within(self, problem: Problem, solve: Solve) -> Plan:
         """Return the plan of `solve` under the constraints, changed to fit memory.
 
-        Where the plan uses too many devices, the device whose loss costs least is closed, and
-        so on until they are few enough: at most P^2 / 2 plans.
+        While the plan uses too many devices, the device whose removal costs least is closed; this
+        takes at most P^2 / 2 plans.
 
-        Raises UsageError for a number of devices or bytes below 1, or an unknown device;
-        InvalidInput for a pin or an exclusion that names nothing; UnsupportedNode where they leave
-        a node without a device; OutOfMemory where no plan near to that of `solve` fits.
+        Raises UsageError for a device limit or bytes below 1, or an unknown device; InvalidInput
+        for a pin or an exclusion without a match; UnsupportedNode if a node has no device left;
+        OutOfMemory if no plan close to that of `solve` fits.
         """
         self.check()
 
@@ -178,15 +178,15 @@ class Constrained:
         return replace(self._few(self.narrow(problem), fitting), problem=problem)
 
     def _solve(self, problem: Problem) -> Plan:
-        """Return what the strategy makes of a problem, constraints and memory aside."""
+        """Return the strategy's plan for a problem, ignoring constraints and memory."""
         raise NotImplementedError
 
     def open_to(self, problem: Problem) -> Problem:
-        """Return the problem in which a plan that does not fit may be changed: itself."""
+        """Return the problem whose assignments may replace a plan that does not fit."""
         return problem
 
     def narrow(self, problem: Problem) -> Problem:
-        """Return the problem with fewer choices and less memory; node ids stay. O(n P)."""
+        """Return the problem with the constraints applied; node ids stay the same. O(n P)."""
         problem = _with_capacity(problem, self.capacity_bytes)
         if not (self.pins or self.exclude):
             return problem
@@ -234,22 +234,22 @@ class Constrained:
             closed.append(problem.devices[device])
         if closed:
             names = ", ".join(closed)
-            # What the strategy says of its plan holds for the devices that were left to it.
+            # The strategy's claim about its plan holds for the remaining devices only.
             plan = replace(plan, reason=f"{plan.reason}, with {names} closed one after another")
         return plan
 
 
 _SETS = 1000
-"""Sets of devices that are looked at, at most."""
+"""Maximum number of device subsets to examine."""
 
 _SOLVED = 8
-"""Of those, for how many the strategy is asked, at most."""
+"""Maximum number of those subsets for which the strategy is run."""
 
 
 def _of_a_set(
     problem: Problem, solve: Solve, most: int, objective: Objective, refused: list[Infeasible]
 ) -> Plan:
-    """Return the best plan of a set of `most` devices that can run every node."""
+    """Return the best plan among subsets of `most` devices that can run every node."""
     devices = len(problem.devices)
     sets = itertools.islice(itertools.combinations(range(devices), most), _SETS)
     least = problem.shared_seconds

@@ -34,22 +34,22 @@ from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.runs import Once, once
 
 MOST_NODES = 10
-"""Nodes above which plans are not listed."""
+"""Maximum number of nodes for which all plans are enumerated."""
 SEARCH_PLAYS = 8_000
 STEPS = 50_000
-"""Plans played and beginnings of plans looked at, after which the search gives up."""
+"""Maximum number of simulated plans and prefixes of plans before the enumeration stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Result of a search."""
+    """Result of an exhaustive search."""
 
-    groups: tuple[Group, ...] | None  # A plan that fits
-    complete: bool  # Whether nothing was left out: without groups, the proof that there is no plan
+    groups: tuple[Group, ...] | None  # Plan that fits
+    complete: bool  # Whether all was searched: without groups, a proof that there is no plan
 
 
 def search_all(problem: Problem) -> Found:
-    """Enumerate all plans of `problem`, if they are few."""
+    """Enumerate all plans of `problem`, if it has few nodes."""
     if problem.n > MOST_NODES:
         return Found(None, complete=False)
     plays, steps = SEARCH_PLAYS, STEPS
@@ -67,7 +67,7 @@ def search_all(problem: Problem) -> Found:
 def _begun(
     footprint: Footprint, made: tuple[Group, ...], left: tuple[int, ...]
 ) -> Iterator[tuple[tuple[Group, ...], bool]]:
-    """Give every sequence of subgraphs that goes on from `made`, and whether it is a plan."""
+    """Yield every extension of `made` by further subgraphs, and whether it is a complete plan."""
     problem = footprint.problem
     for size in range(len(left), 0, -1):
         for nodes in combinations(left, size):
@@ -83,15 +83,15 @@ def _begun(
 
 
 PLAYS = 1_500
-"""Plans that the clock plays at most."""
+"""Maximum number of plans to simulate."""
 WORK = 60_000
-"""Nodes that it plays at most, over all of them."""
+"""Maximum number of nodes to simulate, over all plans."""
 HOT = 0.02
-"""Worsening that is accepted with probability 1/e at first, over all bytes of the problem."""
+"""Increase that is accepted with probability 1/e at first, relative to the problem's bytes."""
 
 
 def relieved(footprint: Footprint, assignment: Sequence[int]) -> list[int] | None:
-    """Return a nearby assignment whose weights fit; None where single moves fail."""
+    """Return a similar assignment whose weights fit; None if single moves do not reach one."""
     problem = footprint.problem
     seconds = problem.shared_seconds.tolist()
     filling = Filling(footprint, assignment)
@@ -114,7 +114,7 @@ def relieved(footprint: Footprint, assignment: Sequence[int]) -> list[int] | Non
 
 
 def spilled(footprint: Footprint, assignment: Sequence[int]) -> list[int] | None:
-    """Return an assignment in which full devices pass on their last nodes; None if stuck."""
+    """Return an assignment in which full devices hand on their last nodes; None if that fails."""
     problem = footprint.problem
     seconds = problem.shared_seconds.tolist()
     count = len(problem.devices)
@@ -141,14 +141,14 @@ def spilled(footprint: Footprint, assignment: Sequence[int]) -> list[int] | None
 def squeezed(
     problem: Problem, groups: Sequence[Group], seed: int = 0
 ) -> tuple[tuple[Group, ...], Once]:
-    """Anneal the bytes by which a plan exceeds memory, each move simulated on the clock."""
+    """Minimize by annealing the bytes by which a plan exceeds memory, simulating each move."""
     rng = random.Random(seed)
     asked = asked_of(problem, grouped=True, binds=False)
     best = tuple(groups)
     least = once(Plan(problem, "memory", best))
     search = search_of(asked, len(problem.link_names), draft_of(problem, groups), None)
 
-    @cache  # Of few nodes the same plans come again and again.
+    @cache  # With few nodes the same plans recur.
     def over(groups: tuple[Group, ...]) -> Once | None:
         with suppress(Infeasible):
             return once(Plan(problem, "memory", groups))
@@ -156,7 +156,7 @@ def squeezed(
 
     now = over(groups_of(problem, asked, search))
     if now is None:
-        # A composite that cannot be told from its nodes: the plan stays as it is.
+        # A composite that cannot be recognised from its nodes: keep the plan.
         return best, least
     weights = sum(constant.nbytes for constant in problem.constants)
     scale = HOT * (weights + sum(value.nbytes for value in problem.values))
@@ -184,20 +184,20 @@ def squeezed(
 
 
 BEST = 3
-"""Plans that are squeezed, those that miss by least first, or merged, the quickest first."""
+"""Number of plans to anneal, least excess first, or to merge, fastest first."""
 MOST_LAID_OUT = 20_000
-"""Nodes above which assignments are not laid out in every way."""
+"""Number of nodes above which only some groupings of an assignment are tried."""
 
 
 def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
-    """Return a plan of `problem` that fits memory on the clock, close to those of `near`.
+    """Return a plan of `problem` that fits memory in simulation, close to the plans in `near`.
 
-    Tried are `near` and few moves from it, an assignment whose weights fit, devices filled one
-    after another; then annealing from what misses by least, and every plan where those are few:
-    complete up to about eight nodes. Of what fits, the BEST quickest are merged where that pays.
+    Tries `near` and small changes of it, an assignment whose weights fit, and devices filled in
+    turn; then annealing from the least excess, and all plans if they are few: complete up to about
+    eight nodes. The BEST fastest plans that fit are merged where that pays.
 
-    Raises UnsupportedNode where a node runs nowhere, and OutOfMemory: with ``proven`` in its text
-    where there is no plan; otherwise with what the closest lacks.
+    Raises UnsupportedNode if a node runs nowhere, and OutOfMemory: with ``proven`` in its text if
+    no plan exists, otherwise with the excess of the closest plan.
     """
     footprint = Footprint.of(problem)
     try:
@@ -205,7 +205,7 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
     except OutOfMemory as error:
         if not near:
             raise
-        # By how much, and where, the plan at hand tells.
+        # The current plan's simulation reports the excess and its device.
         least = min((once(plan) for plan in near), key=lambda over: over.lacking)
         raise refusal(problem, least, error.what) from None
     tried: list[tuple[Once, tuple[Group, ...]]] = []
@@ -235,7 +235,7 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
     if not fitting and few.groups is not None:
         fitting.append((once(Plan(problem, "memory", few.groups)), few.groups))
     if fitting:
-        # What was cut small for it to fit need not all stay so.
+        # Subgraphs that were cut small to fit may be merged again.
         fitting.sort(key=lambda candidate: candidate[0].latency_s)
         made = [merge_where_it_pays(problem, groups, thorough=True) for _, groups in fitting[:BEST]]
         plans = [Plan(problem, "memory", groups, "nodes moved until it fits") for groups in made]
@@ -255,7 +255,7 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
 def fitted(plan: Plan, problem: Problem | None = None) -> Plan:
     """Return `plan` if it fits its devices, otherwise a similar one that does."""
     if plan.sizes:
-        # Whoever deals out requests to replicas has weighed what fits.
+        # A strategy that distributes requests to replicas has already checked what fits.
         check_room(plan)
         return plan
     if not memory_binds(plan.problem) or once(plan).lacking == 0:
@@ -270,7 +270,7 @@ def fitted(plan: Plan, problem: Problem | None = None) -> Plan:
 def _candidates(
     footprint: Footprint, near: Sequence[Plan], guide: list[int] | None
 ) -> Iterator[Iterator[tuple[Group, ...]]]:
-    """Give layouts, by assignment."""
+    """Yield layouts of the groups, one iterator per assignment."""
     problem = footprint.problem
     own: list[list[int]] = []
     for plan in near:
@@ -302,12 +302,12 @@ def _layouts(
                     seen[groups] = None
                     yield groups
         except Infeasible:
-            # It splits a composite that a device takes whole only.
+            # The layout splits a composite that a device supports only as a whole.
             return
 
 
 def _filled(footprint: Footprint) -> Iterator[list[int]]:
-    """Devices one after another, each with what fits of the nodes from the front of the order."""
+    """Yield assignments that fill one device after another with the next nodes that fit."""
     problem = footprint.problem
     count, supported = len(problem.devices), problem.supported
     quickest = np.where(supported, problem.shared_seconds, 0.0).sum(axis=0)

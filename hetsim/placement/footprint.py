@@ -1,4 +1,4 @@
-"""Bytes that every plan needs, and assignments whose weights fit."""
+"""Lower bounds on a plan's memory, and assignments whose weights fit."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from hetsim.simulation.clock.runs import Once
 class Footprint:
     """Lower bounds on memory, by the rules of ``clock.memory``."""
 
-    problem: Problem  # With memory capacities
-    # [n][P]: What lies on a device beside its weights while it runs a node: all that the node reads
-    # and makes. 0 where the node may take no time
+    problem: Problem  # Has memory capacities
+    # [n][P]: Bytes on a device besides weights while it runs a node: all inputs and outputs of the
+    # node. 0 if the node may take no time
     beside: tuple[tuple[int, ...], ...]
 
     @classmethod
     def of(cls, problem: Problem) -> Footprint:
-        """Count them. O((V + E) P)."""
+        """Return the footprint of a problem. O((V + E) P)."""
         count = len(problem.devices)
         touched = [0] * problem.n
         for value in problem.values:
@@ -57,14 +57,14 @@ class Footprint:
         return self.problem.capacity_bytes
 
     def holds(self, nodes: Collection[int], p: int) -> bool:
-        """Whether a device has memory for the weights of `nodes` and what one needs beside."""
+        """Return whether a device can hold the weights of `nodes` and the buffers of each."""
         constants = {c for v in nodes for c in self.problem.constants_of[v]}
         weights = sum(self.problem.constants[c].nbytes for c in constants)
         return weights + max(self.beside[v][p] for v in nodes) <= self.capacity[p]
 
 
 def refusal(problem: Problem, over: Once, what: str) -> OutOfMemory:
-    """Return the error with the device and excess of the closest plan."""
+    """Return the error with the device and the excess of the closest plan."""
     assert problem.capacity_bytes is not None
     device = max(range(len(over.lacks)), key=lambda p: (over.lacks[p], -p))
     peak, held = (
@@ -83,17 +83,17 @@ def refusal(problem: Problem, over: Once, what: str) -> OutOfMemory:
 
 
 BRANCHES = 2_000
-"""Nodes of the solver's tree; it is deterministic where time is not its limit."""
+"""Maximum number of branch-and-bound nodes; without a time limit the solver is deterministic."""
 GAP = 0.05
-"""The part by which there may be a better assignment than that found."""
+"""Relative optimality gap at which the solver stops."""
 MOST_COLUMNS = 60_000
-"""Pairs of node and device above which the solver is not asked."""
+"""Number of (node, device) pairs above which the solver is not used."""
 
 
 def weights_that_fit(
     problem: Problem, footprint: Footprint, able: NDArray[np.bool_]
 ) -> list[int] | None:
-    """Return a device per node such that weights and each node's buffers fit."""
+    """Return a device per node such that weights and each node's buffers fit, or None."""
     weight = problem.weight_bytes
     choices = able.sum(axis=1).tolist()
     order = sorted(range(problem.n), key=lambda v: (choices[v], -weight[v], v))
@@ -118,25 +118,25 @@ class Filling(Room):
             self.put(v, p)
 
     def holds(self, node: int, device: int) -> bool:
-        """Whether a device has memory left for a node."""
+        """Return whether a device has enough memory left for a node."""
         beside = max(self.needed[device], self._beside[node][device])
         return self.needs(node, device) + beside <= self.left[device]
 
     def put(self, v: int, p: int) -> None:
-        """Put a node on a device, even without room."""
+        """Assign a node to a device, even if it does not fit."""
         self.take(v, p)
         self.needed[p] = max(self.needed[p], self._beside[v][p])
         self.device[v] = p
 
     def move(self, v: int, q: int) -> None:
-        """Put a node on another device. O(n)."""
+        """Reassign a node to another device. O(n)."""
         p = self.device[v]
         self.give_back(v, p)
         self.put(v, q)
         self.needed[p] = max((self._beside[u][p] for u in self.on(p)), default=0)
 
     def freed(self, v: int) -> int:
-        """Return bytes of weights that only this node reads on its device."""
+        """Return the bytes of weights that only this node reads on its device."""
         p = self.device[v]
         self.give_back(v, p)
         nbytes = self.needs(v, p)
@@ -144,7 +144,7 @@ class Filling(Room):
         return nbytes
 
     def over(self) -> list[int]:
-        """Return the excess of weights and each node's buffers on each device, in bytes."""
+        """Return by device the bytes by which weights and buffers exceed its memory."""
         return [max(0, need - left) for need, left in zip(self.needed, self.left, strict=True)]
 
     def on(self, p: int) -> list[int]:
@@ -153,10 +153,10 @@ class Filling(Room):
 
 
 def quickest_homes(problem: Problem) -> list[int] | None:
-    """Return a device per node that weights fit, those first that lose most a byte elsewhere.
+    """Return a device per node such that weights fit, assigning by loss per byte; None if it fails.
 
-    What a node loses is its time on the second quickest device less that on the quickest. None
-    where some node finds no room. O(n P log n).
+    The loss of a node is its time on the second fastest device minus that on the fastest. None if
+    some node finds no room. O(n P log n).
     """
     if not problem.supported.any(axis=1).all():
         return None
@@ -173,7 +173,7 @@ def _in_turn(
     allowed: NDArray[np.bool_],
     order: Sequence[int],
 ) -> list[int] | None:
-    """Put each node, in this order, on its quickest device with room; None where there is none."""
+    """Assign nodes in the given order to their fastest device with room; None if one has none."""
     able = [np.flatnonzero(row).tolist() for row in allowed]
     seconds = problem.shared_seconds.tolist()
     filling = Filling(footprint)
@@ -188,12 +188,12 @@ def _in_turn(
 def least_total(
     problem: Problem, footprint: Footprint, able: NDArray[np.bool_], *, transfers: bool = True
 ) -> list[int] | None:
-    """Return the devices of least total time whose memory holds weights and each node's buffers.
+    """Return the devices of least total time that hold the weights and each node's buffers.
 
-    Asked is HiGHS: a column for each node on each device, for each constant there, for the weights
-    of each device and, with `transfers`, for each tensor that is moved to a device, which counts
-    the quickest way there and a dispatch. None where BRANCHES find nothing. Raises OutOfMemory
-    where there is nothing to find.
+    Solves an integer program with HiGHS: a column for each node on each device, for each constant
+    there, for the weights of each device and, with `transfers`, for each tensor moved to a device,
+    at the cost of its fastest route and a dispatch. None if BRANCHES find nothing. Raises
+    OutOfMemory if no solution exists.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array

@@ -1,4 +1,4 @@
-"""Grouping of an assignment into subgraphs: several methods, merged and refined on the clock."""
+"""Grouping of an assignment into subgraphs: several methods, merged and refined in simulation."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from hetsim.simulation.clock.one_request import one_request
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Owned:
-    """Partition in executable order."""
+    """Partition into groups in executable order."""
 
-    owner: Ints  # [n]: The place of each node's group
+    owner: Ints  # [n]: Index of each node's group
     device: Ints  # [groups]
 
     def __len__(self) -> int:
@@ -39,7 +39,7 @@ class Owned:
 
     @classmethod
     def of(cls, problem: Problem, groups: Sequence[Group]) -> Owned:
-        """Read groups. O(n)."""
+        """Return the partition of `groups`. O(n)."""
         rows = Rows.of([group.nodes for group in groups])
         owner = np.empty(problem.n, dtype=np.int64)
         owner[rows.node] = rows.owner
@@ -54,22 +54,22 @@ class Owned:
             return None
         owner, count = found
         device = np.empty(count, dtype=np.int64)
-        # Of what is written to one place, the last stays.
+        # Of several writes to one index, the last one stays.
         device[owner[::-1]] = device_of[::-1]
         return cls(owner, device)
 
     def groups(self, problem: Problem) -> tuple[Group, ...]:
-        """Return them as records. O(n log n)."""
+        """Return the groups as records. O(n log n)."""
         rows = Rows.sorted_by(len(self), self.owner, np.arange(problem.n))
         names = [problem.devices[p] for p in self.device.tolist()]
         return tuple(map(Group, names, rows.tuples()))
 
     def is_like(self, other: Owned) -> bool:
-        """Whether they are the same groups on the same devices in the same order."""
+        """Return whether both have the same groups on the same devices in the same order."""
         return np.array_equal(self.owner, other.owner) and np.array_equal(self.device, other.device)
 
     def latency_s(self, problem: Problem, name: str) -> float:
-        """Return ``latency_of_groups``. Raises as it does."""
+        """Return ``latency_of_groups``, and raise as it does."""
         found = None
         if not memory_binds(problem):
             found = one_request(problem).latency_of_owned(problem, self.owner, self.device, name)
@@ -82,17 +82,17 @@ class Owned:
     def first_nodes(self) -> list[int]:
         """Return the first node of each group."""
         found = np.empty(len(self), dtype=np.int64)
-        # Of what is written to one place, the last stays.
+        # Of several writes to one index, the last one stays.
         found[self.owner[::-1]] = np.arange(len(self.owner) - 1, -1, -1)
         nodes: list[int] = found.tolist()
         return nodes
 
 
 Array = Any
-"""A list of numbers, or an array of them where it is compiled."""
+"""List of numbers, or an array in machine code."""
 
 LEAST, COMPILE_FROM = 3_000, 250_000
-"""Nodes of one plan, and of all of a process, that are for machine code."""
+"""Number of nodes of one plan, and of all plans of a process, from which machine code is used."""
 
 
 def label_runs(
@@ -143,13 +143,13 @@ def runs(dag: Dag, assignment: Sequence[int], order: Sequence[int], *, cut_at_ex
 def best_grouping(
     problem: Problem, assignment: Sequence[int], order: Sequence[int], *, may_miss: bool = False
 ) -> tuple[tuple[Group, ...], str]:
-    """Return the grouping of an assignment of least latency on the clock, and its name.
+    """Return the grouping of an assignment with the least simulated latency, and its name.
 
-    Of the groups of ``compact``, runs in schedule `order`, runs cut where a tensor leaves the
-    device, and single nodes: four simulations at most. Ties go to the fewest groups.
+    Compares the groups of ``compact``, runs in schedule `order`, runs cut where a tensor leaves the
+    device, and single nodes, in at most four simulations. Ties go to the fewest groups.
 
-    Raises OutOfMemory where no way fits the devices: of the one that does by the fewest bytes,
-    which is returned where it `may_miss`.
+    Raises OutOfMemory if no grouping fits, naming the smallest excess; with `may_miss` that
+    grouping is returned instead.
     """
     if _merges_in_vain(problem):
         name, made = next(_ways(problem, assignment, order, WAYS[-1:]))
@@ -178,7 +178,7 @@ def best_grouping(
 
 @cached
 def _known_labels(_: Problem) -> dict[bytes, Ints]:
-    """Results of ``_compacted``: strategies and changes come to the same assignments."""
+    """Cache of ``_compacted``, as strategies and moves reach the same assignments."""
     return {}
 
 
@@ -200,7 +200,7 @@ def _compacted(problem: Problem, device_of: Ints) -> Ints:
 def plan_of_stages(
     problem: Problem, name: str, stages: Sequence[tuple[Sequence[int], int]], reason: str
 ) -> Plan:
-    """Return the plan with one subgraph a stage. O(V + E)."""
+    """Return the plan with one subgraph per stage. O(V + E)."""
     labels = [-1] * problem.n
     assignment = [-1] * problem.n
     rank = [0.0] * problem.n
@@ -219,7 +219,7 @@ WAYS = ("compact", "runs", "eager runs", "single nodes")
 def groupings(
     problem: Problem, assignment: Sequence[int], order: Sequence[int]
 ) -> list[tuple[str, tuple[Group, ...]]]:
-    """Return the groupings that ``best_grouping`` tries, by name; duplicates once."""
+    """Return the groupings that ``best_grouping`` tries, by name, without duplicates."""
     found = _different_ways(problem, assignment, order)
     return [(name, made.groups(problem)) for name, made in found]
 
@@ -265,13 +265,13 @@ def _merges_in_vain(problem: Problem) -> bool:
 
 
 MERGES = 16
-"""Merges tried; each is a simulation."""
+"""Maximum number of merges to try, each with one simulation."""
 MANY = 500
-"""Subgraphs from which on many pairs are merged at a time."""
+"""Number of subgraphs from which several pairs are merged at a time."""
 BATCH = 64
-"""Pairs merged together at first, where there are so many."""
+"""Number of pairs merged at a time at first, for MANY subgraphs."""
 MERGE_WORK = 20_000
-"""Subgraphs simulated at most, over all trials, where there are so many; but LEAST_MERGES."""
+"""Maximum number of subgraphs to simulate in all trials for MANY; at least LEAST_MERGES trials."""
 LEAST_MERGES = 4
 
 
@@ -280,8 +280,8 @@ def merge_where_it_pays(
 ) -> tuple[Group, ...]:
     """Merge neighbouring groups of a device as long as the latency does not grow.
 
-    The smallest first, pair by pair, or in batches where there are MANY groups or the search is
-    `thorough`. At most MERGES simulations; `thorough`, as many as simulate MERGE_WORK groups.
+    Pairs with the smallest group come first, one by one, or in batches for MANY groups or if
+    `thorough`. At most MERGES simulations; `thorough` allows as many as simulate MERGE_WORK groups.
     """
     owned = Owned.of(problem, groups)
     latency_s = _latency(problem, owned)
@@ -329,7 +329,7 @@ def _key(first: Sequence[int], pair: tuple[int, int]) -> tuple[int, int]:
 
 
 def _pairs(problem: Problem, owned: Owned) -> list[tuple[int, int]]:
-    """Groups that follow each other on a device, by the seconds of the smaller of the two."""
+    """Return consecutive groups of a device, in ascending order of the smaller one's seconds."""
     seconds = owned.seconds(problem)
     by_device = np.argsort(owned.device, kind="stable")
     before, after = by_device[:-1], by_device[1:]
@@ -345,7 +345,7 @@ def _disjoint(
     refused: set[tuple[int, int]],
     size: int,
 ) -> list[tuple[int, int]]:
-    """The first `size` pairs that were not refused and share no group."""
+    """Return the first `size` pairs that were not refused and share no group."""
     taken: set[int] = set()
     found: list[tuple[int, int]] = []
     for pair in pairs:
@@ -358,7 +358,7 @@ def _disjoint(
 
 
 def _joined_by_others(succs: Sequence[Sequence[int]], before: int, after: int) -> bool:
-    """Whether groups between two in executable order lead from one to the other: a cycle if merged.
+    """Return whether groups between two lead from one to the other, so that a merge closes a cycle.
 
     O(edges between them).
     """
@@ -375,7 +375,7 @@ def _joined_by_others(succs: Sequence[Sequence[int]], before: int, after: int) -
 
 
 def _merged(problem: Problem, owned: Owned, pairs: Sequence[tuple[int, int]]) -> Owned | None:
-    """The groups with each of `pairs` as one, in an executable order; None where there is none."""
+    """Return the groups with each of `pairs` merged, in an executable order; None on a cycle."""
     into = np.arange(len(owned))
     for u, v in pairs:
         into[v] = u
@@ -384,24 +384,23 @@ def _merged(problem: Problem, owned: Owned, pairs: Sequence[tuple[int, int]]) ->
 
 
 Crossing = tuple[int, int, int]
-"""A node, the first of the subgraph that it moves into, and that one's device."""
+"""Node, first node of the subgraph that it moves into, and device of that subgraph."""
 
 Kind = tuple[str, int, int, int]
-"""Op type, own device, other device, bytes across: what moves of repeated layers have in common."""
+"""Op type, own device, other device, bytes across: equal for moves in repeated layers."""
 
 TRIALS = 200
-"""Moves that the clock judges at most."""
+"""Maximum number of moves to simulate."""
 WORK = 100_000
-"""Nodes simulated at most, over all trials."""
+"""Maximum number of nodes to simulate, over all trials."""
 
 
 def refine(plan: Plan, objective: Objective, cost: float) -> Plan:
-    """Move nodes on a border between devices into the subgraph across, where the clock gains.
+    """Move nodes at a device border into the subgraph across it if the simulated cost improves.
 
-    By the bytes that cross the border, the most first; for latency all equal layers are then made
-    as one of them is, where that gains. `cost` is that of `plan`, which is returned where nothing
-    gains. At most TRIALS simulations, fewer where they would exceed WORK nodes, beside those of
-    equal layers.
+    Borders with the most bytes come first; for latency, all equal layers are then laid out like one
+    of them if that improves. `cost` is that of `plan`, which is returned if nothing improves it. At
+    most TRIALS simulations and WORK nodes, besides the simulations of equal layers.
     """
     problem = plan.problem
     kept = begun = Owned.of(problem, plan.groups)
@@ -421,7 +420,7 @@ def refine(plan: Plan, objective: Objective, cost: float) -> Plan:
             try:
                 found = _cost(plan, moved, objective)
             except Infeasible:
-                # Memory, or the rest of a composite that a device takes whole only.
+                # Not enough memory, or the move splits a composite supported only as a whole.
                 continue
             if found < cost:
                 kept, cost, gained = moved, found, True
@@ -433,13 +432,13 @@ def refine(plan: Plan, objective: Objective, cost: float) -> Plan:
 
 
 LAYER_TRIALS, LAYER_WORK = 64, 400_000
-"""Simulations of plans with equal layers at most, and their nodes in all."""
+"""Maximum number of simulations of plans with equal layers, and of their nodes in total."""
 BEGINNINGS = 4
-"""Nodes at which layers are taken to begin: those with the fewest groups before and after them."""
+"""Number of candidate first nodes of a layer: those with the fewest groups before and after."""
 
 
 def _with_equal_layers(problem: Problem, owned: Owned, latency_s: float) -> tuple[Owned, float]:
-    """Return the best met where all equal layers are placed, cut and ordered as one of them is."""
+    """Return the best partition in which all equal layers are laid out like one of them."""
     trials = min(LAYER_TRIALS, LAYER_WORK // max(problem.n, 1))
     for repeat in repeats(problem):
         begun = None
@@ -456,7 +455,7 @@ def _with_equal_layers(problem: Problem, owned: Owned, latency_s: float) -> tupl
 
 
 def _by_layers(problem: Problem, owned: Owned, repeat: Repeat) -> Iterator[Owned]:
-    """Give the partitions in which all layers are as one of them is, executable ones alone."""
+    """Yield executable partitions in which all layers are laid out like one of them."""
     first, nodes, period = repeat
     count, groups = nodes // period, len(owned)
     last = np.empty(groups, dtype=np.int64)
@@ -496,7 +495,7 @@ def _moves(
     tried: set[Crossing],
     refusals: Mapping[Kind, int],
 ) -> Iterator[tuple[Crossing, Kind, Owned]]:
-    """Give the partitions in which one node crosses a border, executable ones alone."""
+    """Yield executable partitions in which one node crosses a border."""
     owner, first = owned.owner, owned.first_nodes()
     device_of = owned.device[owner]
     values = problem.value_arrays
@@ -505,7 +504,7 @@ def _moves(
     u, v = source[across], reader[across]
     node, target = np.concatenate((u, v)), np.concatenate((owner[v], owner[u]))
     nbytes = np.tile(values.nbytes[values.readers.owner[across]], 2)
-    # The largest of what crosses for the same reason.
+    # The move with the most bytes among those refused for the same reason.
     order = np.lexsort((-nbytes, target, node))
     node, target, nbytes = node[order], target[order], nbytes[order]
     new = np.ones(len(node), dtype=np.bool_)
@@ -523,7 +522,7 @@ def _moves(
     while left:
         known, minus, moving, into, kind = heapq.heappop(left)
         if refusals.get(kind, 0) > known:
-            # Refused since it was put there: those of other kinds go first.
+            # This kind was refused since it was queued, so other kinds go first.
             heapq.heappush(left, (refusals[kind], minus, moving, into, kind))
             continue
         crossed = (moving, first[into], kind[2])

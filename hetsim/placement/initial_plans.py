@@ -1,4 +1,4 @@
-"""Initial plans of searches: every device alone, and the constructive strategies' plans."""
+"""Initial plans for searches: each device alone, and the plans of constructive strategies."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Constructive(Constrained):
     promises: ClassVar = ("latency",)
     name: ClassVar[str]
     how: ClassVar[str]
-    """What it did, for the plan's reason."""
+    """Description of the schedule in the plan's reason."""
 
     def _solve(self, problem: Problem) -> Plan:
         coarse = prepared(problem)
         try:
             groups, how = self.groups(coarse)
         except OutOfMemory:
-            # What does not fit is changed by ``within``.
+            # A plan that does not fit is changed by ``within``.
             ample = replace(coarse.problem, capacity_bytes=None)
             made = self.schedule(ample)
             groups, how = best_grouping(ample, made.assignment, made.order)
@@ -62,7 +62,7 @@ class Constructive(Constrained):
         return plan
 
     def groups(self, coarse: Coarse) -> tuple[tuple[Group, ...], str]:
-        """Schedule the tasks and group them; return groups of tasks and the method."""
+        """Schedule the tasks and group them; return the groups of tasks and the grouping's name."""
         tasks = coarse.problem
 
         def grouped(made: Schedule) -> tuple[tuple[Group, ...], str]:
@@ -73,9 +73,9 @@ class Constructive(Constrained):
         return with_less_until(tasks, self.scheduled, grouped)[1]
 
     def scheduled(self, problem: Problem) -> Schedule:
-        """Return the schedule; where memory binds, one along an assignment that fits if quicker.
+        """Return the schedule; if memory binds, one along an assignment that fits if it is faster.
 
-        Else what comes first fills the quickest device, whatever it loses elsewhere.
+        Otherwise early nodes fill the fastest device, whatever later nodes lose elsewhere.
         """
         try:
             made = self.schedule(problem)
@@ -91,17 +91,17 @@ class Constructive(Constrained):
 
     @abstractmethod
     def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
-        """Return the strategy's schedule of `problem`, each node a task."""
+        """Return the strategy's schedule of `problem`, in which each node is a task."""
 
 
 def check_fits(plan: Plan) -> None:
-    """Raise OutOfMemory where activations beside the weights do not fit."""
+    """Raise OutOfMemory if activations and weights do not fit."""
     if plan.problem.capacity_bytes is not None:
         measure(plan, "latency")
 
 
 def prepared(problem: Problem) -> Coarse:
-    """Return the tasks for strategies."""
+    """Return the tasks that strategies place."""
     check_runnable(problem)
     if not pays_to_coarsen(problem):
         return uncoarsened(problem)
@@ -110,13 +110,13 @@ def prepared(problem: Problem) -> Coarse:
 
 @cached
 def _tasks(problem: Problem) -> tuple[Problem, tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """Fields of the tasks but for `fine`: strategies that ``auto`` tries share them."""
+    """Fields of the tasks except `fine`, shared by the strategies that ``auto`` tries."""
     coarse = coarsen(problem)
     return coarse.problem, coarse.members, coarse.task_of
 
 
 def plan_alone(problem: Problem, device: int) -> Plan:
-    """Return the whole model as one subgraph on a device. O(n)."""
+    """Return the plan with the whole model as one subgraph on a device. O(n)."""
     name = problem.devices[device]
     lacking = Counter(
         problem.op_types[node] for node in range(problem.n) if not problem.runnable[node, device]
@@ -140,7 +140,7 @@ def plan_alone(problem: Problem, device: int) -> Plan:
 def whole_models(
     problem: Problem, devices: Sequence[int], objective: Objective = "throughput"
 ) -> tuple[list[Plan], list[Infeasible]]:
-    """Return the feasible plans of one device each, and the reasons for the others."""
+    """Return the feasible single-device plans, and the errors of the other devices."""
     found: list[Plan] = []
     refused: list[Infeasible] = []
     for device in devices:
@@ -169,31 +169,31 @@ CONSTRUCTIVE: Mapping[str, int] = {
     "dls": 100_000,
     "etf": 100_000,
 }
-"""The constructive strategies, and the number of tasks above which each is too dear to try."""
+"""Constructive strategies, and the number of tasks above which each is too slow to try."""
 
 MOST_PAIRS = 4_000_000_000
-"""Tasks x devices x tasks of the widest level, above which ``dls`` and ``etf`` are not tried: they
-look at every ready task each time, some 200 million pairs a second."""
+"""Product of tasks, devices and tasks of the widest level above which ``dls`` and ``etf`` are not
+tried: they compare all ready tasks at each step, about 200 million pairs per second."""
 
 MOST_LIMITED = 2_000
-"""Tasks above which they are not tried before a deadline, at which they do not look."""
+"""Number of tasks above which they are not tried before a deadline, which they do not check."""
 
 MERGED = 2
-"""Constructive plans, the best first, whose subgraphs are merged where that pays."""
+"""Number of constructive plans, the best first, whose subgraphs are merged where that pays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Plan, its form on tasks, and its simulated cost."""
+    """Plan with its form on tasks and its simulated cost."""
 
-    name: str  # The strategy's
-    plan: Plan  # Of the fine problem
-    groups: tuple[Group, ...]  # Of tasks
-    cost: float  # Of the plan
+    name: str  # Name of the strategy
+    plan: Plan  # On the fine problem
+    groups: tuple[Group, ...]  # On tasks
+    cost: float  # Cost of the plan
 
 
 def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
-    """Return every device alone and the constructive plans, best first, ties in that order."""
+    """Return the single-device and constructive plans, best first; ties keep that order."""
     found: list[Start] = []
     refused: list[Infeasible] = []
     with suppress(deadline.OutOfTime):
@@ -214,7 +214,7 @@ def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
 
 
 def quick_start(problem: Problem, objective: Objective) -> Start | None:
-    """Return a plan on one device, or of each node on its fastest one; None where none fits."""
+    """Return the plan on the best device, or of each node on its fastest; None if none fits."""
     if not problem.n or problem.unpriced:
         return None
     total_s = np.where(problem.runnable, problem.shared_seconds, np.inf).sum(axis=0)
@@ -236,7 +236,7 @@ def quick_start(problem: Problem, objective: Objective) -> Start | None:
 def _construct(
     coarse: Coarse, objective: Objective, found: list[Start], refused: list[Infeasible]
 ) -> None:
-    """Add the plans to `found`, and to `refused` why a strategy has none."""
+    """Append the plans to `found`, and the errors of strategies without a plan to `refused`."""
     problem = coarse.fine
     for plan in whole_models(problem, range(len(problem.devices)), objective)[0]:
         groups = tuple(Group(g.device, tuple(range(coarse.problem.n))) for g in plan.groups)
@@ -258,7 +258,7 @@ def _construct(
 
 
 def affordable(name: str, tasks: Problem) -> bool:
-    """Whether a constructive strategy is fast enough for a problem of tasks. O(V + E)."""
+    """Return whether a constructive strategy is fast enough for the tasks. O(V + E)."""
     if tasks.n > CONSTRUCTIVE[name]:
         return False
     if name in ("dls", "etf") and tasks.n > MOST_LIMITED and deadline.is_set():
@@ -273,7 +273,7 @@ def affordable(name: str, tasks: Problem) -> bool:
 
 
 def starts_that_fit(coarse: Coarse, objective: Objective) -> tuple[Coarse, list[Start]]:
-    """Return ``starting_plans``; where none fits memory, a plan found by search."""
+    """Return ``starting_plans``, or a plan found by search if none fits memory."""
     try:
         return coarse, starting_plans(coarse, objective)
     except OutOfMemory:
@@ -281,7 +281,7 @@ def starts_that_fit(coarse: Coarse, objective: Objective) -> tuple[Coarse, list[
 
 
 def start_that_fits(coarse: Coarse, objective: Objective) -> tuple[Coarse, list[Start]]:
-    """Return a plan that fits the memory, of the tasks or else of the nodes."""
+    """Return a plan that fits memory, of the tasks or else of the nodes."""
     found = plan_that_fits(coarse.fine)
     groups = coarse.gathered(found.groups)
     if groups is None:
@@ -290,17 +290,17 @@ def start_that_fits(coarse: Coarse, objective: Objective) -> tuple[Coarse, list[
 
 
 MOST_DEALT = 5_000
-"""Pairs of node and device above which tasks are dealt out, and pairs of those above which none."""
+"""Number of (node, device) pairs above which tasks are used; and maximum (task, device) pairs."""
 LESS = 6
-"""Times that weights get less memory, as activations did not fit beside them."""
+"""Maximum number of times that memory for weights is reduced because activations did not fit."""
 
 
 @cached
 def least_total_groups(problem: Problem) -> tuple[Group, ...] | None:
-    """Return the quickest groups of ``least_total``'s devices that fit; None where none is found.
+    """Return the fastest groups of ``least_total``'s devices that fit; None if none is found.
 
-    What the quickest of all exceeds the memory by is taken from the room for weights, at most LESS
-    times. Memory must bind.
+    The excess of the fastest grouping is subtracted from the room for weights, at most LESS times.
+    Memory must bind.
     """
     coarse = prepared(problem)
     if not problem.composites and problem.n * len(problem.devices) <= MOST_DEALT:
@@ -332,14 +332,14 @@ def least_total_groups(problem: Problem) -> tuple[Group, ...] | None:
 
 
 def constructive(name: str) -> Constructive:
-    """Return the constructive strategy called `name`."""
+    """Return the constructive strategy with the given name."""
     made = resolve(name)
     assert isinstance(made, Constructive)
     return made
 
 
 def merged(coarse: Coarse, start: Start, objective: Objective) -> Start | None:
-    """Return a start with subgraphs merged where that pays; None where that changes nothing."""
+    """Return a start with subgraphs merged where that pays; None if no merge does."""
     groups = merge_where_it_pays(coarse.problem, start.groups)
     if groups == start.groups:
         return None

@@ -1,4 +1,4 @@
-"""Objectives of plans: latency, seconds per request in a stream, bottleneck."""
+"""Objectives of plans: latency, seconds per request under load, bottleneck."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Objective = Literal["latency", "throughput"]
 OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput")
 
 PLAYED = 10_000
-"""Tasks that are played at least to see which rate a plan keeps."""
+"""Minimum number of tasks to simulate for the rate that a plan sustains."""
 
 SHORTEST, FEWEST = 16, 64
-"""Periods of the deal and requests that are played at least."""
+"""Minimum number of periods of the distribution, and of requests, to simulate."""
 
 MOST_ROUND = 240
-"""Requests after which all streams are used alike, above which streams are left out of account."""
+"""Number of requests until all streams are used equally, above which streams are ignored."""
 
 
 def check_objective(name: str) -> Objective:
-    """Return the objective called `name`. Raises UsageError with the nearest."""
+    """Return the objective with the given name. Raises UsageError with the nearest name."""
     for objective in OBJECTIVES:
         if name == objective:
             return objective
@@ -44,7 +44,7 @@ def check_objective(name: str) -> Objective:
 
 
 def judge(plan: Plan, objective: Objective) -> float:
-    """Return the figure that compares plans and is reported, in seconds; less is better."""
+    """Return the figure by which plans are compared and reported, in seconds; lower is better."""
     measured_s = measure(plan, objective)
     return measured_s if objective == "latency" else kept_s(plan)
 
@@ -59,7 +59,7 @@ def measure(plan: Plan, objective: Objective) -> float:
 
 
 def check_room(plan: Plan) -> None:
-    """Raise OutOfMemory where a device cannot hold one request of each replica at once."""
+    """Raise OutOfMemory if a device cannot hold one request of every replica at once."""
     if not plan.sizes:
         if memory_binds(plan.problem):
             timeline_of(plan, trace=False)
@@ -68,7 +68,7 @@ def check_room(plan: Plan) -> None:
 
 
 def latency_of(plan: Plan) -> float:
-    """Return the latency of one request by the clock, in seconds."""
+    """Return the simulated latency of one request in seconds."""
     if not plan.sizes:
         check(plan.problem, plan.groups, supports=False, where=f"plan '{plan.strategy}'")
         return latency_of_groups(plan.problem, plan.groups, plan.strategy)
@@ -78,7 +78,7 @@ def latency_of(plan: Plan) -> float:
 
 
 def fits(plan: Plan) -> bool:
-    """Whether the devices have room for one request of a plan, and routes for its tensors."""
+    """Return whether one request fits in memory and all its tensors have routes."""
     try:
         latency_of(plan)
     except Infeasible:
@@ -87,11 +87,11 @@ def fits(plan: Plan) -> bool:
 
 
 def latency_of_groups(problem: Problem, groups: Sequence[Group], name: str) -> float:
-    """Return ``latency_of`` for a plan of `groups`, a partition in executable order, unchecked."""
+    """Return ``latency_of`` for unchecked `groups`, a partition in executable order."""
     if memory_binds(problem):
         return timeline_of(Plan(problem, name, tuple(groups)), trace=False).latency_s
     latency_s = one_request(problem).latency_s(problem, groups, name)
-    # Of what cannot run, or finds no route, the clock's own layout tells why.
+    # If it cannot run or has no route, the layout of the clock raises the reason.
     return _played(Plan(problem, name, tuple(groups))) if latency_s is None else latency_s
 
 
@@ -101,7 +101,7 @@ def _played(plan: Plan) -> float:
 
 
 def memory_binds(problem: Problem) -> bool:
-    """Whether some device could not hold all weights and all tensors at once. O(V + weights)."""
+    """Return whether some device cannot hold all weights and tensors at once. O(V + weights)."""
     if problem.capacity_bytes is None:
         return False
     return _total_bytes(problem) > min(problem.capacity_bytes, default=0)
@@ -109,17 +109,17 @@ def memory_binds(problem: Problem) -> bool:
 
 @cached
 def _total_bytes(problem: Problem) -> int:
-    """Bytes of weights and tensors: every plan that is tried asks."""
+    """Total bytes of weights and tensors, cached for the many plans tried."""
     weights = sum(constant.nbytes for constant in problem.constants)
     return weights + sum(value.nbytes for value in problem.values)
 
 
 def kept_s(plan: Plan) -> float:
-    """Return the seconds per request of `plan` when requests are always waiting.
+    """Return the seconds per request of `plan` with an unlimited backlog of requests.
 
-    By the clock: how much later the last of twice as many requests ends. At least ``bottleneck``,
-    and above it where links serve requests in an order that leaves the busiest device or link idle.
-    O(PLAYED tasks), or SHORTEST periods, or FEWEST requests.
+    Simulates a number of requests and twice that number, and divides the difference of the ends. At
+    least ``bottleneck``, and above it if links serve requests in an order that leaves the busiest
+    device or link idle. O(PLAYED tasks), or SHORTEST periods, or FEWEST requests.
     """
     plan_tasks = tasks_of_plan(plan, plan.problem.contention)
     device_s, link_s = seconds_a_request(plan)
@@ -127,7 +127,7 @@ def kept_s(plan: Plan) -> float:
     pairs = zip(plan.shares, plan_tasks.templates, strict=True)
     tasks = max(sum(share * template.tasks for share, template in pairs), 1)
     periods = max(SHORTEST, FEWEST // period, PLAYED // tasks)
-    # Requests that leave some streams of a device idle at the end would count as slower.
+    # Requests that leave some streams idle at the end would count as slower.
     used = [one for one, busy_s in zip(plan.problem.streams, device_s, strict=True) if busy_s]
     whole = math.lcm(period, *used)
     whole = whole if whole <= MOST_ROUND else period
@@ -144,13 +144,13 @@ def kept_s(plan: Plan) -> float:
 
 
 def bottleneck(plan: Plan) -> float:
-    """Return the seconds per request of the busiest device or link, over one period of the deal."""
+    """Return seconds per request of the busiest device or link, over one period of distribution."""
     device_s, link_s = seconds_a_request(plan)
     return max((*device_s, *link_s), default=0.0)
 
 
 def seconds_a_request(plan: Plan) -> tuple[list[float], list[float]]:
-    """Return seconds per request by device, over its streams, and by link."""
+    """Return the seconds per request of each device, divided by its streams, and of each link."""
     problem = plan.problem
     plan_tasks = tasks_of_plan(plan, problem.contention)
     device_s, link_s = busy_seconds(plan_tasks, plan.shares)
@@ -165,23 +165,23 @@ def seconds_a_request(plan: Plan) -> tuple[list[float], list[float]]:
     assignment=checks.sequence(checks.whole()),
 )
 def max_load(problem: Problem, assignment: Sequence[int]) -> float:
-    """Return the bottleneck of an assignment, in seconds a request; inf if unsupported.
+    """Return the bottleneck of an assignment, in seconds per request; inf if unsupported.
 
-    The nodes of a device count as one subgraph, whether they are contiguous or not: one
-    dispatch, composites where they are whole, a tensor moved or staged once a device. No plan
-    with this assignment has a lower bottleneck. O(V + E).
+    The nodes of a device count as one subgraph, contiguous or not: one dispatch, whole composites,
+    and a tensor moved or staged once per device. No plan with this assignment has a lower
+    bottleneck. O(V + E).
 
     Raises
     ------
     UsageError
-        Where the assignment does not give every node a device.
+        If the assignment does not give every node a device.
     """
     device_s, link_s = loads(problem, assignment)
     return max((*device_s, *link_s), default=0.0)
 
 
 def loads(problem: Problem, assignment: Sequence[int]) -> tuple[list[float], list[float]]:
-    """Return seconds per request by device, over its streams, and by link; as ``max_load``."""
+    """Return the seconds per request of each device and each link, counted as in ``max_load``."""
     count = len(problem.devices)
     if len(assignment) != problem.n or any(not 0 <= device < count for device in assignment):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Verb ``plan``; planning again, within limits, and on the remaining devices."""
+"""Verb ``plan``; replanning under constraints and on the remaining devices."""
 
 from __future__ import annotations
 
@@ -48,25 +48,24 @@ def plan(
         One of ``strategies()``, with its argument after a colon: ``"single:npu"``,
         ``"hetero:npu,gpu,cpu"``.
     objective : "latency" or "throughput", optional
-        What the plan is for. Absent: latency, where the strategy plans for that.
+        Objective of the plan; by default latency, if the strategy supports it.
     affinity : Affinity, optional
-        Whose pins and exclusions hold, as if they were given as options.
+        Pins and exclusions that apply as if they were given as options.
     **options
-        Of the strategy, as ``strategies()`` lists them: ``pins``, ``exclude``, ``max_devices``
-        and ``capacity_bytes`` of all but ``single``, and its own.
+        Options of the strategy, as ``strategies()`` lists them: its own, and for all but ``single``
+        ``pins``, ``exclude``, ``max_devices`` and ``capacity_bytes``.
 
     Raises
     ------
     UsageError
-        For an unknown strategy, option or device, or an objective that the strategy does not
-        plan for.
+        For an unknown strategy, option or device, or an objective the strategy does not support.
     UnsupportedNode
-        Where the strategy finds no device for a node.
+        If the strategy finds no device for a node.
     Infeasible
-        Where it finds no plan of its kind.
+        If it finds no plan of its kind.
     OutOfMemory
-        Where its plan does not fit a device, by the clock's count of one request (of replicas,
-        of one each): weights, and live activations at every instant.
+        If its plan does not fit a device in the simulation of one request (one per replica), with
+        weights and live activations at every instant.
     """
     if affinity is not None:
         options = with_affinity(options, affinity, problem)
@@ -86,7 +85,7 @@ def plan(
 
 
 def for_objective(strategy: str, objective: Objective) -> dict[str, Objective]:
-    """Return the option by which a strategy plans for `objective`; empty without a choice."""
+    """Return the option that sets a strategy's objective; empty if it has no such option."""
     check_objective(objective)
     if "objective" in option_types(strategy):
         return {"objective": objective}
@@ -102,14 +101,14 @@ def for_objective(strategy: str, objective: Objective) -> dict[str, Objective]:
 
 
 def again(made: Plan, problem: Problem, **changes: Any) -> Plan:
-    """Plan `problem` as `made` was planned, with `changes`; raises as ``plan`` does."""
+    """Replan `problem` as `made` was planned, with `changes`; raises as ``plan`` does."""
     if not made.options:
         return plan(problem, made.strategy, **changes)
     return plan(problem, made.strategy, **read_options(made.strategy, made.options) | changes)
 
 
 def under(limits: Constrained, problem: Problem, strategy: str, **options: Any) -> Plan:
-    """Plan `problem` within `limits`, even by a strategy without such options."""
+    """Plan `problem` under `limits`, even with a strategy that has no such options."""
     given = options | limits.given()
     takes = option_types(strategy)
     taken = {key: value for key, value in given.items() if key in takes}
@@ -128,7 +127,7 @@ def under(limits: Constrained, problem: Problem, strategy: str, **options: Any) 
 
 
 FALLBACK = "heft"
-"""The strategy where a plan's own does not go without the lost devices."""
+"""Strategy used if a plan's own cannot do without the lost devices."""
 
 
 def without(problem: Problem, lost: Sequence[str]) -> Problem:
@@ -140,14 +139,14 @@ def without(problem: Problem, lost: Sequence[str]) -> Problem:
 def replan(planned: Plan, lost: Sequence[str]) -> Plan:
     """Return a valid plan of the same model on the remaining devices.
 
-    Replicas that ran on none of them carry on, with a deal of their own. Elsewhere by the
-    plan's own strategy and options, but for pins to a lost device, which no plan can keep; or
-    by ``FALLBACK`` where the strategy is not known or needs a lost device.
+    Replicas that use none of the lost devices continue, with a new distribution of requests.
+    Otherwise the plan's own strategy and options apply, except pins to a lost device; or
+    ``FALLBACK`` if the strategy is unknown or needs a lost device.
 
     Raises
     ------
     Infeasible
-        Where the devices that are left cannot run the model, or have too little memory.
+        If the remaining devices cannot run the model or have too little memory.
     """
     left = without(planned.problem, lost)
     if planned.sizes:

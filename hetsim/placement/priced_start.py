@@ -1,7 +1,6 @@
 """Start for searches on many tasks: list schedules in both directions, at the best price.
 
-Where dispatches or links cost something, what devices do of a schedule is played anew
-(``search.dispatched``).
+If dispatches or links have a cost, schedules are simulated again by ``search.dispatched``.
 """
 
 from __future__ import annotations
@@ -55,9 +54,9 @@ def insert_nodes(
 ) -> float:
     """Place nodes in `order`; return the end of the last node and the arrival of outputs.
 
-    A second more than on the quickest device (`least` [n]) counts for `price` seconds beside the
-    end. `early` and `late` [n P] are seconds before a node may begin, and from its end until its
-    outputs are where they leave. `ready`, `last` and `before` are room to work in.
+    Each second above the node's least time (`least` [n]) costs `price` seconds in addition to its
+    end. `early` and `late` [n P] are seconds before a node may start, and from its end until its
+    outputs arrive. `ready`, `last` and `before` are scratch arrays.
     """
     count = len(lane_at) - 1
     for k in range(len(last)):
@@ -83,7 +82,7 @@ def insert_nodes(
             if own == math.inf:
                 continue
             over = late[v * count + p] + price * (own - least[v])
-            # No gap makes it sooner than it is ready.
+            # No gap starts before the node is ready.
             if chosen >= 0 and ready[p] + own + over > best:
                 continue
             for k in range(lane_at[p], lane_at[p + 1]):
@@ -117,13 +116,13 @@ _insertion = machine_code(insert_nodes, inline=True)
 
 
 COMPILE_FROM, COMPILE_ANEW_FROM = 5_000, 150_000
-"""Nodes placed from which on loading the machine code costs less CPU time than it saves, and where
-it is not kept yet; those that are also played count PLAYED times."""
+"""Numbers of nodes placed from which machine code saves more CPU time than loading it costs, with
+and without a cached build; nodes that are also simulated count PLAYED times."""
 PLAYED = 3
 
 
 def compiles(work: int, *, played: bool) -> bool:
-    """Whether machine code is for `work` nodes that are placed, or also played."""
+    """Return whether machine code pays off for `work` nodes that are placed, or also simulated."""
     parts = (_insertion, dispatched.compiled) if played else (_insertion,)
     kept = all(part.loaded or part.kept for part in parts)
     if not kept or not deadline.may_load("numba"):
@@ -138,7 +137,7 @@ _Floats = NDArray[np.float64]
 
 
 class Listed(NamedTuple):
-    """Schedule in arrays: device, start and end of each node, and when the last output is there."""
+    """Schedule as arrays: device, start and end of each node, and arrival of the last output."""
 
     device: _Ints
     start_s: _Floats
@@ -147,12 +146,12 @@ class Listed(NamedTuple):
 
     @property
     def order(self) -> _Ints:
-        """The nodes by start, a topological order."""
+        """Nodes in order of start, which is a topological order."""
         return np.lexsort((np.arange(len(self.end_s)), self.end_s, self.start_s))
 
 
 class BothWays:
-    """Schedules by falling ranks and backwards, ignoring contention, dispatch and memory."""
+    """Schedules in rank order and backwards, without contention, dispatch and memory."""
 
     def __init__(self, problem: Problem, *, compiled: bool = False) -> None:
         n, columns = problem.n, columns_of(problem)
@@ -165,7 +164,7 @@ class BothWays:
         self._ends = columns.arrival, columns.back
         self._first = np.array(by_falling_rank(upward_ranks(problem)), dtype=np.int64)
         self._travel = np.asarray(self.asked.travel_s, dtype=np.float64)
-        # Nodes on the other ends, row after row, and where the rows of their transfers begin.
+        # Neighbours of each node, flat, and the offsets of their transfers.
         reads = (self.asked.read_at, self.asked.read_from, self.asked.read_row)
         at, maker, row = (np.asarray(part, dtype=np.int64) for part in reads)
         order = np.argsort(maker, kind="stable")
@@ -174,7 +173,7 @@ class BothWays:
         self._edges = (at, maker, row), (behind, readers, row[order])
 
     def schedules(self, price: float, stretch: float, passes: int) -> Iterator[Listed]:
-        """Return the schedule by falling ranks, and `passes` more."""
+        """Yield the schedule in descending rank order, then `passes` two-way improvements."""
         forth, back = self._way(price, stretch, 0), self._way(price, stretch, 1)
         made = forth(self._first)
         yield made
@@ -197,7 +196,7 @@ class BothWays:
 
 
 class _Way:
-    """Schedules in one direction."""
+    """Scheduler in one direction."""
 
     def __init__(self, compile_it: bool, price: float, *asked: NDArray[Any]) -> None:
         self._compiled, self._price = compile_it, price
@@ -228,31 +227,31 @@ class _Way:
 
 
 def _from_last(made: Listed, ties: int) -> _Ints:
-    """The nodes by falling end; those of no duration that begin and end together by `ties` x id."""
+    """Return the nodes by descending end; zero-length nodes with equal times by `ties` x id."""
     return np.lexsort((np.arange(len(made.end_s)) * ties, -made.start_s, -made.end_s))
 
 
 PRICES = (8.0, 2.0, 32.0, 0.5, 0.0)
-"""Prices that are tried, those first that are often good: a deadline may come before the last."""
+"""Prices to try; those that are often good come first, as a deadline may pass before the last."""
 NEAR = (0.35, 0.7, 1.4, 2.8)
-"""Prices that are tried around the best one, over that."""
+"""Prices to try around the best one, relative to it."""
 LEAST = 0.2
-"""What they are over where that is nothing."""
+"""Base of those prices if the best price is 0."""
 STRETCHES = (2.0, 1.0, 4.0, 8.0)
-"""How much longer transfers are taken to be where they wait for each other."""
+"""Factors on transfer times that account for queueing on links."""
 SIZES = (1, 2, 3, 4, 6, 8)
-"""Nodes of a subgraph that are tried at most."""
+"""Maximum subgraph sizes to try, in nodes."""
 MOST_IN_PYTHON = 2_000
-"""Tasks above which a deadline is not for schedules that are not compiled."""
+"""Number of tasks above which interpreted schedules are not tried under a deadline."""
 FEW, MANY = 3, 20
-"""Passes of each price, and of the best at last; above LARGE tasks a fourth of them."""
+"""Number of passes per price, and finally for the best; a fourth of them above LARGE tasks."""
 LARGE = 2_000
 NAME = "list schedules in both directions"
 
 
 @dataclass(slots=True)
 class _Best:
-    """Plan of least estimate, and the schedule that it is from."""
+    """Plan with the least estimate, and the schedule that it comes from."""
 
     cost: float
     price: float
@@ -264,7 +263,7 @@ class _Best:
 
 
 class _Plays:
-    """Evaluates schedules: as they stand where only nodes cost something, or played anew."""
+    """Evaluator of schedules: as they are if only nodes have a cost, otherwise simulated."""
 
     def __init__(self, problem: Problem, asked: Asked, *, compiled: bool) -> None:
         self.grouped = bool(asked.grouped)
@@ -274,7 +273,7 @@ class _Plays:
     def better(
         self, best: _Best | None, made: Listed, at: tuple[float, float], sizes: Sequence[int]
     ) -> _Best | None:
-        """Return the best so far, or one of `made` with at most so many nodes a subgraph."""
+        """Return the best so far or a plan of `made` with at most `sizes` nodes per subgraph."""
         if self._play is None:
             if best is None or made.latest_s < best.cost:
                 return _Best(made.latest_s, *at, made, made.order, self._one, 1)
@@ -288,15 +287,15 @@ class _Plays:
 
 
 def priced_start(coarse: Coarse) -> Start | None:
-    """Return the best plan of ``BothWays``; None where a node runs on no device alone.
+    """Return the best plan of ``BothWays``; None if a node runs on no device on its own.
 
-    A few passes are made at each of several prices of a second more than on the quickest device,
-    with contention also with longer transfers; more at the best. Where a deadline passes, the best
-    until then is returned, if any. O(E P + n^2) for each of 90 schedules, 200 with contention, a
-    third of that above LARGE tasks; O((V P + E) log V) for each of about as many plays.
+    A few passes run at each of several prices per second above a node's least time, and under
+    contention also with longer transfers; more passes run at the best price. After a deadline, the
+    best plan so far is returned, if any. O(E P + n^2) for each of 90 schedules (200 under
+    contention, a third above LARGE tasks); O((V P + E) log V) for about as many plays.
 
     Source: forward and backward passes, K. Y. Li, R. J. Willis, An iterative scheduling technique
-    for resource-constrained project scheduling, EJOR 56, 1992; the price is own.
+    for resource-constrained project scheduling, EJOR 56, 1992; the price is our addition.
     """
     problem = coarse.problem
     if not problem.n or not problem.supported.any(axis=1).all():
@@ -335,7 +334,7 @@ def priced_start(coarse: Coarse) -> Start | None:
 
 
 def _judged(coarse: Coarse, best: _Best) -> Start | None:
-    """The plan as it was played, as listed, or grouped, whichever is the quickest by the clock."""
+    """Return the fastest of the simulated, listed and grouped plans by the clock."""
     problem, device = coarse.problem, best.made.device
     found: list[Start] = []
 
@@ -357,7 +356,7 @@ def _judged(coarse: Coarse, best: _Best) -> Start | None:
 
 
 def _owned(device: _Ints, order: _Ints, cut: _Ints) -> Owned:
-    """The subgraphs that begin where `order` is cut."""
+    """Return the subgraphs that start where `order` is cut."""
     owner = np.empty(len(order), dtype=np.int64)
     owner[order] = np.cumsum(cut[order]) - 1
     return Owned(owner, device[order[cut[order] == 1]])

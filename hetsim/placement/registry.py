@@ -57,16 +57,16 @@ _OWN: Mapping[str, str] = {
     "exact": "exact:Exact",
     "auto": "auto:Auto",
 }
-"""Classes of hetsim's own strategies, by module and name."""
+"""Classes of the built-in strategies, as ``module:class`` by name."""
 
 
 GROUP = "hetsim.strategies"
 OWN = tuple(_OWN)
-"""Names that no other package may claim."""
+"""Names that no other package may register."""
 
 
 def strategy_names() -> tuple[str, ...]:
-    """Return the names of strategies, sorted, without broken ones."""
+    """Return the sorted names of all strategies that load without error."""
     found = set(OWN)
     for name in plugin_names(GROUP):
         with suppress(PluginError):
@@ -76,7 +76,7 @@ def strategy_names() -> tuple[str, ...]:
 
 
 def strategy_class(text: str) -> Any:
-    """Return the class of the strategy that `text` names, with or without its argument."""
+    """Return the class of the strategy named by `text`, with or without an argument."""
     name = text.partition(":")[0]
     if name in OWN:
         module, _, attribute = _OWN[name].partition(":")
@@ -94,7 +94,7 @@ def strategy_class(text: str) -> Any:
 
 
 def resolve(text: str, options: Mapping[str, Any] | None = None) -> Strategy:
-    """Return the strategy that `text` names, e.g. ``hetero:npu,cpu``, with `options` set.
+    """Return the strategy named by `text`, e.g. ``hetero:npu,cpu``, with `options` set.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def resolve(text: str, options: Mapping[str, Any] | None = None) -> Strategy:
 
 
 def solved(text: str, strategy: Strategy, problem: Problem) -> Plan:
-    """Return the plan of `problem` by `strategy`, which `text` named and may solve a copy."""
+    """Return the plan of `problem` by `strategy`, which was resolved from `text`."""
     name = text.partition(":")[0]
     found = _asked(name, "solve", lambda: strategy.solve(problem))
     if name not in OWN and not isinstance(found, Plan):
@@ -145,7 +145,7 @@ def option_types(strategy: str) -> dict[str, Any]:
 
 
 def describe_options(strategy: str) -> tuple[Option, ...]:
-    """Return the options of a strategy, those of its own first. Raises as ``option_types``."""
+    """Return the options of a strategy, its own first. Raises as ``option_types``."""
     types = option_types(strategy)
     made = resolve(strategy)
     defaults = option_texts(strategy, {name: getattr(made, name) for name in types})
@@ -164,14 +164,13 @@ def _shown(text: str) -> str:
 def read_settings(strategies: Sequence[str], settings: Sequence[str], where: str) -> dict[str, Any]:
     """Read ``KEY=VALUE`` texts as options that at least one of `strategies` has.
 
-    A value is a number, a word, ``true`` or ``false``, a list ``a,b``, or JSON. A key may
-    come once. `where` names the texts in errors.
+    A value is a number, a word, ``true`` or ``false``, a list ``a,b``, or JSON. Keys are unique.
+    `where` names the texts in errors.
 
     Raises
     ------
     UsageError
-        For an unknown strategy or key, with the nearest, a key that comes twice, or a value of
-        another type.
+        For an unknown strategy or key, with the nearest, a repeated key, or a wrong type.
     """
     types: dict[str, Any] = {}
     for strategy in reversed(strategies):
@@ -193,13 +192,13 @@ def read_settings(strategies: Sequence[str], settings: Sequence[str], where: str
 
 
 def read_options(strategy: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """Read back the result of ``option_texts``. Raises UsageError as above."""
+    """Return the options that ``option_texts`` wrote as text. Raises as ``read_settings``."""
     settings = [f"{key}={value}" for key, value in options.items()]
     return read_settings((strategy,), settings, "options of the plan")
 
 
 def check_options(strategy: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options in the types of the strategy, e.g. a list as a tuple."""
+    """Return options converted to the strategy's types, e.g. a list to a tuple."""
     types = option_types(strategy)
     return {
         key: checked(types[key], value, key) if key in types else value
@@ -208,7 +207,7 @@ def check_options(strategy: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def option_texts(strategy: str, options: Mapping[str, Any]) -> dict[str, str]:
-    """Return options as texts, by name: words as they are, all else as JSON."""
+    """Return options as texts, by name: strings as they are, all others as JSON."""
     from pydantic import TypeAdapter
     from pydantic_core import PydanticSerializationError
 
@@ -221,17 +220,17 @@ def option_texts(strategy: str, options: Mapping[str, Any]) -> dict[str, str]:
         try:
             found[key] = TypeAdapter(types[key]).dump_json(value).decode()
         except (PydanticSerializationError, TypeError):
-            # A plugin's own type; a plan says what it was, and none reads it back.
+            # A plugin's own type: shown in plans, but never read back.
             found[key] = str(value)
     return found
 
 
 def strategies() -> tuple[Entry, ...]:
-    """List the strategies, by name, without broken ones of other packages.
+    """Return the strategies by name, without broken ones of other packages.
 
-    ``plugins.plugin_complaints`` says why they cannot. A class says of itself what it does by the
-    first line of its docstring, and by class variables what it ``promises`` and ``needs``, and
-    which ``argument`` may follow its name.
+    ``plugins.plugin_complaints`` lists the broken ones with reasons. A class describes itself in
+    the first line of its docstring, and in class variables: ``promises``, ``needs``, and the
+    ``argument`` that may follow its name.
     """
     return tuple(_entry(name) for name in strategy_names())
 

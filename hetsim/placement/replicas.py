@@ -1,4 +1,4 @@
-"""Replicas for throughput: distribution of requests, copies, plans on sets of like devices."""
+"""Replicas for throughput: distribution of requests, copies, plans on sets of identical devices."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from hetsim.problem.problem import Problem
 Floats = NDArray[np.float64]
 
 LONGEST = 48
-"""Requests in one period of a deal at most."""
+"""Maximum number of requests in one period of the distribution."""
 
 MOST_COUNTS = 5_000
-"""Ways to deal a period out up to which trying each takes less than an integer program."""
+"""Number of distributions of a period up to which enumeration is faster than an integer program."""
 
 SLACK = 0.01
-"""A shorter period is taken where it costs at most this part more than the best one."""
+"""Relative loss up to which a shorter period is preferred."""
 
 
 def dealt_out(replicas: Sequence[Plan], *, strategy: str, reason: str) -> Plan:
@@ -47,16 +47,16 @@ def dealt_out(replicas: Sequence[Plan], *, strategy: str, reason: str) -> Plan:
 
 
 def loads_of(replica: Plan) -> list[float]:
-    """Return seconds per request of every device, over its streams, and every link."""
+    """Return the seconds per request of each device, divided by its streams, and of each link."""
     device_s, link_s = seconds_a_request(replica)
     return [*device_s, *link_s]
 
 
 def best_counts(loads: Sequence[Sequence[float]]) -> tuple[int, ...]:
-    """Return the number of requests of a period for each replica."""
+    """Return the number of requests per period of each replica."""
     table = np.array(loads, dtype=np.float64).reshape(len(loads), -1)
     if len(table) == 1 or not table.any(axis=1).all():
-        # A replica that costs nothing takes all.
+        # A replica without cost takes all requests.
         free = int(np.argmin(table.max(axis=1, initial=0.0)))
         return tuple(int(index == free) for index in range(len(table)))
     bound_s, _, _ = shares_of(table)
@@ -71,9 +71,9 @@ def best_counts(loads: Sequence[Sequence[float]]) -> tuple[int, ...]:
 
 
 def shares_of(table: Floats) -> tuple[float, Floats, Floats]:
-    """Return the least bottleneck over all real-valued shares, its shares, and resources' prices.
+    """Return the least bottleneck over real-valued shares, those shares, and resource prices.
 
-    No deal has a lower bottleneck.
+    No distribution has a lower bottleneck.
     """
     count, resources = table.shape
     scale = float(table.max()) or 1.0
@@ -81,14 +81,14 @@ def shares_of(table: Floats) -> tuple[float, Floats, Floats]:
     found, price = dealt(1, node, table.T / scale, slope, room, least_t=0.0)
     shares = np.maximum(found, 0.0)
     if price.sum() <= 0:
-        # A replica that costs nothing takes all: no second is short.
+        # A replica without cost takes all requests, so no resource is scarce.
         price = slope
     shares /= shares.sum()
     return float((shares @ table).max()), shares, price / price.sum()
 
 
 def counts_of_period(table: Floats, period: int) -> tuple[int, ...]:
-    """Return the counts of `period` requests with the least load on the busiest resource."""
+    """Return the counts of `period` requests that minimize the load of the busiest resource."""
     used = table > 0
     if (used.sum(axis=0) <= 1).all():
         each = table.max(axis=1)
@@ -122,7 +122,7 @@ def counts_of_period(table: Floats, period: int) -> tuple[int, ...]:
 
 
 def spread(counts: Sequence[int]) -> tuple[int, ...]:
-    """Return a deal with each replica's count, spread evenly in time."""
+    """Return a sequence with each replica's count, spread evenly in time."""
     period = sum(counts)
     given = [0] * len(counts)
     deal: list[int] = []
@@ -168,16 +168,16 @@ def shares(plan: Plan) -> str:
 
 
 GAIN = 1e-3
-"""Part of the cost that more replicas, or a plan instead of a simpler one, must save."""
+"""Relative saving that more replicas, or a more complex plan, must achieve."""
 
 POOLED = 8
-"""Plans of one replica, the best first, that a mixture is made of at most."""
+"""Maximum number of single-replica plans, best first, that a mixture uses."""
 
 PRICED = 60_000
-"""Nodes times devices above which no plan is made for what prices ask for."""
+"""Number of (node, device) pairs above which no plans are generated for prices."""
 
 ROUNDS = 12
-"""Plans that are made for prices at most."""
+"""Maximum number of plans generated for prices."""
 
 ON_SETS: Mapping[str, float] = {
     "ideal-dp": 60,
@@ -185,10 +185,10 @@ ON_SETS: Mapping[str, float] = {
     "chain-dp:throughput": 1_000,
     "pipeline": float("inf"),
 }
-"""Strategies that plan for a set of like devices, and the nodes above which each is too dear."""
+"""Strategies for sets of identical devices, and the nodes above which each is too slow."""
 
 SIZES = 3
-"""Sizes of sets that are tried, the smallest that are large enough."""
+"""Number of set sizes to try, the smallest ones that are large enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,14 +202,14 @@ class Replicated:
 def replicated(
     problem: Problem, plans: Sequence[Plan], *, search: bool = True
 ) -> Replicated | None:
-    """Return the best distribution over replicas found; None where none has several.
+    """Return the best distribution over replicas found; None if no plan has several replicas.
 
-    Tried are copies of the whole model; plans on sets of like devices; and a mixture of these and
-    of `plans`, with `search` also of plans made for it by column generation. A simpler way stays
-    unless another saves more than GAIN by the clock.
+    Tries copies of the whole model, plans on sets of identical devices, and a mixture of these and
+    of `plans`; with `search`, also plans generated for the mixture by column generation. A simpler
+    plan is kept unless another saves more than GAIN in simulation.
 
-    Source: P. C. Gilmore, R. E. Gomory, A linear programming approach to the cutting-stock
-    problem, Operations Research 9(6), 1961 (columns made as prices ask for them).
+    Source: P. C. Gilmore, R. E. Gomory, A linear programming approach to the cutting-stock problem,
+    Operations Research 9(6), 1961 (column generation).
     """
     copies, _ = whole_models(problem, range(len(problem.devices)))
     ways: list[tuple[str, list[Plan]]] = [("a copy of the whole model on each of", copies)]
@@ -236,7 +236,7 @@ def replicated(
 
 
 def distinct(plans: Sequence[Plan]) -> list[Plan]:
-    """Return the plans with different loads, the first of equal ones."""
+    """Return the plans with distinct loads, the first of equal ones."""
     found: dict[tuple[float, ...], Plan] = {}
     for plan in plans:
         found.setdefault(tuple(loads_of(plan)), plan)
@@ -244,7 +244,7 @@ def distinct(plans: Sequence[Plan]) -> list[Plan]:
 
 
 def like_devices(problem: Problem) -> list[list[int]]:
-    """Return the devices with equal costs and memory, by kind."""
+    """Return the devices grouped by equal costs and memory."""
     kinds: dict[tuple[object, ...], list[int]] = {}
     capacity = problem.capacity_bytes or (0,) * len(problem.devices)
     for device in range(len(problem.devices)):
@@ -258,7 +258,7 @@ def like_devices(problem: Problem) -> list[list[int]]:
 
 
 def on_sets(problem: Problem, copies: Sequence[Plan]) -> list[tuple[int, list[Plan]]]:
-    """Return, by size of the sets, a plan for each set of like devices."""
+    """Return by set size a plan for each set of identical devices."""
     alone = {plan.devices_used for plan in copies}
     found: list[tuple[int, list[Plan]]] = []
     for kind in like_devices(problem):
@@ -278,7 +278,7 @@ def on_sets(problem: Problem, copies: Sequence[Plan]) -> list[tuple[int, list[Pl
 
 
 def best_on(problem: Problem, devices: Sequence[int]) -> Plan | None:
-    """Return the best plan for throughput on some of the devices, None for none."""
+    """Return the best throughput plan on some of the devices, or None."""
     others = tuple(p for p in range(len(problem.devices)) if p not in devices)
     found: list[tuple[float, Plan]] = []
     for name, most in ON_SETS.items():
@@ -294,7 +294,7 @@ def best_on(problem: Problem, devices: Sequence[int]) -> Plan | None:
 
 
 def moved(plan: Plan, devices: Sequence[int], others: Sequence[int]) -> Plan:
-    """Return the plan with each of `devices` replaced by the one at its place in `others`."""
+    """Return the plan with each of `devices` replaced by its counterpart in `others`."""
     names = plan.problem.devices
     new = {names[old]: names[other] for old, other in zip(devices, others, strict=True)}
     return replace(
@@ -303,7 +303,7 @@ def moved(plan: Plan, devices: Sequence[int], others: Sequence[int]) -> Plan:
 
 
 def with_columns(problem: Problem, pool: Sequence[Plan]) -> list[Plan]:
-    """Return the plans of `pool` in the best mixture, and new ones for its prices."""
+    """Return the plans of `pool` in the best mixture, and new plans for its prices."""
     members = list(pool)
     table = [loads_of(plan) for plan in members]
     shares = np.ones(len(members))
@@ -328,10 +328,10 @@ def with_columns(problem: Problem, pool: Sequence[Plan]) -> list[Plan]:
 
 
 def cheapest(problem: Problem, price: Floats) -> list[Plan]:
-    """Return cheap plans at the prices of devices and links."""
+    """Return plans of low cost at the given prices of devices and links."""
     cost = priced(problem, price)
     found: list[Plan] = []
-    # A cut knows nodes alone: not those that devices take in a composite and no other way.
+    # Minimum cuts work on single nodes, not on those supported only within a composite.
     if cost.supported.any(axis=1).all():
         assignment = least_serial(cost, rounds=2)
         groups = partition(problem, "compact", assignment=assignment).groups

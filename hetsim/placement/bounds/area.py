@@ -17,49 +17,49 @@ from hetsim.placement.objective import memory_binds
 from hetsim.problem.problem import Problem
 
 LARGE = 20_000
-"""Pairs of node and device from which on cutting planes are quicker than the whole program."""
+"""Number of (node, device) pairs from which cutting planes are faster than a single program."""
 
 CUTS = 150
-"""Cutting planes at most."""
+"""Maximum number of cutting planes."""
 
 ABOVE = 1e-6
-"""What is above 0 beyond doubt."""
+"""Threshold above which a scaled bound counts as positive despite rounding."""
 
 CLOSE = 1e-6
-"""Between what is proved and what could be, in parts of the latter, where cutting ends."""
+"""Relative gap between the proven and the possible bound at which the cutting planes stop."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of work of one device each: its nodes' work is at most room + slope t."""
+    """Constraints on a device's work: the seconds of its nodes in a row are <= room + slope t."""
 
-    scaled: Floats  # [n, P]: Time of a node on a device; inf where it is not runnable
+    scaled: Floats  # [n, P]: Scaled seconds of a node on a device; inf where it is not runnable
     device: NDArray[np.intp]  # [rows]
-    inside: NDArray[np.bool_]  # [rows, n]: Which nodes count where they are on the row's device
+    inside: NDArray[np.bool_]  # [rows, n]: Which nodes count if they are placed on the row's device
     slope: Floats  # [rows]
     room: Floats
 
     @cached_property
     def able(self) -> NDArray[np.bool_]:
-        """Whether a node is runnable on a device, [n, P]."""
+        """Boolean [n, P]: whether a node is runnable on a device."""
         return np.isfinite(self.scaled)
 
     @cached_property
     def finite(self) -> Floats:
-        """`scaled`, and 0 where a node is not runnable."""
+        """Float [n, P]: `scaled`, with 0 where a node is not runnable."""
         return np.where(self.able, self.scaled, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Prices of windows of time: in a plan that is in time all nodes cost at most `offered`."""
+    """Dual prices of time windows: all nodes of a plan within the limit cost at most `offered`."""
 
-    price: Floats  # [K, n, P]: By kind of prices, of a second of a node on a device
-    offered: Floats  # [K]: Rounding included
+    price: Floats  # [K, n, P]: Price of one second of a node on a device, by set of prices
+    offered: Floats  # [K]: Including the rounding error
 
 
 def check_time() -> None:
-    """Raise OutOfTime where the deadline leaves no time to solve a program, or to load SciPy."""
+    """Raise OutOfTime if the deadline leaves no time to solve a linear program or to load SciPy."""
     deadline.check()
     if not deadline.may_load("scipy.optimize"):
         raise deadline.OutOfTime
@@ -70,9 +70,9 @@ def relaxed(
 ) -> tuple[Floats, Floats]:
     """Minimize t over fractional assignments of the nodes; return the assignment and prices.
 
-    With `sign` the prices need only prove that t is above 0, or the assignment show that nothing
-    does. `known` are assignments to begin with, and becomes those that count. O(CUTS rows n P)
-    where there are LARGE pairs or more; otherwise one linear program.
+    With `sign` the search stops as soon as t is proven positive, or shown not to be. `known` holds
+    initial assignments and is overwritten with those of positive share. Complexity: O(CUTS rows n
+    P) from LARGE pairs on; otherwise one linear program.
     """
     check_time()
     if int(np.isfinite(rows.scaled).sum()) < LARGE:
@@ -81,7 +81,7 @@ def relaxed(
 
 
 def worth(rows: Rows, price: Floats) -> tuple[float, NDArray[np.intp]]:
-    """Return the bound that prices prove, and the cheapest device of each node at these prices."""
+    """Return the bound that `price` proves, and the cheapest device of each node at that price."""
     cost = _costs(rows, price)
     cheapest = cost.argmin(axis=1)
     least = cost[np.arange(len(cost)), cheapest]
@@ -89,14 +89,14 @@ def worth(rows: Rows, price: Floats) -> tuple[float, NDArray[np.intp]]:
 
 
 def _costs(rows: Rows, price: Floats) -> Floats:
-    """Return float [n, P]: what each node costs on each device at these prices."""
+    """Return float [n, P]: the cost of each node on each device, inf where not runnable."""
     cost = each(rows, price) * rows.finite
     cost[~rows.able] = np.inf
     return cost
 
 
 def each(rows: Rows, price: Floats) -> Floats:
-    """Return float [n, P]: the price of a second of each node on each device."""
+    """Return float [n, P]: the price of one second of each node on each device."""
     found = np.zeros_like(rows.scaled)
     for p in range(found.shape[1]):
         own = np.flatnonzero((rows.device == p) & (price > 0.0))
@@ -105,9 +105,9 @@ def each(rows: Rows, price: Floats) -> Floats:
 
 
 def _by_cuts(rows: Rows, sign: bool, chosen: list[NDArray[np.intp]]) -> tuple[Floats, Floats]:
-    """Find prices by Kelley's cutting planes, each taken half-way to the best so far."""
+    """Find prices by Kelley's cutting planes, each midway between the candidate and the best."""
     n, count = rows.scaled.shape
-    # What cannot be proved is stated of prices whose slopes sum to 1.
+    # Start from equal prices, scaled so that prices times slopes sum to 1.
     price = np.where(rows.slope > 0, 1.0, 0.0)
     price /= float(price @ rows.slope)
     best, best_price = -np.inf, price
@@ -131,7 +131,7 @@ def _by_cuts(rows: Rows, sign: bool, chosen: list[NDArray[np.intp]]) -> tuple[Fl
             break
         price = 0.5 * (at_most_by + best_price)
     split = np.zeros((n, count))
-    # The last cut has no share where it ended the search.
+    # The last cut has no share if it ended the search.
     counting = [
         (share, device)
         for share, device in zip(shares.tolist(), chosen, strict=False)
@@ -144,7 +144,7 @@ def _by_cuts(rows: Rows, sign: bool, chosen: list[NDArray[np.intp]]) -> tuple[Fl
 
 
 def _cut(rows: Rows, device: NDArray[np.intp]) -> Floats:
-    """Return by row the work of an assignment beyond its room."""
+    """Return float [rows]: the work of an assignment in each row minus the row's room."""
     work = rows.scaled[np.arange(len(device)), device]
     found = -rows.room
     for p in range(rows.scaled.shape[1]):
@@ -154,11 +154,11 @@ def _cut(rows: Rows, device: NDArray[np.intp]) -> Floats:
 
 
 def _master(cuts: Floats, slope: Floats) -> tuple[float, Floats, Floats] | None:
-    """Maximize the least of `cuts` times prices; return it, the prices, and each cut's share."""
+    """Maximize the smallest of `cuts` times prices; return it, the prices, and each cut's share."""
     from scipy.optimize import linprog
 
     count = len(slope)
-    # The stubs know fewer bounds.
+    # SciPy's type stubs do not accept pairs of bounds.
     minimize: Any = linprog
     found = minimize(
         np.append(np.zeros(count), -1.0),
@@ -194,10 +194,10 @@ def dealt(
     least_t: float,
     ends: Any = None,
 ) -> tuple[Floats, Floats]:
-    """Minimize t where a node's shares sum to 1, and shares of work fit room + slope t.
+    """Minimize t subject to shares of each node summing to 1 and work fitting room + slope t.
 
-    `work` is [rows, pairs], an array or sparse, as is `ends`: [rows, variables of 0 or more that
-    count beside it]. Returns shares and prices: zeros, which claim nothing, where unsolved.
+    `work` is dense or sparse [rows, pairs], `ends` [rows, further variables >= 0]. Returns shares
+    and prices, both zero (which proves nothing) if the program is not solved.
     """
     from scipy.optimize import linprog
     from scipy.sparse import csr_matrix, hstack
@@ -209,7 +209,7 @@ def dealt(
     sums = csr_matrix((np.ones(pairs), (node, np.arange(pairs))), shape=(n, total))
     bounds = np.tile([0.0, np.inf], (total, 1))
     bounds[-1, 0] = least_t
-    # The stubs know dense arrays only.
+    # SciPy's type stubs accept dense arrays only.
     minimize: Any = linprog
     found = minimize(
         np.append(np.zeros(total - 1), 1.0), A_ub=table, b_ub=room,
@@ -221,14 +221,14 @@ def dealt(
 
 
 ROUNDS = 12
-"""Times that violated windows are added to one linear program."""
+"""Maximum number of times that violated windows are added to the linear program."""
 
 MATRIX, LARGE_MATRIX = 1500, 400
-"""Different heads, and tails, at which the windows of a device that are weighed begin and end, at
-most; of more so many, evenly apart. The latter of problems of COMPILE_FROM nodes or more."""
+"""Maximum number of distinct heads, and of tails, at which windows of a device may begin and end;
+larger sets are thinned evenly. LARGE_MATRIX applies from COMPILE_FROM nodes on."""
 
 Window = tuple[int, float, float]
-"""Device, and the head and tail that nodes in it have at least."""
+"""Device, and the smallest head and tail of the nodes in the window."""
 
 
 def balanced(shares: Floats, streams: tuple[int, ...]) -> float:
@@ -242,14 +242,14 @@ def balanced(shares: Floats, streams: tuple[int, ...]) -> float:
     if scale == 0.0:
         return 0.0
     if (able.sum(axis=1) == 1).all():
-        # Nothing is to be split: no program has to be solved.
+        # Every node has one device only, so no linear program is needed.
         return float((np.where(able, shares, 0.0).sum(axis=0) / np.array(streams)).max())
     value, _ = worth(_one_a_device(shares / scale, streams), prices(shares, streams))
     return scale * value
 
 
 def prices(shares: Floats, streams: tuple[int, ...]) -> Floats:
-    """Return the price y[p] of a second of each device, where sum of y[p] streams[p] is 1."""
+    """Return float [P]: the price of a second by device, where prices times streams sum to 1."""
     count = shares.shape[1]
     able = np.isfinite(shares)
     scale = float(shares[able].max(initial=0.0))
@@ -262,7 +262,7 @@ def prices(shares: Floats, streams: tuple[int, ...]) -> Floats:
 
 
 def _one_a_device(scaled: Floats, streams: tuple[int, ...]) -> Rows:
-    """Return a row of each device: all of its work takes its streams at most t."""
+    """Return one row per device: its total work is at most its streams times t."""
     n, count = scaled.shape
     width = np.array(streams, dtype=np.float64)
     return Rows(scaled, np.arange(count), np.ones((count, n), dtype=bool), width, np.zeros(count))
@@ -271,15 +271,15 @@ def _one_a_device(scaled: Floats, streams: tuple[int, ...]) -> Rows:
 def crowded(
     setting: Setting, head: Floats, tail: Floats, shares: Floats, limit_s: float
 ) -> tuple[bool, Prices | None]:
-    """Return whether windows prove that no plan takes at most `limit_s`, and their last prices.
+    """Return whether windows prove that no plan takes at most `limit_s`, and else the last prices.
 
-    If a plan does, a node on device p runs within [head, limit - tail], so for all a and b with
-    a + b < limit the nodes with head >= a and tail >= b that p takes fit streams[p] (limit - a
-    - b) seconds. Windows are added where the present fractional assignment breaks them most.
+    In a plan within the limit, a node on device p runs within [head, limit - tail]. So for all a, b
+    with a + b < limit, the nodes on p with head >= a and tail >= b take at most streams[p] (limit -
+    a - b) seconds. Each round adds the windows that the fractional assignment violates most.
     """
     n, count = shares.shape
     scaled = np.where(np.isfinite(shares), shares, np.inf) / limit_s
-    # Where every node on its quickest device breaks no window, no linear program is needed.
+    # If the fastest device of every node violates no window, no linear program is needed.
     split = np.zeros((n, count))
     split[np.arange(n), scaled.argmin(axis=1)] = 1.0
     chosen: list[Window] = []
@@ -300,7 +300,7 @@ def crowded(
         chosen += fresh
         known.update(fresh)
         if turn == 0:
-            # Windows of all length balance the work from the start.
+            # Windows of the full length balance the work from the start.
             whole = [(p, 0.0, 0.0) for p in range(count) if (p, 0.0, 0.0) not in known]
             chosen += whole
             known.update(whole)
@@ -332,7 +332,7 @@ def _broken(
     p: int,
     width: int,
 ) -> list[Window]:
-    """Return up to three windows of device p that hold more work than they have room for."""
+    """Return up to three windows of device p whose work exceeds their room the most."""
     used = np.flatnonzero((split > 1e-9) & np.isfinite(scaled) & (scaled > 0))
     if len(used) == 0:
         return []
@@ -354,7 +354,7 @@ def _broken(
 
 
 def _edges(times: Floats, most: int) -> Floats:
-    """Return the different times, ascending; of more than `most` so many, evenly apart."""
+    """Return the distinct times in ascending order, thinned evenly to at most `most`."""
     found = np.unique(times)
     if len(found) > most:
         found = found[np.linspace(0, len(found) - 1, most).astype(np.int64)]
@@ -372,16 +372,16 @@ def within_memory(problem: Problem) -> Problem | None:
     left = problem if open_to.all() else narrowed(problem, open_to)
     usable = left.runnable.any(axis=0)
     weights = sum(constant.nbytes for constant in problem.constants if constant.consumers)
-    # Not summed as numpy does: capacities near 2**62 are more than 64 bits hold.
+    # Summed as Python integers: capacities near 2**62 overflow 64 bits.
     return left if weights <= sum(room[usable].tolist()) else None
 
 
 def balanced_weights(problem: Problem, setting: Setting, *, along: bool = False) -> float:
-    """Return ``area.balanced`` with the weights of each device within its memory.
+    """Return the bound of ``area.balanced`` with each device's weights limited to its memory.
 
-    With `along`, up to LARGE pairs, each node also ends after what it reads, by its shares of time:
-    where most nodes wait for each other, those that leave a full device make way one by one. One
-    linear program; prices prove it.
+    With `along`, for up to LARGE pairs, each node also ends after its producers, by its fractional
+    time; this tightens the bound for models that are mostly sequential. One linear program, whose
+    prices prove the bound.
     """
     shares, n = setting.shares, problem.n
     able = np.isfinite(shares)
@@ -418,7 +418,7 @@ def balanced_weights(problem: Problem, setting: Setting, *, along: bool = False)
     work, ends, slopes = vstack(rows, format="csr"), vstack(waits, format="csr"), np.array(slope)
     _, price = dealt(n, node, work, slopes, room, least_t=0.0, ends=ends)
     cost = np.minimum.reduceat(price @ work, np.searchsorted(node, np.arange(n)))
-    # An end is from 0 to t: what prices leave of it, by the solver's tolerance, counts at worst.
+    # Ends lie between 0 and t, so the residual of the solver's tolerance counts at its worst.
     total = float(price @ slopes + np.maximum(-(price @ ends), 0.0).sum())
     needed, offered = float(cost.sum()), float(price @ room)
     rounding = 4.0 * (work.nnz + len(room)) * float(np.finfo(np.float64).eps)

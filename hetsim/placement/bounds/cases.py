@@ -1,4 +1,4 @@
-"""Refutation of a limit by cases: one node on one device, or on none but the others."""
+"""Refutation of a latency limit by case distinction on the device of a node."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from hetsim.placement.bounds.paths import (
 )
 
 LEAST, COMPILE_FROM = 0, 800_000
-"""Pairs of node and device in all cases: those that justify machine code, and compiling it."""
+"""Number of (node, device) pairs over all cases from which machine code is used, and compiled."""
 
 CLOSE = 1.0 / 1000
-"""The step above what is proven at which to end, in parts of that; the first is twice that."""
+"""Relative step above the proven limit at which the search stops; the first step is twice that."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ends:
-    """Times of a gap whose first device is one group that ends before any other begins.
+    """Times of a gap whose first device is one group that ends before any other group begins.
 
-    And whose last device is one group that begins after all others have ended.
+    The last device is one group that begins after all others have ended.
     """
 
-    lead_s: Floats  # [P]: From the end of the first to a start on another device
-    trail_s: Floats  # [P]: From an end on another device to the start of the last
-    parts: Floats  # [K, P]: By kind of prices, of what passes between the two; 1 in all
+    lead_s: Floats  # [P]: From the end of the first group to a start on another device
+    trail_s: Floats  # [P]: From an end on another device to the start of the last group
+    parts: Floats  # [K, P]: Share of the time between the two groups by set of prices, summing to 1
 
 
 def highest(
     low_s: float, most_s: float, refuted: Callable[[float], bool], close: float = CLOSE
 ) -> float:
-    """Return the largest limit found that is refuted, in seconds; `low_s` where none is.
+    """Return the largest refuted limit found, in seconds; `low_s` if none is refuted.
 
-    Steps above what is proven double until one fails, and are halved from there.
+    Steps above the proven limit double until one is not refuted, then halve.
     """
     step, failed = 2.0 * close, INFINITY
     while low_s > 0.0 and step >= close:
@@ -69,17 +69,16 @@ def by_cases(
 ) -> bool:
     """Return whether cases prove that no plan takes at most `limit_s`.
 
-    A node is on a device, or on one of its others. In each case the starts and remainders of
-    ``paths.heads`` are found anew, and a device is ruled out for a node that it cannot run in
-    time; what that says of other nodes is found by the same rule, until nothing is ruled out any
-    more. The case is refuted where a node has no device left; or where the nodes that have one
-    left do not fit it: those of a head of at least a and a tail of at least b take more than
-    streams (limit - a - b); or where all nodes on the cheapest of their devices cost more than
-    what is offered at the given prices. A fused kernel is taken for its parts where a node of it
-    cannot be on its device. If both cases are refuted, so is what they are cases of. After
-    `most` cases nothing is proven. Every step holds for each plan that takes at most `limit_s`.
+    Each case fixes a node to a device, or to its other devices, and recomputes the starts and
+    remainders of ``paths.heads``. Devices that cannot run a node in time are ruled out, and the
+    consequences propagated to a fixed point. A case is refuted if a node has no device left; if the
+    nodes with one device left do not fit it, as those with head >= a and tail >= b take more than
+    streams (limit - a - b); or if the cheapest devices of all nodes cost more than the given prices
+    offer. A fused kernel counts as its parts once a node of it cannot be on its device. If both
+    cases of a distinction are refuted, so is their parent. After `most` cases the result is False.
+    Every step is valid for each plan that takes at most `limit_s`.
 
-    O(most (E P^2 + P n^2)) at worst; nodes are looked at again only where a neighbour changed.
+    Complexity: O(most (E P^2 + P n^2)) at worst; only nodes with a changed neighbour are revisited.
     """
     deadline.check()
     n, count = setting.shares.shape
@@ -87,7 +86,7 @@ def by_cases(
         return False
     many = left_to_python.pays(_compiled, n * count * most // 4, LEAST, COMPILE_FROM)
     as_given = np.ascontiguousarray if many else methodcaller("tolist")
-    # Each case fixes a node, or says that a device has some.
+    # Each case fixes a node to a device, or marks a device as used.
     deep = n + count + 2
     states = np.zeros((5, deep, n * count))
     states[:3, 0] = [part.ravel() for part in (setting.shares, setting.arrival_s, setting.return_s)]
@@ -121,29 +120,29 @@ def by_cases(
 
 
 class Cases(NamedTuple):
-    """Arrays of ``refute``, beside those of its two directions."""
+    """Arrays of ``refute`` besides those of the forward and backward sweeps."""
 
-    alone: Array  # [n P]: Times of nodes whose fused kernel is not whole; and its number, or -1
+    alone: Array  # [n P]: Seconds of a node outside its fused kernel, and that kernel or -1
     kernel: Array
-    member_at: Array  # [kernels + 1]: Pairs of node and device by kernel
+    member_at: Array  # [kernels + 1]: Offsets into `member`, the (node, device) pairs by kernel
     member: Array
     price: Array  # [K n P]: As in ``Prices``
     offered: Array
-    given: Array  # [2 P], [K P]: Of ``Ends``; empty where there are none
+    given: Array  # [2 P], [K P]: Fields of ``Ends``; empty without them
     parts: Array
-    used: Array  # [depths P]: Whether another group is on a device
+    used: Array  # [depths P]: Whether a device has a group other than the first and last
     loads: Array  # [P]
     excess: Array  # [K]
-    early: Array  # [n]: Nodes whose starts may have risen, and whose remainders may have
+    early: Array  # [n]: Whether a node's start, and its remainder, needs an update
     late: Array
-    chosen: Array  # [n]: Room to work in
+    chosen: Array  # [n]: Scratch arrays
     ordered: Array
-    at_node: Array  # [depths]: What each case fixes
+    at_node: Array  # [depths]: The node and device that each case fixes
     at_device: Array
 
 
 def refute(limit: float, grouped: bool, most: int, forth: Sweep, back: Sweep, cases: Cases) -> bool:
-    """Search the cases depth first; those of depth d stand from d n P on in both directions."""
+    """Search the cases depth first; the state of depth d starts at index d n P in both sweeps."""
     n, count, shares = len(cases.early), len(forth.streams), forth.shares
     wide = n * count
     for k in range(wide):
@@ -183,7 +182,7 @@ def refute(limit: float, grouped: bool, most: int, forth: Sweep, back: Sweep, ca
             continue
         if tried >= most:
             return False
-        # The node of most work for its choices, on the device on which it ends first.
+        # Branch on the node with most work per choice, on the device where it ends first.
         node, device, most_work = -1, -1, -1.0
         for v in range(n):
             able, where, best, work = 0, -1, INFINITY, INFINITY
@@ -200,7 +199,7 @@ def refute(limit: float, grouped: bool, most: int, forth: Sweep, back: Sweep, ca
         if node < 0:
             return False
         if grouped and 0 < device < count - 1 and cases.used[depth * count + device] == 0:
-            # First whether another group is on the device at all.
+            # First decide whether another group uses the device at all.
             node = -1
         cases.at_node[depth], cases.at_device[depth] = node, device
         for p in range(count):
@@ -219,7 +218,7 @@ def refute(limit: float, grouped: bool, most: int, forth: Sweep, back: Sweep, ca
 
 
 def rule_out(forth: Sweep, back: Sweep, cases: Cases, base: int, pair: int) -> None:
-    """Take a device from a node, and fusion from its kernel there; mark whose times that raises."""
+    """Rule out a device for a node, unfuse its kernel there, and mark the nodes to update."""
     kernel, shares, early, late = cases.kernel, forth.shares, cases.early, cases.late
     first, last = 0, 1
     if kernel[pair] >= 0:
@@ -243,7 +242,7 @@ def rule_out(forth: Sweep, back: Sweep, cases: Cases, base: int, pair: int) -> N
 
 
 def settle(limit: float, forth: Sweep, back: Sweep, cases: Cases, base: int) -> bool:
-    """Rule out what ends too late until nothing does; say whether every node has a device."""
+    """Rule out late devices to a fixed point; return whether every node has a device left."""
     n, count, shares = len(cases.early), len(forth.streams), forth.shares
     again = True
     while again:
@@ -276,7 +275,7 @@ def settle(limit: float, forth: Sweep, back: Sweep, cases: Cases, base: int) -> 
 
 
 def restart(sweep: Sweep, against: Sweep, marked: Array, base: int, v: int) -> None:
-    """Recompute the start of a marked node, and mark those that follow where its end rose."""
+    """Recompute the start of a marked node, and mark its successors if its end rose."""
     marked[v] = 0
     if start_of(sweep, base, v):
         for k in range(against.near_at[v], against.near_at[v + 1]):
@@ -284,10 +283,10 @@ def restart(sweep: Sweep, against: Sweep, marked: Array, base: int, v: int) -> N
 
 
 def hold_apart(forth: Sweep, back: Sweep, cases: Cases, base: int, depth: int) -> bool:
-    """Raise starts behind all that the first group has, remainders by all that the last has.
+    """Raise starts to the end of the first group, and remainders to the start of the last.
 
-    A device that is `used` by another group takes its way there and back, and what it has. `loads`
-    come out: by device, the least time between the two ends where another group is on it.
+    A device `used` by another group adds its transfers both ways and its work. Writes `loads`: the
+    least time by device between the two ends if another group is on it.
     """
     n, count, shares = len(cases.early), len(forth.streams), forth.shares
     given, used, loads = cases.given, cases.used, cases.loads
@@ -336,7 +335,7 @@ def hold_apart(forth: Sweep, back: Sweep, cases: Cases, base: int, depth: int) -
 
 
 def dearest(forth: Sweep, cases: Cases, base: int) -> int:
-    """Find by kind of prices what all nodes cost beyond what is offered; return the most of all."""
+    """Compute the excess of cost over the offer by set of prices; return the set of the largest."""
     shares, loads, excess = forth.shares, cases.loads, cases.excess
     count, pairs, most = len(loads), len(cases.alone), -1
     for kind in range(len(excess)):
@@ -359,7 +358,7 @@ def dearest(forth: Sweep, cases: Cases, base: int) -> int:
 
 
 def rule_out_dear(forth: Sweep, back: Sweep, cases: Cases, base: int, kind: int) -> bool:
-    """Rule out devices on which a node alone costs more than is left; say whether there are any."""
+    """Rule out devices whose cost for a node exceeds the slack; return whether any was found."""
     shares, count, found = forth.shares, len(forth.streams), False
     for v in range(len(cases.early)):
         least = INFINITY
@@ -377,7 +376,7 @@ def rule_out_dear(forth: Sweep, back: Sweep, cases: Cases, base: int, kind: int)
 
 
 def fits(limit: float, forth: Sweep, back: Sweep, cases: Cases, base: int) -> bool:
-    """Say whether the nodes of one device fit it in all windows."""
+    """Return whether the nodes that have one device left fit it in all time windows."""
     shares, head, tail, streams = forth.shares, forth.found, back.found, forth.streams
     n, count, chosen, order = len(cases.early), len(streams), cases.chosen, cases.ordered
     for v in range(n):
@@ -388,7 +387,7 @@ def fits(limit: float, forth: Sweep, back: Sweep, cases: Cases, base: int) -> bo
                 able += 1
                 chosen[v] = p if able == 1 else -1
     for p in range(count):
-        # Those of the device, the last remainder first.
+        # Nodes of the device, in descending order of remainder.
         many, at = 0, base + p
         for v in range(n):
             if chosen[v] != p:
@@ -400,7 +399,7 @@ def fits(limit: float, forth: Sweep, back: Sweep, cases: Cases, base: int) -> bo
             order[k] = v
             many += 1
         for i in range(many):
-            # Of windows that begin here, one for each end among those inside.
+            # Windows that begin at this head, one for each end among the nodes inside.
             begin, work = head[at + order[i] * count], 0.0
             for k in range(many):
                 pair = at + order[k] * count

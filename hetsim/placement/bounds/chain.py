@@ -1,6 +1,6 @@
-"""Earliest starts and least remainders along a chain that the work of a model lies between.
+"""Earliest starts and least remainders along a chain of nodes that separates the model's work.
 
-What the gaps of the chain add to the starts and remainders of ``paths``.
+The time across each gap of the chain raises the starts and remainders of ``paths``.
 """
 
 from __future__ import annotations
@@ -19,30 +19,29 @@ from hetsim.placement.bounds.paths import Floats, Neighbours, Setting, heads, ta
 from hetsim.problem.problem import Problem, kinds_of
 
 SIDE = 0.003
-"""Work beside a node of the chain, as a share of all work, up to which it is kept."""
+"""Maximum share of the total work that may run in parallel to a node of the chain."""
 
 Near = tuple[tuple[tuple[int, int], ...], ...]
-"""By node of a gap: (neighbour's place in the gap, bytes)."""
+"""Producers by node of a gap: (index of the producer in the gap, bytes)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
     """Gap between two consecutive nodes of a chain."""
 
-    # The two, and between them, in the graph's order, what the first reaches and what reaches the
-    # second
+    # Both end nodes, and in graph order the nodes reachable from the first that reach the second
     nodes: tuple[int, ...]
     before: Near  # Producers among `nodes`
-    least_bytes: int  # Of the smallest tensor among them
+    least_bytes: int  # Size of the smallest tensor in the gap
 
 
 def chain_of(setting: Setting) -> list[Gap]:
-    """Return the gaps of a chain: nodes of a longest path with hardly any work in parallel."""
+    """Return the gaps of a chain: nodes of a longest path with almost no work parallel to them."""
     path = _longest(setting.before.rows, setting.shares.min(axis=1).tolist())
     place = {node: at for at, node in enumerate(path)}
     behind, ahead = _reached(setting, place)
     kept = _kept(setting, place, behind, ahead)
-    # By place on the path: the gap that begins at it or holds it.
+    # Gap by position on the path: the one that begins at it or contains it.
     gap_of = (np.searchsorted(kept, np.arange(len(path)), side="right") - 1).tolist()
     inside: list[list[int]] = [[] for _ in kept[1:]]
     chosen = {path[at] for at in kept}
@@ -59,7 +58,7 @@ def chain_of(setting: Setting) -> list[Gap]:
 
 
 def _longest(before: Sequence[Sequence[tuple[int, int]]], work: Sequence[float]) -> list[int]:
-    """Return a path of most work; `before` are the producers of each node, each with bytes."""
+    """Return a path of most work; `before` lists the producers of each node with their bytes."""
     ends, came_from = list(work), [-1] * len(work)
     for v, near in enumerate(before):
         longest = -1.0
@@ -75,7 +74,7 @@ def _longest(before: Sequence[Sequence[tuple[int, int]]], work: Sequence[float])
 
 
 def _reached(setting: Setting, place: dict[int, int]) -> tuple[list[int], list[int]]:
-    """Return by node the last of the path before it, and the first behind it; -1 and its length."""
+    """Return by node its last predecessor on the path (or -1) and first successor (or length)."""
     n, length = len(setting.shares), len(place)
     behind, ahead = [-1] * n, [length] * n
     for v, near in enumerate(setting.before.rows):
@@ -88,14 +87,14 @@ def _reached(setting: Setting, place: dict[int, int]) -> tuple[list[int], list[i
 def _kept(
     setting: Setting, place: dict[int, int], behind: list[int], ahead: list[int]
 ) -> list[int]:
-    """Return the places of the path beside which there is little work, ascending."""
+    """Return in ascending order the positions on the path with little work in parallel."""
     work = setting.shares.min(axis=1)
     beside = np.zeros(len(place) + 1)
     for v, seconds in enumerate(work.tolist()):
         if v not in place and behind[v] + 1 < ahead[v]:
             beside[behind[v] + 1] += seconds
             beside[ahead[v]] -= seconds
-    # The difference of sums is 0 but for rounding where there is none.
+    # Without parallel work, the difference of the sums is 0 up to rounding.
     little = (SIDE + 1e-9) * float(work.sum())
     kept: list[int] = np.flatnonzero(beside.cumsum()[:-1] <= little).tolist()
     return kept
@@ -115,30 +114,30 @@ def _gap(setting: Setting, nodes: tuple[int, ...]) -> Gap:
 
 
 PRICE_STEPS = (1, 8, 8, 6, 4)
-"""By kinds of devices at work: the parts into which a price of 1 is dealt out among them."""
+"""Number of parts into which a price of 1 is divided, by number of device kinds in use."""
 
 PRICE_WORK = 2e8
-"""Prices times nodes times pairs of devices from which on fewer prices are tried."""
+"""Number of prices x nodes x device pairs above which fewer prices are tried."""
 
 AT_ONCE = 1_000_000
-"""Numbers in one array of prices."""
+"""Maximum number of elements in one array of prices."""
 
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
-    """Crossing time: from the end of a gap's first node to the start of its last one, at least."""
+    """Least time from the end of a gap's first node to the start of its last node."""
 
-    # [gaps, P]: Where one group has both: it has all that lies between, and runs it one by one
+    # [gaps, P]: Both ends in one group, which then runs all nodes between them sequentially
     within: Floats
-    across: Floats  # [gaps, P, P]: Where two groups have them, on device p and on device q
+    across: Floats  # [gaps, P, P]: Ends in two groups, on devices p and q
 
 
 def crossings(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap]) -> Crossing:
-    """Return both by gap, for any placement of the nodes in between.
+    """Return the least crossing times of each gap over all placements of the nodes in between.
 
-    Prices of the devices' seconds prove `across`: decision 9 has the argument. The devices of a
-    kind are one with all their streams; of more than four kinds all are at work at once.
-    O(2^K prices) operations on arrays of n P^2 numbers for K kinds.
+    Prices on the devices' seconds prove `across` (decision 9). Devices of a kind count as one with
+    all their streams; with more than four kinds, all kinds count as in use. O(2^K prices)
+    operations on arrays of n P^2 elements for K kinds.
     """
     count = setting.shares.shape[1]
     within = np.array([setting.shares[list(gap.nodes[1:-1])].sum(axis=0) for gap in gaps])
@@ -158,11 +157,11 @@ def through(
     cases: int,
     close: float,
 ) -> float:
-    """Return a time across a gap between two groups at its ends, of at least `low_s`.
+    """Return the least time across a gap whose ends are in two groups, at least `low_s`.
 
-    That of the paths, raised by up to `cases` to `most_s` at most: each node is in the first group,
-    in the last, or on a device in another one. Each group of the two has a device of its own, so
-    that whatever else `setting` says of p and q is of other groups.
+    Starts from the longest path and raises it with up to `cases` cases, to at most `most_s`. Each
+    node is in the first group, the last group, or a group on any device; the two end groups get
+    devices of their own, so the constraints of p and q in `setting` apply to other groups only.
     """
     inner, ends = between(setting, gap, p, q)
     found = max(low_s, float(heads(inner, inner.shares)[-1, -1]))
@@ -174,14 +173,14 @@ def through(
         offered = np.full(len(price), limit_s * (1.0 + SURE))
         return by_cases(inner, limit_s, cases, Prices(price, offered), ends)
 
-    # Where one group does not limit it, what is enough is most often less than what it takes.
+    # If one group is no limit, `most_s` is usually below the crossing time, so try it first.
     if p != q and close == CLOSE and most_s < np.inf and refuted(most_s):
         return most_s
     return highest(found, most_s, refuted, close)
 
 
 def _shared_out(inner: Setting, ends: Ends) -> tuple[Floats, Ends]:
-    """Return float [K, n, P]: prices of a gap's nodes, each device's seconds at a part of 1."""
+    """Return float [K, n, P]: the best sets of prices that divide a price of 1 among devices."""
     count = inner.shares.shape[1] - 2
     dealt = _compositions(count, SHARED_OUT[min(count, len(SHARED_OUT) - 1)])
     price = np.ones((len(dealt), *inner.shares.shape))
@@ -193,7 +192,7 @@ def _shared_out(inner: Setting, ends: Ends) -> tuple[Floats, Ends]:
 
 
 def between(setting: Setting, gap: Gap, p: int, q: int) -> tuple[Setting, Ends]:
-    """Return a gap as a problem: the first group, all devices, and the last group."""
+    """Return a gap as a setting of its own, with devices for the first and the last group."""
     count = setting.shares.shape[1]
     nodes = list(gap.nodes)
     n = len(nodes)
@@ -236,7 +235,7 @@ def between(setting: Setting, gap: Gap, p: int, q: int) -> tuple[Setting, Ends]:
 
 
 def alike(setting: Setting, gap: Gap) -> tuple[Near, bytes, bytes, bytes]:
-    """Return a key that is equal for gaps that take the same time."""
+    """Return a key that is equal for gaps with the same crossing times."""
     nodes = list(gap.nodes)
     _, kernel = np.unique(setting.kernel[nodes], return_inverse=True)
     shares, alone_s = setting.shares[nodes[1:-1]], setting.alone_s[nodes[1:-1]]
@@ -244,7 +243,7 @@ def alike(setting: Setting, gap: Gap) -> tuple[Near, bytes, bytes, bytes]:
 
 
 def _alike_in_size(gaps: Sequence[Gap]) -> list[list[int]]:
-    """Return the gaps by the next power of two above their nodes between."""
+    """Return the indices of gaps grouped by the bit length of their number of inner nodes."""
     by_size: dict[int, list[int]] = {}
     for g, gap in enumerate(gaps):
         by_size.setdefault((len(gap.nodes) - 2).bit_length(), []).append(g)
@@ -252,13 +251,13 @@ def _alike_in_size(gaps: Sequence[Gap]) -> list[list[int]]:
 
 
 def _across(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap]) -> Floats:
-    """Return float [gaps, P, P]: X + M + Y at least; see ``crossings``."""
+    """Return float [gaps, P, P]: a lower bound on X + M + Y; see ``crossings``."""
     count = setting.shares.shape[1]
     travel = _travel(setting, np.array([float(gap.least_bytes) for gap in gaps]))
     most = max(len(gap.nodes) - 2 for gap in gaps)
     if most == 0:
         return travel
-    # Those with fewer nodes have some that take no time.
+    # Smaller gaps are padded with nodes that take no time.
     shares = np.zeros((len(gaps), most, count))
     in_line = np.zeros((len(gaps), most))
     for g, gap in enumerate(gaps):
@@ -308,7 +307,7 @@ def _across(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap
 
 
 def _travel(setting: Setting, nbytes: Floats) -> Floats:
-    """Return float [gaps, P, P]: of so many bytes, through others where that is quicker."""
+    """Return float [gaps, P, P]: seconds to move `nbytes`, through a third device where faster."""
     count = setting.shares.shape[1]
     direct = setting.latency_s + setting.per_byte_s * nbytes[:, None, None]
     direct[:, range(count), range(count)] = 0.0
@@ -319,7 +318,7 @@ def _travel(setting: Setting, nbytes: Floats) -> Floats:
 
 
 def _dealings(count: int, cells: int) -> Floats:
-    """Return float [dealings, count]: shares of at most 1 in all; fewer where `cells` are many."""
+    """Return float [prices, count + 1]: shares that sum to <= 1; fewer rows for many `cells`."""
     steps = PRICE_STEPS[count] if count < len(PRICE_STEPS) else 2
     while steps > 2 and len(_compositions(count + 2, steps)) * cells > PRICE_WORK:
         steps -= 2
@@ -328,7 +327,7 @@ def _dealings(count: int, cells: int) -> Floats:
 
 @cache
 def _compositions(count: int, steps: int) -> Floats:
-    """Return all ways to deal `steps` parts out to `count`, as shares of 1."""
+    """Return all divisions of `steps` parts among `count` members, as shares of 1."""
     if count == 1:
         return np.array([[1.0]]) if steps else np.array([[0.0]])
     rows: list[list[float]] = []
@@ -345,31 +344,31 @@ def _compositions(count: int, steps: int) -> Floats:
 
 
 SHARED_OUT, KINDS = (1, 1, 16, 8, 4, 2), 6
-"""By devices: the parts that a price of 1 is dealt out in; and the best dealings, that are kept."""
+"""Number of parts of a price of 1, by number of devices; and the number of divisions kept."""
 
 SURE = 1e-9
-"""By what part a price is raised, whatever sums are rounded to."""
+"""Relative margin on prices that covers rounding of sums."""
 
 CLOSE = 0.005
-"""The step above a proven time across a gap at which to end, in parts of that."""
+"""Relative step above a proven crossing time at which the search stops."""
 
 CASES, MOST_CASES, MOST_NODES = 5_000, 2_000, 40
-"""Cases times edges for each time tried across gaps, of all kinds of gaps together and of one; and
-the nodes of the largest that is."""
+"""Cases x edges for each crossing time over all kinds of gaps; the maximum for one; and the largest
+number of nodes of a gap that is searched by cases."""
 
 ROUGH, ROUGHLY = 6, 0.02
-"""By what all are looked at first: so many times fewer cases, in steps of at least that part."""
+"""Divisor of the number of cases, and relative step, of the first rough pass over all gaps."""
 
 FEW = 4
-"""Devices up to which each counts for itself."""
+"""Maximum number of devices that are treated individually."""
 
 CLOSER, BATCHES = 500, 32
-"""Times that gaps on the quickest way are looked at more closely, one by one where there are fewer
-than the latter, and so many at a time as make that many times."""
+"""Maximum number of rounds that refine gaps on the fastest path, and the number of gaps per gap
+refined in one round."""
 
 
 def units_of(problem: Problem) -> list[list[int]]:
-    """Return the devices one by one, or grouped by kinds if more than FEW. O(P^2 n)."""
+    """Return the devices individually, or grouped by kind if more than FEW. O(P^2 n)."""
     devices = range(len(problem.devices))
     return [[p] for p in devices] if len(devices) <= FEW else kinds_of(problem, devices)
 
@@ -383,7 +382,7 @@ def lifted(
 ) -> tuple[Setting, float]:
     """Return `setting` with chain nodes delayed by their gaps, and the least time of the chain.
 
-    `closely`, gaps on the quickest way are looked at by cases until that takes `met_s`.
+    With `closely`, gaps on the fastest path are refined by cases until it takes `met_s`.
     """
     gaps = chain_of(setting)
     if not gaps:
@@ -400,7 +399,7 @@ def lifted(
     found = crossings(setting, kinds, several)
     within, across = found.within, found.across
     most = _cases_each(several)
-    # Across gaps that are looked at no further; inf elsewhere.
+    # Times across gaps that are not refined further; inf elsewhere.
     final = np.full(across.shape, np.inf)
     plain = [len(gap.nodes) == 2 for gap in several]
     final[plain] = across[plain]
@@ -423,7 +422,7 @@ def lifted(
         if not closer:
             rough, seen = False, set()
             continue
-        # A way of which all is final is enough: less is to be left for what is before and behind.
+        # Once all gaps of a path are final, others need only reach its length minus the rest.
         rest = _starts(least.transpose(0, 2, 1)[::-1], shares[::-1], tail[::-1])[::-1]
         way = _starts(_least(within[index], final[index], same), shares, head)
         left_s = float((way[-1] + shares[-1] + tail[-1]).min()) if closely else 0.0
@@ -450,22 +449,22 @@ def lifted(
 
 
 def _cases_each(gaps: Sequence[Gap]) -> list[int]:
-    """Return the cases that are tried of each time across a gap."""
+    """Return by gap the number of cases to try for each of its crossing times."""
     edges = [sum(map(len, gap.before)) for gap in gaps]
     large = sum(len(gap.nodes) > 2 for gap in gaps)
     return [min(MOST_CASES, CASES // max(large, 1)) // count for count in edges]
 
 
 def _of_both(found: Floats) -> Floats:
-    """Return float [K, P]: the lesser of what holds with the kernel apart and with it whole."""
+    """Return float [K, P]: the smaller of the values with the kernel split and with it whole."""
     both: Floats = found.reshape(len(found), 2, -1).min(axis=1)
     return both
 
 
 def _least(within: Floats, across: Floats, same: NDArray[np.bool_]) -> Floats:
-    """Return float [gaps, 2 P, 2 P]: the lesser of both, with kernels apart and then whole.
+    """Return float [gaps, 2 P, 2 P]: least crossing times, with kernels split, then whole.
 
-    A kernel that a gap's ends have both, `same`, is whole for both or for neither; where two
+    A kernel that contains both ends of a gap, `same`, is whole for both ends or neither; if two
     groups have them, for neither.
     """
     count = within.shape[1]
@@ -494,7 +493,7 @@ def _starts(least: Floats, shares: Floats, head: Floats) -> Floats:
 def _quickest(
     least: Floats, shares: Floats, start: Floats, tail: Floats
 ) -> list[tuple[int, int, int]]:
-    """Return (gap, device before, device behind) along the quickest way."""
+    """Return (gap, device before, device behind) along the fastest path."""
     q = int((start[-1] + shares[-1] + tail[-1]).argmin())
     way = []
     for gap in range(len(least) - 1, -1, -1):
@@ -505,7 +504,7 @@ def _quickest(
 
 
 def _by_likeness(setting: Setting, gaps: Sequence[Gap]) -> tuple[NDArray[np.intp], list[Gap]]:
-    """Return one gap of each kind of alike ones, and by gap which it is."""
+    """Return the index of each gap's equivalence class, and one gap of each class."""
     known: dict[tuple[Near, bytes, bytes, bytes], int] = {}
     several: list[Gap] = []
     index = np.empty(len(gaps), dtype=np.intp)

@@ -1,4 +1,4 @@
-"""Lower bounds on latency and on seconds a request, over all plans that obey the constraints."""
+"""Lower bounds on latency and on seconds per request, over all plans that obey the constraints."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem, kinds_of
 
 LARGE, CLOSE_OF_LARGE = 300, 0.01
-"""Nodes above which limits are tried in larger steps; the least of those."""
+"""Number of nodes above which limits are tried in coarser steps, and that relative step."""
 
 CASES, FEWEST = 6_000, 30
-"""Cases times edges for each limit, and the fewest cases that are worth a try."""
+"""Budget of cases x edges for each limit, and the fewest cases that are worth trying."""
 
 
 SURE = 1e-9
-"""By what part something must be smaller, to be so whatever sums are rounded to."""
+"""Relative margin by which a sum must be smaller to be so despite rounding."""
 
 
 def bound_of(
@@ -42,15 +42,15 @@ def bound_of(
 ) -> float:
     """Return a lower bound in seconds over all plans of `problem`; inf where none is feasible.
 
-    0, which claims nothing, where ``problem.unpriced`` names nodes. Latency is the larger of the
-    area bound and the critical path with the join rule (``paths.heads``, ``chain.lifted``), raised
-    as long as a limit is refuted: where a node has no device left that ends it in time, by
-    ``area.crowded``, or, where edges are few, by ``cases.by_cases``. Throughput is the area bound
-    alone: no deal among replicas is below it. From `met_s`, the latency of a known plan, no limit
-    is tried. Where a deadline passes, what is proven until then is returned.
+    0, which claims nothing, if ``problem.unpriced`` names nodes. The latency bound is the larger of
+    the area bound and the critical path with the join rule (``paths.heads``, ``chain.lifted``),
+    raised while limits are refuted: by a node without a device that ends it in time, by
+    ``area.crowded``, or, for few edges, by ``cases.by_cases``. The throughput bound is the area
+    bound alone, valid for replicas too. No limit at or above `met_s`, the latency of a known plan,
+    is tried. If a deadline passes, the bound proven so far is returned.
 
-    O(log(1 / CLOSE) (E P^2 + P n log n)), about ten programs of ``area.relaxed`` a limit, and
-    CASES of ``cases.by_cases``.
+    Complexity: O(log(1 / CLOSE) (E P^2 + P n log n)), about ten programs of ``area.relaxed`` per
+    limit, and CASES of ``cases.by_cases``.
     """
     known, asked = _known(problem), (objective, met_s)
     if asked not in known:
@@ -63,19 +63,19 @@ def bound_of(
 
 @cached
 def _known(_: Problem) -> dict[tuple[Objective, float], float]:
-    """Bounds of a problem that were computed, by objective and `met_s`."""
+    """Cache of the bounds of a problem, by objective and `met_s`."""
     return {}
 
 
 def quick_bound_of(problem: Problem, objective: Objective) -> float:
-    """Return a bound of at most ``bound_of``, from one linear program without bisection."""
+    """Return a bound of at most ``bound_of`` from one linear program, without bisection."""
     if objective == "latency":
         return _of_feasible(problem, lambda fit: max(area_bound(fit), critical_path_bound(fit)))
     return _of_feasible(problem, area_bound)
 
 
 def _of_feasible(problem: Problem, bound: Callable[[Problem], float]) -> float:
-    """Return `bound` of what memory leaves of a problem; inf where a node runs nowhere."""
+    """Return `bound` of the problem restricted to what fits memory; inf if a node runs nowhere."""
     fitting = within_memory(problem) if problem.runnable.any(axis=1).all() else None
     if fitting is None or not fitting.runnable.any(axis=1).all():
         return float("inf")
@@ -86,13 +86,13 @@ def _of_feasible(problem: Problem, bound: Callable[[Problem], float]) -> float:
 
 
 def with_free_fusions(problem: Problem) -> Problem:
-    """Problem of the same least latency and load, in which pairs that fuse for nothing are nodes.
+    """Return a problem of the same least latency and load, with pairs that fuse at no cost merged.
 
-    A pair is a node and its only reader, which every device that runs the first fuses, in no more
-    time than the first takes alone, and whose tensors are no larger than the one between. In a plan
-    that has them apart the reader moves to the first node's device: no device has more to do, and
-    who reads the pair has its tensor no later, as no way through another device is shorter. Memory
-    is left out. O(V + E + P^3).
+    A pair is a node and its only reader that every device which runs the first fuses, in no more
+    time than the first takes alone, and whose output tensors are no larger than the one between. In
+    a plan that separates them the reader can move to the first node's device: no device has more
+    work, and consumers get their tensors no later, as no route through another device is shorter.
+    Memory is ignored. O(V + E + P^3).
     """
     latency_s, per_byte_s = transfer_costs(problem)
     over_s = latency_s[:, :, None] + (latency_s + np.array(problem.dispatch_s)[:, None])
@@ -123,7 +123,7 @@ def with_free_fusions(problem: Problem) -> Problem:
             and all(value.nbytes <= made[u][0].nbytes for value in made[v])
         ):
             labels[v] = u
-    # Coarse problems keep no composites of several tasks.
+    # Coarse problems do not support composites that span several tasks.
     composites = any(len({labels[v] for v in kernel.nodes}) > 1 for kernel in problem.composites)
     parts = None if composites else order_groups(problem.dag, labels)
     if parts is None or len(parts) == problem.n:
@@ -144,7 +144,7 @@ def critical_path_bound(problem: Problem) -> float:
 
 
 def area_bound(problem: Problem, *, along: bool = False) -> float:
-    """Return the least time of all streams together, in s; `along` as in ``balanced_weights``."""
+    """Return the least seconds for the work on all streams; `along` as in ``balanced_weights``."""
     setting = Setting.of(problem)
     weighed = balanced_weights(problem, setting, along=along)
     return max(balanced(setting.shares, setting.streams), weighed)
@@ -161,7 +161,7 @@ def path_bound_of(problem: Problem) -> float:
 def _along(
     problem: Problem, met_s: float = float("inf"), *, closely: bool = True
 ) -> tuple[Setting, Floats, Floats, float]:
-    """Return the setting, heads and tails in it, and the longest path, in seconds."""
+    """Return the setting, its heads and tails, and the length of the longest path in seconds."""
     setting, found = lifted(Setting.of(problem), units_of(problem), met_s, closely=closely)
     head, tail = heads(setting, setting.shares), tails(setting, setting.shares)
     through = head + setting.shares + tail
@@ -186,7 +186,7 @@ def _closely(problem: Problem, objective: Objective, met_s: float) -> float:
 
 
 def _fits(problem: Problem, limit_s: float) -> bool:
-    """Say whether all streams together do the work in less than `limit_s`, beyond doubt."""
+    """Return whether every node on its fastest device takes less than `limit_s`, with a margin."""
     setting = Setting.of(problem)
     work = np.zeros(len(setting.streams))
     np.add.at(work, setting.shares.argmin(axis=1), setting.shares.min(axis=1))
@@ -194,7 +194,7 @@ def _fits(problem: Problem, limit_s: float) -> bool:
 
 
 def refuted(setting: Setting, head: Floats, tail: Floats, limit_s: float, most: int = 0) -> bool:
-    """Return whether it is proven that no plan takes at most `limit_s`, by up to `most` cases."""
+    """Return whether at most `most` cases prove that no plan takes at most `limit_s`."""
     shares = setting.shares
     slack = limit_s * (1.0 + 1e-12)
     while True:
@@ -214,7 +214,7 @@ def refuted(setting: Setting, head: Floats, tail: Floats, limit_s: float, most: 
 
 
 MOST_CHOICES = 64
-"""Choices of devices that are weighed for ``max_devices``; of alike devices any counts once."""
+"""Maximum number of device subsets to bound for ``max_devices``; identical devices count once."""
 
 
 @checks.takes(
@@ -236,16 +236,16 @@ def lower_bound(
 
     0, which claims nothing, where ``problem.unpriced`` names nodes.
 
-    For ``latency``: no plan's end-to-end latency. For ``throughput``: no plan's seconds a
-    request at its most loaded device, and so no rate of requests above its inverse. Both hold
-    without contention, and so with it. ``lower_bound.bound_of`` says how they come about.
+    For ``latency``: the end-to-end latency of every plan. For ``throughput``: the seconds per
+    request at the most loaded device, whose inverse is the maximum rate. Both hold without
+    contention, and so with it. ``lower_bound.bound_of`` describes the method.
 
     Parameters
     ----------
     problem : Problem
     objective : "latency" or "throughput"
     affinity, pins, exclude, max_devices, capacity_bytes
-        As ``plan`` takes them, see ``Constrained``: the bound is then of the plans that obey
+        Constraints as in ``plan``, see ``Constrained``: the bound then covers the plans that obey
         them. It is never below that of the same memory without the others.
 
     Raises
@@ -255,11 +255,11 @@ def lower_bound(
     InvalidInput
         For a pin or an exclusion that names nothing.
     UnsupportedNode
-        Where they leave a node without a device.
+        If the constraints leave a node without a device.
 
     Complexity: that of ``bound_of``, twice with pins or exclusions. With `max_devices` once more
-    for each choice of so many devices that a quick bound does not rule out; where there are more
-    than MOST_CHOICES, the number is left out of account.
+    for each subset of that size that a quick bound does not rule out; with more than MOST_CHOICES
+    subsets, `max_devices` is ignored.
     """
     given: dict[str, Any] = {
         "pins": {} if pins is None else pins,
@@ -275,7 +275,7 @@ def lower_bound(
 def bound_under(
     limits: Constrained, problem: Problem, objective: Objective, met_s: float = float("inf")
 ) -> float:
-    """Return ``lower_bound`` for constraints in one record; `met_s` as in ``bound_of``."""
+    """Return ``lower_bound`` under the constraints of a record; `met_s` as in ``bound_of``."""
     check_objective(objective)
     limits.check()
     wide = Constrained(capacity_bytes=limits.capacity_bytes).narrow(problem)
@@ -301,7 +301,7 @@ def stated_bound(
 
 
 def _of_few(problem: Problem, most: int, objective: Objective) -> float:
-    """Return the least bound over all choices of `most` devices; 0 where there are too many."""
+    """Return the least bound over all subsets of `most` devices; 0 if there are too many."""
     usable = np.flatnonzero(problem.runnable.any(axis=0)).tolist()
     if most >= len(usable) or not problem.runnable.any(axis=1).all():
         return 0.0
@@ -323,7 +323,7 @@ def _of_few(problem: Problem, most: int, objective: Objective) -> float:
 
 
 def _choices(kinds: Sequence[Sequence[int]], most: int) -> Iterator[tuple[int, ...]]:
-    """Give every choice of `most` devices, of each kind its first ones."""
+    """Yield every choice of `most` devices, taking the first ones of each kind."""
     if not kinds:
         if most == 0:
             yield ()

@@ -18,29 +18,29 @@ from hetsim.problem.problem import Problem
 Floats = NDArray[np.float64]
 
 WIDEST = 32
-"""Neighbours of a node that the join rule weighs, those that end last."""
+"""Maximum number of neighbours of a node that the join rule considers, those that end last."""
 
 Array = Any
 
 INFINITY = float("inf")
 
 COMPILE_FROM = 3000
-"""Nodes from which on the sweep pays for its machine code."""
+"""Number of nodes from which the sweep runs as machine code."""
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
     """Producers or readers of every node, with the bytes of the largest tensor between the two."""
 
-    at: NDArray[np.int64]  # [n + 1]: Where those of a node begin
-    node: NDArray[np.int64]  # [E]: By node ascending
+    at: NDArray[np.int64]  # [n + 1]: Offset of each node's neighbours
+    node: NDArray[np.int64]  # [E]: Neighbours in ascending order of node
     nbytes: Floats  # [E]
 
     @classmethod
     def of(
         cls, n: int, own: NDArray[np.int64], other: NDArray[np.int64], nbytes: Floats
     ) -> Neighbours:
-        """Collect each node's neighbours, each once. O(E log E)."""
+        """Return the neighbours of each node without duplicates. O(E log E)."""
         order = np.lexsort((other, own))
         own, other, nbytes = own[order], other[order], nbytes[order]
         first = np.ones(len(own), dtype=bool)
@@ -52,7 +52,7 @@ class Neighbours:
 
     @cached_property
     def rows(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """By node: (neighbour, bytes)."""
+        """Neighbours by node, as (neighbour, bytes)."""
         at, pairs = (
             self.at.tolist(),
             list(zip(self.node.tolist(), map(int, self.nbytes.tolist()), strict=True)),
@@ -62,28 +62,28 @@ class Neighbours:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """Inputs of the bounds of one problem."""
+    """Inputs of the lower bounds of a problem."""
 
     # [n, P]: Least time of a node on a device: ``problem.least_seconds``; inf where not runnable
     shares: Floats
-    # [n, P]: The same where its fused kernel is not whole, and the number of that kernel, or -1
+    # [n, P]: The same with its fused kernel split, and the number of that kernel, or -1
     alone_s: Floats
     kernel: NDArray[np.int64]
     streams: tuple[int, ...]
     before: Neighbours  # Producers and readers
     after: Neighbours
-    # [P, P]: Of a transfer from row to column, staging included; inf on the diagonal
+    # [P, P]: Seconds of a transfer from row to column, staging included; inf on the diagonal
     latency_s: Floats
     per_byte_s: Floats
     dispatch_s: Floats  # [P]
-    # [n, P]: When the inputs of the model that a node reads can be there and its subgraph started,
-    # and how long its outputs take to the host; 0 where there are none
+    # [n, P]: Earliest time at which a node's model inputs have arrived and its subgraph is started,
+    # and the time to return its outputs to the host; 0 where it has none
     arrival_s: Floats
     return_s: Floats
 
     @classmethod
     def of(cls, problem: Problem) -> Setting:
-        """Collect the inputs. O(n P + E + P^2)."""
+        """Return the inputs of a problem's bounds. O(n P + E + P^2)."""
         count = len(problem.devices)
         latency_s, per_byte_s = transfer_costs(problem)
         dispatch_s = np.array(problem.dispatch_s)
@@ -147,8 +147,8 @@ def _to_and_from(problem: Problem, host: int, nbytes: int, *, inward: bool) -> F
 def heads(setting: Setting, shares: Floats) -> Floats:
     """Return [n, P]: the earliest start of node v if it runs on device p, in any plan.
 
-    `shares` are those of `setting`, perhaps with inf where a device is ruled out. Why it holds,
-    and the join rule: decision 9. O(E (P^2 + d P)) for d neighbours a node.
+    `shares` are those of `setting`, with inf where a device is ruled out. Decision 9 has the proof
+    and the join rule. Complexity: O(E (P^2 + d P)) for d neighbours per node.
     """
     enter_s = setting.latency_s + setting.dispatch_s[None, :]
     order = np.arange(len(shares))
@@ -177,7 +177,7 @@ def _swept(
     per_byte_s: Floats,
     streams: tuple[int, ...],
 ) -> Floats:
-    """Return [n, P]: the result of ``sweep_nodes``, compiled for many nodes."""
+    """Return [n, P]: the result of ``sweep_nodes``, in machine code for many nodes."""
     compiled = len(order) >= COMPILE_FROM
     starts = (shares.ravel(), least.flatten(), np.zeros(least.size))
     sweep = sweep_of(near, enter_s, per_byte_s, streams, starts, arrays=compiled)
@@ -186,22 +186,22 @@ def _swept(
 
 
 class Sweep(NamedTuple):
-    """Starts of nodes in one direction, as lists of numbers or arrays; matrices lie flat, by row.
+    """State of a sweep in one direction, as lists or arrays; matrices are flat, row by row.
 
-    Of several cases they follow one another.
+    The states of several cases follow one another.
     """
 
-    near_at: Array  # As in ``Neighbours``: those that a node waits for
+    near_at: Array  # As in ``Neighbours``: the nodes that a node waits for
     near: Array
     nbytes: Array
-    enter: Array  # [P P]: Of a transfer and a subgraph's start, and seconds a byte
+    enter: Array  # [P P]: Seconds of a transfer plus subgraph start, and seconds per byte
     per_byte: Array
     streams: Array  # [P]
-    off: Array  # Room to work in, by neighbour of a node
+    off: Array  # Scratch arrays by neighbour of a node
     rank: Array
     inside: Array
-    shares: Array  # [n P]: Times of nodes; inf where a device is ruled out
-    found: Array  # [n P]: Starts and ends
+    shares: Array  # [n P]: Seconds of nodes; inf where a device is ruled out
+    found: Array  # [n P]: Starts and ends of nodes
     ends: Array
 
 
@@ -214,7 +214,7 @@ def sweep_of(
     *,
     arrays: bool,
 ) -> Sweep:
-    """Return a direction in which `starts` are the last three fields, in arrays or in lists."""
+    """Return a sweep whose last three fields are `starts`, as arrays or as lists."""
     most = max(int(np.diff(near.at).max(initial=0)), 1)
     columns = [
         near.at, near.node, near.nbytes, enter_s.ravel(), per_byte_s.ravel(), np.array(streams),
@@ -226,16 +226,15 @@ def sweep_of(
 
 
 def sweep_nodes(order: Array, sweep: Sweep) -> None:
-    """Find the starts of ``heads`` in the given order; `found` starts as the least possible."""
+    """Compute the starts of ``heads`` in the given order, from the lower limits in `found`."""
     for node in order:
         start_of(sweep, 0, node)
 
 
 def start_of(sweep: Sweep, base: int, node: int) -> bool:
-    """Raise the starts and ends of one node to the join rule; say whether an end was raised.
+    """Raise the starts and ends of a node by the join rule; return whether an end was raised.
 
-    Those of the case at hand are from `base` on. An end that is infinite stays so, and its start as
-    it is.
+    The current case begins at index `base`. A node with an infinite end keeps its start and end.
     """
     near, shares, found, ends = sweep.near, sweep.shares, sweep.found, sweep.ends
     off, rank, inside, streams = sweep.off, sweep.rank, sweep.inside, sweep.streams
@@ -260,7 +259,7 @@ def start_of(sweep: Sweep, base: int, node: int) -> bool:
         if size == 1:
             joined = min(off[0], ends[at + near[first] * count])
         elif size > 1:
-            # Those that end last, by insertion; of equals the first.
+            # Neighbours that end last, by insertion sort; the first of equal ones wins.
             kept = 0
             for i in range(size):
                 k = min(kept, WIDEST - 1)

@@ -1,1 +1,1 @@
-"""List scheduling: ranks, gaps on streams, room for weights."""
+"""List scheduling: ranks, insertion into gaps of streams, room for weights."""

@@ -21,7 +21,7 @@ from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import flat
 
 Array = Any
-"""A list of numbers, or an array of them where it is compiled; matrices lie flat, by row."""
+"""List of numbers, or an array in machine code; matrices are flat, row by row."""
 
 INFINITY = float("inf")
 
@@ -29,7 +29,7 @@ INFINITY = float("inf")
 def earliest(
     starts: Array, ends: Array, base: int, gaps: int, ready: float, length: float
 ) -> float:
-    """Earliest start at or after `ready` in a gap of `length`, of the gaps from `base` on."""
+    """Return the earliest start >= `ready` in a gap of `length`, among the gaps from `base` on."""
     if ready >= starts[base + gaps - 1]:
         return ready
     low, high = base, base + gaps
@@ -51,7 +51,7 @@ def earliest(
 def take(
     starts: Array, ends: Array, base: int, gaps: int, begin: float, end: float, shortest: float
 ) -> int:
-    """Number of gaps once an interval that ``earliest`` gave is occupied."""
+    """Occupy an interval found by ``earliest``; return the new number of gaps."""
     if begin == end:
         return gaps
     low, high = base, base + gaps
@@ -81,7 +81,7 @@ def take(
 
 
 def needs(at: Array, of: Array, nbytes: Array, readers: Array, node: int, device: int) -> int:
-    """Bytes of a node's weights that are neither on a device yet nor reserved."""
+    """Return the bytes of a node's weights that a device neither holds nor has reserved."""
     base, total = device * len(nbytes), 0
     for k in range(at[node], at[node + 1]):
         if readers[base + of[k]] == 0:
@@ -92,7 +92,7 @@ def needs(at: Array, of: Array, nbytes: Array, readers: Array, node: int, device
 def add(
     at: Array, of: Array, nbytes: Array, readers: Array, left: Array, node: int, device: int
 ) -> None:
-    """Put a node's weights on a device, even if they do not fit; `left` is bytes by device."""
+    """Place a node's weights on a device, even if they do not fit; `left` is bytes by device."""
     left[device] -= needs(at, of, nbytes, readers, node, device)
     for k in range(at[node], at[node + 1]):
         readers[device * len(nbytes) + of[k]] += 1
@@ -108,10 +108,10 @@ def remove(
 
 
 class Room:
-    """Remaining memory for weights, by device; a constant counts once per device.
+    """Memory left for weights, by device; a constant counts once per device.
 
-    A node that is not placed yet may have a home, where room is kept for it; one that a single
-    device takes is at home there. Where all homes fit, the rest can always be placed.
+    An unplaced node may have a home device, which reserves room for it; a node with only one
+    supported device has its home there. If all homes fit, the remaining nodes can always be placed.
     """
 
     def __init__(self, problem: Problem, homes: Sequence[int] | None = None) -> None:
@@ -130,19 +130,19 @@ class Room:
 
     @property
     def weights(self) -> tuple[list[int], list[int], list[int], list[int], list[int]]:
-        """Arguments of the functions above."""
+        """Arguments of ``needs``, ``add`` and ``remove``."""
         return self.at, self.of, self.nbytes, self.readers, self.left
 
     def needs(self, node: int, device: int) -> int:
-        """See the function ``needs``."""
+        """Return the result of the function ``needs``."""
         return needs(self.at, self.of, self.nbytes, self.readers, node, device)
 
     def holds(self, node: int, device: int) -> bool:
-        """Whether the node's weights fit."""
+        """Return whether the node's weights fit."""
         return self.at[node] == self.at[node + 1] or self.needs(node, device) <= self.left[device]
 
     def take(self, node: int, device: int) -> None:
-        """Store the weights; the reservation for the node is released."""
+        """Store a node's weights on a device, and release its reservation."""
         home = self.homes[node]
         if home != device:
             if home >= 0:
@@ -159,18 +159,18 @@ class Room:
 
 
 LEAST, COMPILE_FROM = 1_000, 50_000
-"""Nodes of one schedule, and of all of a process, that are for machine code."""
+"""Number of nodes of one schedule, and of all in a process, from which machine code is used."""
 
 LOOK = 100
-"""Nodes placed between two looks at a deadline."""
+"""Number of nodes placed between two checks of the deadline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Device and time of each node, by a scheduler's own estimate."""
+    """Device and time of each node, as estimated by a scheduler."""
 
     assignment: tuple[int, ...]  # Device index by node
-    start_s: tuple[float, ...]  # Contention and grouping left out
+    start_s: tuple[float, ...]  # Without contention and grouping
     end_s: tuple[float, ...]
 
     @property
@@ -180,17 +180,17 @@ class Schedule:
 
     @property
     def order(self) -> list[int]:
-        """The nodes by start, a topological order."""
+        """Nodes in order of start, which is a topological order."""
         start, end = self.start_s, self.end_s
         return sorted(range(len(start)), key=lambda node: (start[node], end[node], node))
 
 
 class Lists(NamedTuple):
-    """Free slots and the schedule so far, as lists of numbers or arrays."""
+    """State of a schedule in progress, as lists of numbers or arrays."""
 
-    devices: int  # Number of devices; gaps that there is space for on a stream
+    devices: int  # Number of devices; capacity of a stream in gaps
     room: int
-    seconds: Array  # As in ``columns.Columns``; `back` is zero where slots count by their end alone
+    seconds: Array  # As in ``columns.Columns``; `back` is 0 if only a slot's end counts
     made_at: Array
     made_bytes: Array
     reader_at: Array
@@ -198,29 +198,29 @@ class Lists(NamedTuple):
     latency: Array
     bandwidth: Array
     back: Array
-    ready: Array  # [n P]: When all that a node reads is on each device, as far as it is known
-    near: Array  # [n P]: Whether a node's input was made on a device
-    # [P]: Dispatch is paid where no input was made; gaps that are shorter are forgotten
+    ready: Array  # [n P]: Time at which a node's known inputs are all on a device
+    near: Array  # [n P]: Whether an input of the node was made on the device
+    # [P]: Dispatch, paid if no input was made there; gaps shorter than `shortest` are dropped
     dispatch: Array
     shortest: Array
-    lane_at: Array  # [P + 1]: Where each device's streams begin
+    lane_at: Array  # [P + 1]: Offset of each device's streams
     starts: Array  # [streams room]
     ends: Array
     gaps: Array
-    at: Array  # Weights, as ``Room`` has them; `left` is empty where memory is not modelled
+    at: Array  # Weights, as in ``Room``; `left` is empty if memory is not modelled
     of: Array
     nbytes: Array
     held: Array
     left: Array
     homes: Array
-    device: Array  # [n]: The schedule; of a node that is not placed yet the slot looked at last
+    device: Array  # [n]: The schedule; for an unplaced node, the slot examined last
     stream: Array
     begin: Array
     end: Array
 
 
 def takes(lists: Lists, v: int, p: int) -> bool:
-    """Whether a device supports a node and has room for its weights."""
+    """Return whether a device supports a node and has room for its weights."""
     if lists.seconds[v * lists.devices + p] == INFINITY:
         return False
     if len(lists.left) == 0 or lists.at[v] == lists.at[v + 1]:
@@ -229,7 +229,7 @@ def takes(lists: Lists, v: int, p: int) -> bool:
 
 
 def look(lists: Lists, v: int, p: int) -> None:
-    """Find the earliest slot of a node on a device that takes it: stream, begin and end."""
+    """Find the earliest slot of a node on a device that takes it: stream, start and end."""
     at = v * lists.devices + p
     length = lists.seconds[at]
     if lists.near[at] == 0:
@@ -250,7 +250,7 @@ def look(lists: Lists, v: int, p: int) -> None:
 
 
 def choose(lists: Lists, ahead: Array, v: int, forced: int) -> int:
-    """Find the best slot of a node; return its device, -1 where none takes it."""
+    """Find the best slot of a node; return its device, or -1 if none takes it."""
     if forced >= 0 and not takes(lists, v, forced):
         forced = -1
     best, second, where = INFINITY, INFINITY, -1
@@ -271,7 +271,7 @@ def choose(lists: Lists, ahead: Array, v: int, forced: int) -> int:
 
 
 def put(lists: Lists, v: int, p: int) -> None:
-    """Place a node on a device, in the slot that was found last."""
+    """Place a node on a device, in the slot found last."""
     lane = lists.stream[v]
     lists.gaps[lane] = take(
         lists.starts,
@@ -286,7 +286,7 @@ def put(lists: Lists, v: int, p: int) -> None:
 
 
 def commit(lists: Lists, v: int, p: int) -> None:
-    """Record that a node runs on a device, and when its outputs arrive where."""
+    """Record that a node runs on a device, and when its outputs reach each device."""
     count, end, ready, readers = lists.devices, lists.end[v], lists.ready, lists.readers
     lists.device[v] = p
     if len(lists.left) > 0 and lists.homes[v] != p:
@@ -307,7 +307,7 @@ def commit(lists: Lists, v: int, p: int) -> None:
 
 
 def place_all(lists: Lists, ahead: Array, order: Array, only: Array) -> int:
-    """Place nodes in `order`, each as ``choose`` says; return one that no device takes, or -1."""
+    """Place all nodes of `order` by ``choose``; return a node that no device takes, or -1."""
     for v in order:
         p = choose(lists, ahead, v, only[v])
         if p < 0:
@@ -325,10 +325,9 @@ _compiled = machine_code(place_all, *_PARTS, inline=True)
 class Listing:
     """Schedule in progress: one node is placed at a time, after all its predecessors.
 
-    Times are estimates without contention. A node pays its device's dispatch where none of its
-    predecessors runs there; a device without room for its weights does not take it; it may fill a
-    gap left before. `homes` are as in ``Room``. With `compiled` nodes are placed by machine code,
-    through ``place_in_order`` alone.
+    Times are estimates without contention. A node pays its device's dispatch if none of its
+    predecessors runs there, needs room for its weights, and may fill an earlier gap. `homes` are as
+    in ``Room``. With `compiled`, nodes are placed in machine code, by ``place_in_order`` only.
     """
 
     def __init__(
@@ -348,7 +347,7 @@ class Listing:
         def listed(row: Any) -> Any:
             return row if isinstance(row, list) else row.tolist()
 
-        # Gaps are room that is hardly ever touched: no list of its own numbers.
+        # Most of the room for gaps is never touched, so zeros are shared until written.
         space = (n + 2) * lanes[-1]
         starts = np.zeros(space) if compiled else [0.0] * space
         ends = np.full(space, INFINITY) if compiled else [INFINITY] * space
@@ -375,7 +374,7 @@ class Listing:
         ahead: NDArray[np.float64] | None = None,
         only: Sequence[int] | None = None,
     ) -> None:
-        """Place all nodes; see ``place_all``, and ``refuse`` for the errors."""
+        """Place all nodes by ``place_all``; raise as ``refuse`` if one has no device."""
         given, n = self.given, self.problem.n
         worth = given(np.zeros(0) if ahead is None else ahead.ravel())
         forced = given(np.full(n, -1) if only is None else np.asarray(only, dtype=np.int64))
@@ -389,14 +388,14 @@ class Listing:
                 refuse(self.problem, lost)
 
     def able(self, node: int) -> list[int]:
-        """Return the devices that take `node`; raises as ``refuse`` where none does."""
+        """Return the devices that take `node`; raise as ``refuse`` if there is none."""
         found = [p for p in range(self.lists.devices) if takes(self.lists, node, p)]
         return found or refuse(self.problem, node)
 
     def end_on(self, node: int, device: int) -> float:
         """Find the earliest slot of `node` on a device that takes it; return its score.
 
-        The score is its end, and the way of its outputs back to the host. O(streams log n).
+        The score is its end plus the transfer of its outputs back to the host. O(streams log n).
         """
         look(self.lists, node, device)
         return float(self.lists.end[node] + self.lists.back[node * self.lists.devices + device])
@@ -407,12 +406,12 @@ class Listing:
         return device if device >= 0 else refuse(self.problem, node)
 
     def place(self, node: int, device: int) -> None:
-        """Occupy the slot that was found last for `node`, on `device`. O(outputs P)."""
+        """Occupy the slot found last for `node`, on `device`. O(outputs P)."""
         put(self.lists, node, device)
 
     @contextmanager
     def trial(self, node: int, device: int) -> Iterator[None]:
-        """Occupy the slot that was found last, as ``place``, until the ``with`` block ends."""
+        """Occupy the slot found last, as ``place`` does, until the ``with`` block ends."""
         lists, lane, count = self.lists, self.lists.stream[node], self.lists.devices
         gaps = slice(lane * lists.room, lane * lists.room + lists.gaps[lane] + 1)
         free = lists.gaps[lane], lists.starts[gaps], lists.ends[gaps]
@@ -458,7 +457,7 @@ def scheduled(
     ahead: NDArray[np.float64] | None = None,
     only: Sequence[int] | None = None,
 ) -> Schedule:
-    """Return the schedule of nodes placed in `order`; compiled where there are many."""
+    """Return the schedule of nodes placed in `order`, in machine code for many nodes."""
     pays = left_to_python.pays(_compiled, problem.n, LEAST, COMPILE_FROM)
     listing = Listing(problem, homes, compiled=pays)
     listing.place_in_order(order, ahead=ahead, only=only)

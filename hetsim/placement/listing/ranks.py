@@ -12,7 +12,7 @@ from hetsim.problem.problem import Problem
 
 
 def mean_seconds(problem: Problem) -> list[float]:
-    """Return each node's mean time over the devices that support it, 0 where none does."""
+    """Return each node's mean seconds over its supported devices, or 0 without one."""
     supported = problem.supported
     weights = np.where(supported, problem.shared_seconds, 0.0)
     means: list[float] = (weights.sum(axis=1) / supported.sum(axis=1).clip(min=1)).tolist()
@@ -20,7 +20,7 @@ def mean_seconds(problem: Problem) -> list[float]:
 
 
 def mean_route(problem: Problem) -> tuple[float, float]:
-    """Return the mean latency and the mean seconds a byte over pairs of distinct devices."""
+    """Return the mean latency and mean seconds per byte over pairs of distinct devices."""
     pairs = [route for p, row in enumerate(problem.routes) for q, route in enumerate(row) if p != q]
     count = max(len(pairs), 1)
     return (
@@ -30,7 +30,7 @@ def mean_route(problem: Problem) -> tuple[float, float]:
 
 
 def upward_ranks(problem: Problem) -> list[float]:
-    """Return the upward rank of each node in seconds: the mean length of its longest way out."""
+    """Return the upward rank of each node in seconds: its longest mean path to an exit."""
     weights = mean_seconds(problem)
     latency_s, per_byte_s = mean_route(problem)
     made = made_by(problem)
@@ -52,7 +52,7 @@ def upward_ranks(problem: Problem) -> list[float]:
 
 
 def downward_ranks(problem: Problem) -> list[float]:
-    """Return the downward rank of each node in seconds: its longest mean way in, without it."""
+    """Return the downward rank of each node in seconds: its longest mean path from an entry."""
     weights = mean_seconds(problem)
     latency_s, per_byte_s = mean_route(problem)
     ranks = [0.0] * problem.n
@@ -83,11 +83,11 @@ def static_levels(problem: Problem) -> tuple[list[float], list[float]]:
 
 
 def rounded(ranks: Sequence[float]) -> list[float]:
-    """Return `ranks` over the largest, to 12 digits."""
+    """Return `ranks` divided by the largest, rounded to 12 digits."""
     top = max(ranks, default=0.0) or 1.0
     return [round(rank / top, 12) for rank in ranks]
 
 
 def by_falling_rank(ranks: Sequence[float]) -> list[int]:
-    """Return the nodes by falling rank, equal ones by id."""
+    """Return the nodes in descending order of rank, ties by id."""
     return sorted(range(len(ranks)), key=[-rank for rank in rounded(ranks)].__getitem__)

@@ -1,6 +1,6 @@
 """Simulated annealing over drafts: interpreted for few moves, compiled for many.
 
-One telling, which makes no arrays; where the budget is in moves the answer is the same either way.
+One implementation, without allocation; with a budget in moves, both give the same answer.
 """
 
 from __future__ import annotations
@@ -82,54 +82,54 @@ from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
 
 HOT, COLD = 0.03, 0.003
-"""Worsening that is accepted with probability 1/e at first and at last, over the best cost."""
+"""Relative increase that is accepted with probability 1/e, at the start and at the end."""
 JUDGED = 40
-"""Drafts of a round that are judged at most."""
+"""Maximum number of drafts to simulate per round."""
 LEAST, KEPT_FROM, COMPILE_FROM = 20_000, 1_500_000, 3_500_000
-"""Tasks evaluated by one search, and by all of a process, that are for machine code where it is
-kept and where it is not; those of subgraphs count GROUPED times."""
+"""Number of tasks evaluated by one search, and by all of a process with and without a cached build,
+from which machine code is used; tasks in subgraphs count GROUPED times."""
 GROUPED = 4
 COMPILE_FROM_S, COMPILE_ANEW_FROM_S = 0.2, 60.0
-"""Seconds of a time limit that are worth it."""
+"""Seconds of a time limit from which machine code pays off, with and without a cached build."""
 
 ROUND = 1_500
-"""Moves a task of a round: what a budget has beyond goes to more rounds."""
+"""Moves per task of a round; a larger budget is spent on more rounds."""
 MOST_ROUNDS = 200
 TRIAL_PART = 0.02
-"""Part of a time limit in which the speed is found."""
+"""Share of a time limit used to measure the speed."""
 FINE = 0.3
-"""Worsening accepted at first by tasks: where there are many, each counts for little."""
+"""Initial temperature by number of tasks: with many, each counts for little."""
 HOTTER = (1.0, 3.0, 10.0)
-"""Rounds begin so many times as hot, in turns."""
+"""Factors on the initial temperature, used by rounds in turn."""
 LOOKS = 4
-"""Drafts that are judged of each of several rounds."""
+"""Number of drafts simulated per round, if there are several rounds."""
 FIRST_WORK = 200_000
-"""Tasks evaluated compiled before the first look at the time; as it stands, one move."""
+"""Number of tasks evaluated in machine code before the first time check; interpreted, one move."""
 CHUNK_S = 0.01
-"""Seconds between two looks at the time."""
+"""Seconds between two time checks."""
 
 
 class Judge(Protocol):
-    """Keeper of the best draft on the clock."""
+    """Callback that keeps the best simulated draft."""
 
     def __call__(self, groups: tuple[Group, ...], *, last: bool) -> None:
-        """Judge `groups`; `last` ones of a round in any case."""
+        """Simulate `groups`; the `last` ones of a round in any case."""
 
 
 Lacks = Callable[[tuple[Group, ...]], Sequence[int] | None]
-"""Bytes by device that groups lack on the clock; None where they do not run."""
+"""Function from groups to the bytes that each device lacks; None if the groups cannot run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Annealing budget: a number of moves, or CPU seconds from and to."""
+    """Annealing budget: a number of moves, or a start and an end in CPU seconds."""
 
     moves: int | None
     began_s: float = 0.0
     until_s: float = 0.0
 
     def spent(self, tried: int) -> float:
-        """Return the share of it that is spent after a number of moves of one round."""
+        """Return the share of the budget spent after a number of moves of a round."""
         if self.moves is not None:
             return tried / max(self.moves, 1) if deadline.left_s() > 0.0 else 1.0
         return (deadline.now_s() - self.began_s) / max(self.until_s - self.began_s, 1e-9)
@@ -137,7 +137,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """Temperatures at start and end relative to the cost, and the number of drafts simulated."""
+    """Start and end temperature relative to the cost, and the number of drafts simulated."""
 
     hot: float = HOT
     cold: float = COLD
@@ -145,14 +145,14 @@ class Heat:
 
 
 OVER, JUDGE, HOLDS, PAUSE, DRAW = 0, 1, 2, 3, 4
-"""Why ``anneal`` returns: the budget is spent; the best draft is to be judged; whether the draft
-fits the memory is to be told; as many moves as wished were tried; words are to be drawn."""
+"""Reasons why ``anneal`` returns: budget spent; best draft to be simulated; memory of a draft to be
+checked; requested moves done; random words needed."""
 
 PLAYED = 60_000
-"""Tasks of drafts that the clock asks for room, before drafts that lack some close devices."""
+"""Number of tasks simulated for memory checks before drafts that lack memory close devices."""
 
 SLACK = 1e-9
-"""Relative, above what floats round off."""
+"""Relative margin above floating-point rounding."""
 
 
 def keep(search: Search) -> None:
@@ -180,13 +180,13 @@ def dropped_from(temperature: float, now: float, share: float) -> float:
 
 
 def note(asked: Asked, search: Search) -> None:
-    """Estimate the whole draft, and record the marks."""
+    """Estimate the whole draft and record its marks."""
     limit = search.figures[LIMIT]
     search.figures[LIMIT] = math.inf
     for p in range(asked.devices):
         search.load[p] = 0.0
     search.counts[CHANGED] = 0
-    # As if the first place were changed.
+    # As if the first position had changed.
     search.counts[SHIFTED] = search.counts[SOURCE] = 0
     cost_of_nodes(asked, search)
     settle(asked, search)
@@ -195,7 +195,7 @@ def note(asked: Asked, search: Search) -> None:
 
 
 def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, until: int) -> int:
-    """Anneal until the moves are used, or until a draft is to be simulated; return which."""
+    """Anneal until the moves are used or a draft is to be simulated; return the reason."""
     counts, figures = search.counts, search.figures
     if counts[TRIED] == 0 and not asked.grouped:
         note(asked, search)
@@ -210,7 +210,7 @@ def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, un
                 resume(search, asked.nodes)
                 undo(asked, search)
         tried = counts[TRIED]
-        # Where it was just looked at, its move is still to be tried.
+        # If it was just simulated, its move is still to be tried.
         if figures[SPENT] >= 1.0 and counts[LOOKED] != tried:
             return OVER
         if tried >= until:
@@ -263,7 +263,7 @@ _compiled = machine_code(anneal, *PARTS, inline=True, forced=False)
 
 
 class Walk:
-    """Annealing from `groups`, round after round, with one random stream."""
+    """Annealing from `groups` over several rounds with one random stream."""
 
     def __init__(
         self,
@@ -283,7 +283,7 @@ class Walk:
         self._played = 0
 
     def round(self, budget: Budget, heat: Heat, judge: Judge) -> int:
-        """Anneal from the start; return the moves tried. O((V + E) moves)."""
+        """Run one round from the start; return the number of moves tried. O((V + E) moves)."""
         problem, links = self._problem, len(self._problem.link_names)
         draft = draft_of(problem, self._groups)
         room = Room(problem, draft.device) if self._lacks is not None else None
@@ -326,8 +326,8 @@ class Walk:
                 lacks = self._lacks(groups(search.order, search.device, search.cut))
                 counts[ANSWER] = int(lacks is not None and not any(lacks))
                 self._played += problem.n
-                # What lies beside the weights takes their room: until another draft fits, none is
-                # added there before one goes.
+                # Activations take room besides the weights: until another draft fits, a node enters
+                # such a device only after one leaves.
                 for p, nbytes in enumerate(lacks or () if self._played > PLAYED else ()):
                     less = min(nbytes, max(search.left[p], 0)) if nbytes else -withheld[p]
                     search.left[p] -= less
@@ -350,7 +350,7 @@ def walk(
     lacks: Lacks | None,
     budget: Budget,
 ) -> Walk:
-    """Return the annealing from `groups`: as machine code where that pays."""
+    """Return the annealing state of `groups`, in machine code if that pays off."""
     if budget.moves is None:
         kept = _compiled.loaded or (_compiled.kept and deadline.may_load("numba"))
         least_s = COMPILE_FROM_S if kept else COMPILE_ANEW_FROM_S
@@ -364,7 +364,7 @@ def walk(
 
 
 def rounds(walk: Walk, problem: Problem, budget: Budget, judge: Judge) -> int:
-    """Anneal in rounds of ROUND moves per task within the budget; return the moves tried."""
+    """Run rounds of ROUND moves per task within the budget; return the number of moves tried."""
     hot = min(HOT, FINE / max(problem.n, 1))
     most = ROUND * problem.n
     if budget.moves is not None:

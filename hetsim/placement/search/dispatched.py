@@ -1,9 +1,9 @@
 """Order and subgraphs of an assignment: each device starts the most urgent node that is ready.
 
-A schedule's own order makes a device wait for a node that a queued transfer delays, while others
-are ready. Here one request is played with transfers in the order in which they are asked for, and
-the order in which nodes start is the plan's; several that are ready make one subgraph, which saves
-dispatches. For lists of numbers as they stand, and for arrays where numba compiles it.
+In a schedule's own order a device may wait for a node delayed by a queued transfer while others are
+ready. This module simulates one request with transfers in the order of requests, and takes the
+order in which nodes start as the plan's; several ready nodes form one subgraph, which saves
+dispatches. Works on lists, or on arrays in machine code.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def ask_transfer(asked: Asked, busy: Array, value: int, way: int, now: float) ->
 
 
 class Play(NamedTuple):
-    """An assignment, and what a play of it makes and works in, as lists of numbers or arrays."""
+    """Assignment with the results and scratch space of its simulation, as lists or arrays."""
 
     device: Array  # [n]
-    urgency: Array  # [n]: The least first
-    place: Array  # [n]: Of a node among all by urgency, then id; and its inverse
+    urgency: Array  # [n]: Lowest value first
+    place: Array  # [n]: Rank of a node by urgency, then id; and its inverse
     by_place: Array
-    order: Array  # [n]: Nodes by start, and which of them open a subgraph
+    order: Array  # [n]: Nodes in order of start, and whether a node opens a subgraph
     cut: Array
     pending: Array  # [n]
     taken: Array
@@ -56,7 +56,7 @@ class Play(NamedTuple):
 
 
 def deliver(asked: Asked, play: Play, value: int, p: int) -> None:
-    """Note a value on a device; its readers there that have all are ready."""
+    """Record that a value is on a device; its readers there with all inputs become ready."""
     pending, waiting_size = play.pending, play.waiting_size
     for r in range(asked.reader_at[value], asked.reader_at[value + 1]):
         w = asked.reader[r]
@@ -68,9 +68,9 @@ def deliver(asked: Asked, play: Play, value: int, p: int) -> None:
 
 
 def dispatch_all(asked: Asked, play: Play, most: int) -> float:
-    """Play one request of an assignment; return when it ends.
+    """Simulate one request of an assignment; return its end.
 
-    A subgraph has at most `most` nodes, beside those that alone read what the one before makes.
+    A subgraph has at most `most` nodes, plus those that are the only readers of the previous one.
     O((V P + E) log V).
     """
     device, urgency, place, by_place = play.device, play.urgency, play.place, play.by_place
@@ -202,10 +202,10 @@ compiled = machine_code(
 
 
 class Dispatcher:
-    """Plays of assignments of one problem, with or without machine code."""
+    """Simulator of assignments of one problem, interpreted or in machine code."""
 
     def __init__(self, problem: Problem, asked: Asked, *, arrays: bool) -> None:
-        """`asked` in arrays, for machine code, or in lists."""
+        """Prepare the state from `asked`, as arrays for machine code or as lists."""
         n, count = problem.n, len(problem.devices)
         self._asked, self._arrays = asked, arrays
         events = n + len(asked.row) * count
@@ -223,7 +223,7 @@ class Dispatcher:
     def __call__(
         self, device: _Ints, urgency: NDArray[np.float64], most: int
     ) -> tuple[float, _Ints, _Ints]:
-        """Return when the play ends, the nodes by start, and which open a subgraph."""
+        """Return the end, the nodes in order of start, and whether each opens a subgraph."""
         by_place = np.argsort(urgency, kind="stable")
         place = np.empty_like(by_place)
         place[by_place] = np.arange(len(place))

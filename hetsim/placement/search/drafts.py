@@ -1,4 +1,4 @@
-"""Drafts of plans, the state of a search, and its moves, on lists or arrays."""
+"""Drafts of plans, the state of a search and its moves, as lists or arrays."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ Array = Any
 
 TRIED, FRESH, ASKING, ANSWER, LOOKED, CHANGED, CUT, SHIFTED, SOURCE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 BEGUN, ENDED, DRAWN, CRITICAL, STALE = 9, 10, 11, 12, 13
-"""Places in ``Search.counts``: moves tried; whether the best is not judged yet; whether an answer
-is awaited, and the answer; the move before which the judge was last called; of the last move: nodes
-with another device, the node whose cut was flipped or -1, where a node was put or -1, and from;
-of the last draft: from which place in the order on it was estimated, and whether to the end; the
-words that were drawn; how many nodes are critical, and whether they are those of an older draft."""
+"""Indices into ``Search.counts``: moves tried; whether the best is unjudged; whether an answer is
+awaited, and the answer; the move at the last judgement; of the last move: nodes with a new device,
+the node whose cut was flipped or -1, and target and source position of a node or -1; of the last
+estimate: its first position, and whether it reached the end; random words used; number of critical
+nodes, and whether they are outdated."""
 COUNTS = 14
 
 NOW, BEST, SPENT, NEXT_LOOK, SCALE, TEMPERATURE, COST, LIMIT = 0, 1, 2, 3, 4, 5, 6, 7
-"""Places in ``Search.figures``. LIMIT: what costs more is dropped, and how much more not asked."""
+"""Indices into ``Search.figures``. LIMIT: cost above which a draft is dropped unevaluated."""
 FIGURES = 8
 
 LONGEST = 8
-"""Nodes that a move changes at most."""
+"""Maximum number of nodes that a move changes."""
 
 HURRIED = 0.8
-"""Moves that are of critical nodes, where these are known."""
+"""Share of moves that concern critical nodes, if these are known."""
 
 WORDS, SPARE = 2_048, 256
-"""Words drawn ahead, and those of them that a move is sure not to need more of."""
+"""Number of random words drawn ahead, and an upper bound on the words that a move needs."""
 
 STEP = 32
-"""Places in the order between two marks, from which on a changed draft is estimated anew."""
+"""Number of positions between two marks, from which a changed draft is re-estimated."""
 
 MARKED_FROM = 4 * STEP
-"""Nodes from which marks save more time than they take."""
+"""Number of nodes from which marks save more time than they cost."""
 
 
 @dataclass(slots=True)
 class Draft:
-    """Plan that is cheap to change."""
+    """Plan in a form that is cheap to change."""
 
-    order: list[int]  # The nodes in a topological order
+    order: list[int]  # Nodes in a topological order
     device: list[int]  # By node
-    cut: list[bool]  # By node: whether it opens a subgraph even where it could join one
+    cut: list[bool]  # By node: whether it opens a subgraph even if it could join one
 
 
 def draft_of(problem: Problem, groups: Sequence[Group]) -> Draft:
-    """Return the draft with the subgraphs `groups`, in execution order."""
+    """Return the draft of the subgraphs `groups`, given in execution order."""
     index_of = {name: index for index, name in enumerate(problem.devices)}
     device, cut = [0] * problem.n, [False] * problem.n
     for group in groups:
@@ -69,50 +69,50 @@ def draft_of(problem: Problem, groups: Sequence[Group]) -> Draft:
 
 
 def estimates_groups(problem: Problem) -> bool:
-    """Whether drafts are estimated by subgraphs; else each node is one and links are free."""
+    """Return whether drafts are estimated by subgraphs; else by single nodes with free links."""
     return pays_to_coarsen(problem) or problem.contention == "fifo"
 
 
 class Asked(NamedTuple):
-    """Problem in lists or arrays."""
+    """Problem as lists or arrays."""
 
     nodes: int
     devices: int
-    host: int  # -1 where there is none
+    host: int  # -1 if there is none
     fifo: int
     grouped: int
-    binds: int  # Whether memory counts
+    binds: int  # Whether memory is limited
     seconds: Array  # [n, P]
     input_s: Array
-    # [n]: Seconds of the longest way from each node on where all are quickest, with it and without
+    # [n]: Seconds of the longest path from each node at least times, including and excluding it
     level: Array
     tail: Array
     dispatch_s: Array  # [P]
-    lane_at: Array  # [P + 1]: Where each device's streams begin
+    lane_at: Array  # [P + 1]: Offset of each device's streams
     pred_at: Array
     pred: Array
     succ_at: Array
     succ: Array
-    able_at: Array  # Devices that take each node
+    able_at: Array  # Devices that support each node
     able: Array
     takes: Array  # [n, P]
-    movable: Array  # Nodes that more than one device takes
-    read_at: Array  # By node what it reads of other nodes: value, producer, and `row` of the value
+    movable: Array  # Nodes supported by more than one device
+    read_at: Array  # By node its inputs from other nodes: value, producer, and `row` of the value
     read_value: Array
     read_from: Array
     read_row: Array
-    given_at: Array  # By node the inputs that it reads
+    given_at: Array  # By node the model inputs that it reads
     given: Array
-    made_at: Array  # By node the values that it makes; at last the inputs
+    made_at: Array  # By node the values that it produces; the model inputs last
     made: Array
-    # [n]: The node that alone reads all that a node makes; -1 where several do, or the host
+    # [n]: The only reader of all that a node produces; -1 if several, or the host
     sole: Array
-    reader_at: Array  # By value the nodes that read it, and whether the host does
+    reader_at: Array  # By value its readers, and whether the host reads it
     reader: Array
     leaves: Array
-    row: Array  # [values]: Where the rows of its bytes begin in `travel_s`
+    row: Array  # [values]: Offset of the row for its bytes in `travel_s`
     travel_s: Array  # [sizes, P, P]
-    out_value: Array  # Outputs and who makes them
+    out_value: Array  # Model outputs and their producers
     out_from: Array
     hold_at: Array  # Links of the route from p to q, at p * P + q
     hold: Array
@@ -122,7 +122,7 @@ class Asked(NamedTuple):
 
 
 class Search(NamedTuple):
-    """State of a search: a draft, the best one, and work space."""
+    """State of a search: the draft, the best draft, and scratch space."""
 
     order: Array  # [n]
     place: Array
@@ -132,7 +132,7 @@ class Search(NamedTuple):
     best_device: Array
     best_cut: Array
     label: Array  # [n]: Subgraph by node
-    # [n]: By subgraph its first node and its last; by node the next of its subgraph, or -1
+    # [n]: First and last node by subgraph; next node of the same subgraph, or -1
     head: Array
     tip: Array
     following: Array
@@ -140,28 +140,27 @@ class Search(NamedTuple):
     ends: Array  # [n]
     lanes: Array  # [streams]
     turn: Array
-    ahead: Array  # [P]: Seconds of what a device still has to do
-    # [P]: Seconds of what each device has in all, as the draft stands that was taken last, and as
-    # it stands now; and of what it has done so far
+    ahead: Array  # [P]: Seconds of work that a device still has to do
+    # [P]: Total seconds of each device in the accepted and in the current draft, and seconds done
+    # so far
     load: Array
     whole: Array
     done: Array
-    kept: Array  # [n]: `ends` of the draft that was taken last
-    rest: Array  # [n]: Of that draft, seconds from a node's end to its own end
-    critical: Array  # [n]: The nodes that no time is left to delay, the first CRITICAL of them
-    # [marks, streams + 2 P + 1]: Of the draft that was taken last, and of the one that is
-    # estimated: lanes, turn, done and the latest end before every STEP-th place in the order. No
-    # marks: all is estimated anew
+    kept: Array  # [n]: `ends` of the accepted draft
+    rest: Array  # [n]: Seconds from a node's end to the end of that draft
+    critical: Array  # [n]: Nodes without slack, in the first CRITICAL places
+    # [marks, streams + 2 P + 1]: For the accepted and the current draft, lanes, turn, done and the
+    # latest end before every STEP-th position. Without marks, all is re-estimated
     marks: Array
     changed_marks: Array
     busy: Array
     arrival: Array
     targets: Array  # [P]
-    left: Array  # [P]: Memory, as ``Room`` has it
+    left: Array  # [P]: Memory, as in ``Room``
     readers: Array
-    node: Array  # [LONGEST]: Of the last move, nodes and the devices that they had
+    node: Array  # [LONGEST]: Nodes of the last move, and their previous devices
     own: Array
-    words: Array  # [WORDS]: Of 32 bits, drawn at random before; ``counts[DRAWN]`` is the next one
+    words: Array  # [WORDS]: Random 32-bit words; ``counts[DRAWN]`` is the next one
     counts: Array  # [COUNTS]
     figures: Array
 
@@ -170,14 +169,14 @@ R = TypeVar("R", Asked, Search)
 
 
 def asked_of(problem: Problem, *, grouped: bool, binds: bool, arrays: bool = False) -> Asked:
-    """Return the problem in lists, or in arrays. O(V + E + sizes P^2)."""
+    """Return the problem as lists or as arrays. O(V + E + sizes P^2)."""
     n, hosted, count = problem.n, problem.host is not None, len(problem.devices)
     fifo = problem.contention == "fifo"
     columns, values = columns_of(problem), problem.value_arrays
     latency_s, bytes_per_s = travel_matrices(problem)
     sizes, size = np.unique(values.nbytes, return_inverse=True)
     row = size * count**2
-    # The host, which makes the inputs, stands behind the nodes.
+    # The host, which provides the inputs, follows the nodes.
     maker = np.where(values.producer == GRAPH_INPUT, n, values.producer)
     known = np.flatnonzero((maker < n) | hosted)
     outputs = np.flatnonzero(values.leaves & (maker < n) & hosted)
@@ -238,14 +237,14 @@ def search_of(
     marks: bool = True,
     arrays: bool = False,
 ) -> Search:
-    """Return the initial state, in lists or arrays, without random words."""
+    """Return the initial state as lists or arrays, without random words."""
     n, count = asked.nodes, asked.devices
     place = np.zeros(n, dtype=np.int64)
     place[draft.order] = np.arange(n)
     left = room.left if room is not None else [0] * count
     readers = room.readers if room is not None else [0] * (len(asked.nbytes) * count)
     counts = np.zeros(COUNTS, dtype=np.int64)
-    # Subgraphs go on behind a mark.
+    # Subgraphs may continue behind a mark.
     wide = int(asked.lane_at[-1]) + 2 * count + 1
     marked = 0 if asked.grouped or n < MARKED_FROM or not marks else (1 + n // STEP) * wide
     counts[LOOKED] = counts[CUT] = counts[SHIFTED] = -1
@@ -278,7 +277,7 @@ def search_of(
 
 
 def refill(search: Search, rng: random.Random) -> None:
-    """Refill the random words that were used, in the order of `rng`."""
+    """Replace the used random words by the next ones of `rng`."""
     drawn = int(search.counts[DRAWN])
     fresh = rng.getrandbits(32 * drawn).to_bytes(4 * drawn, "little")
     left = list(search.words[drawn:])
@@ -293,7 +292,7 @@ def _sole(problem: Problem, made: Sequence[Value]) -> int:
 
 
 def listed(record: R) -> R:
-    """Return a record of arrays as one of lists."""
+    """Return a copy of a record with its arrays as lists."""
     kind = type(record)
     return kind(*(part.tolist() if isinstance(part, np.ndarray) else part for part in record))
 
@@ -307,14 +306,14 @@ def _ints(numbers: Any) -> Ints:
 
 
 def draw_share(search: Search) -> float:
-    """Return a number from 0 to 1 made of two words, as Python's ``random`` does."""
+    """Return a number in [0, 1) from two words, as Python's ``random`` does."""
     at, words = search.counts[DRAWN], search.words
     search.counts[DRAWN] = at + 2
     return float(((words[at] >> 5) * 67108864.0 + (words[at + 1] >> 6)) / 9007199254740992.0)
 
 
 def draw_below(search: Search, count: int) -> int:
-    """Return a whole number below `count`, as Python's ``randrange`` does."""
+    """Return an integer below `count`, as Python's ``randrange`` does."""
     bits = 0
     while count >> bits:
         bits += 1
@@ -328,7 +327,7 @@ def draw_below(search: Search, count: int) -> int:
 
 
 def put(search: Search, source: int, target: int) -> None:
-    """Move a node in the order."""
+    """Move a node from one position of the order to another."""
     order, place = search.order, search.place
     v = order[source]
     if source < target:
@@ -344,7 +343,7 @@ def put(search: Search, source: int, target: int) -> None:
 
 
 def weigh(asked: Asked, search: Search, v: int, source: int, target: int) -> None:
-    """Move the weights of a node to another device, even without room."""
+    """Move the weights of a node to another device, even if they do not fit."""
     at, of, nbytes = asked.constant_at, asked.constant, asked.nbytes
     remove(at, of, nbytes, search.readers, search.left, v, source)
     add(at, of, nbytes, search.readers, search.left, v, target)
@@ -388,14 +387,14 @@ def assign(asked: Asked, search: Search, size: int, target: int) -> bool:
 
 
 def other(asked: Asked, search: Search, v: int) -> int:
-    """Choose at random a device that supports a node, other than its own."""
+    """Return a random other device that supports a node."""
     first, after = asked.able_at[v], asked.able_at[v + 1]
     chosen = asked.able[first + draw_below(search, after - first - 1)]
     return int(asked.able[after - 1] if chosen == search.device[v] else chosen)
 
 
 def follow(asked: Asked, search: Search, v: int) -> int:
-    """Choose random nodes on one path into ``search.node``; return their number."""
+    """Put random nodes of one path into ``search.node``; return their number."""
     forth = draw_share(search) < 0.5
     steps = 1 + draw_below(search, 6)
     search.node[0] = v
@@ -415,7 +414,7 @@ def follow(asked: Asked, search: Search, v: int) -> int:
 
 
 def shift(asked: Asked, search: Search, v: int) -> bool:
-    """Move a node in the order, between its predecessors and successors."""
+    """Move a node in the order between its predecessors and successors; return if it moved."""
     place = search.place
     low, high = 0, asked.nodes - 1
     for k in range(asked.pred_at[v], asked.pred_at[v + 1]):
@@ -435,7 +434,7 @@ def shift(asked: Asked, search: Search, v: int) -> bool:
 
 
 def overtake(asked: Asked, search: Search, v: int) -> bool:
-    """Move a node in the order before one to four of those that its device runs before it."""
+    """Move a node ahead of one to four predecessors on its device; return whether it moved."""
     place, low = search.place, 0
     for k in range(asked.pred_at[v], asked.pred_at[v + 1]):
         low = max(low, place[asked.pred[k]] + 1)
@@ -455,7 +454,7 @@ def overtake(asked: Asked, search: Search, v: int) -> bool:
 
 
 def nearby(asked: Asked, search: Search, v: int) -> int:
-    """Choose the device of a random neighbour of a node, or any other one where that is its own."""
+    """Return the device of a random neighbour of a node, or any other if that is its own."""
     first, size = asked.pred_at[v], asked.pred_at[v + 1] - asked.pred_at[v]
     near = size + asked.succ_at[v + 1] - asked.succ_at[v]
     if near > 0:
@@ -468,7 +467,7 @@ def nearby(asked: Asked, search: Search, v: int) -> int:
 
 
 def hurry(asked: Asked, search: Search, v: int, kind: float) -> bool:
-    """Let a node overtake others on its device, or move it or a path to a device, or both."""
+    """Move a node ahead on its device, or it or a path to another device, or both."""
     if kind < 0.3 or asked.able_at[v + 1] - asked.able_at[v] == 1:
         return overtake(asked, search, v)
     target = nearby(asked, search, v) if kind < 0.6 else other(asked, search, v)

@@ -1,9 +1,8 @@
-"""Fast estimate of the simulated latency, for searches with thousands of queries.
+"""Fast estimate of the simulated latency, for searches with thousands of evaluations.
 
-Without contention, spanning kernels and streams it is what the clock says, but for rounding. With
-contention a link serves the subgraphs in plan order, where the clock serves them by time; a kernel
-fused across nodes counts as its parts. Written for lists of numbers as they stand, and for arrays
-where numba compiles it with ``annealing.anneal``.
+Equal to the clock up to rounding without contention, spanning kernels and streams. Under contention
+a link serves subgraphs in plan order, where the clock serves them by time; a kernel fused across
+nodes counts as its parts. Works on lists, or on arrays in machine code with ``annealing.anneal``.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
 
 ROUNDED = 1e-9
-"""What sums in another order may differ by, as a part of them."""
+"""Relative difference of sums in different orders."""
 
 ANEW = 64
-"""Moves after which what devices have in all is added up anew, where one is taken."""
+"""Number of moves after which the device totals are recomputed, when one is accepted."""
 
 
 def send(asked: Asked, search: Search, maker: int, source: int, when: float) -> float:
@@ -43,7 +42,7 @@ def send(asked: Asked, search: Search, maker: int, source: int, when: float) -> 
         first, after = reader_at[value], reader_at[value + 1]
         low, high, one = 0, count, after - first == 1 and asked.leaves[value] == 0
         if one:
-            # Most values.
+            # The most common case.
             low = device[reader[first]]
             high = low + 1
         else:
@@ -71,7 +70,7 @@ def send(asked: Asked, search: Search, maker: int, source: int, when: float) -> 
 
 
 def finish(asked: Asked, search: Search, latest: float, by_group: bool) -> float:
-    """Last of `latest` and the arrivals of outputs on the host."""
+    """Return the maximum of `latest` and the arrivals of outputs on the host."""
     if asked.host < 0:
         return latest
     for k in range(len(asked.out_from)):
@@ -85,7 +84,7 @@ def finish(asked: Asked, search: Search, latest: float, by_group: bool) -> float
 
 
 def first_changed(asked: Asked, search: Search) -> int:
-    """First position in the order that the last move changed; n: none."""
+    """Return the first position in the order that the last move changed, or n."""
     counts, first = search.counts, asked.nodes
     for k in range(counts[CHANGED]):
         first = min(first, search.place[search.node[k]])
@@ -145,7 +144,7 @@ def mark(asked: Asked, search: Search, place: int, latest: float) -> None:
 
 
 def settle(asked: Asked, search: Search) -> None:
-    """Accept the draft, which is fully estimated, as the base of the next moves."""
+    """Accept the fully estimated draft as the base of the next moves."""
     counts, count, load = search.counts, asked.devices, search.load
     if len(search.marks) == 0:
         return
@@ -158,19 +157,19 @@ def settle(asked: Asked, search: Search) -> None:
     for p in range(count):
         load[p] = search.whole[p]
     if counts[TRIED] % ANEW == 0:
-        # What floats round off is not to add up.
+        # Rounding errors must not accumulate.
         add_up(asked, search, load)
 
 
 def resume(search: Search, until: int) -> None:
-    """Take over the ends of nodes before a position from the accepted draft."""
+    """Copy the ends of nodes before a position from the accepted draft."""
     if len(search.marks) > 0:
         for i in range(search.counts[BEGUN], until):
             search.ends[search.order[i]] = search.kept[search.order[i]]
 
 
 def ready(asked: Asked, search: Search, v: int) -> float:
-    """Time at which all that a node reads is on its device."""
+    """Return the time at which all inputs of a node are on its device."""
     count, device, p = asked.devices, search.device, search.device[v]
     start = asked.input_s[v * count + p]
     for k in range(asked.read_at[v], asked.read_at[v + 1]):
@@ -184,7 +183,7 @@ def ready(asked: Asked, search: Search, v: int) -> float:
 
 
 def remains(asked: Asked, search: Search, v: int) -> float:
-    """Seconds from a node's end until all that follows its outputs has ended."""
+    """Return the seconds from a node's end until all that depends on it has ended."""
     count, device, p = asked.devices, search.device, search.device[v]
     most = 0.0
     for k in range(asked.made_at[v], asked.made_at[v + 1]):
@@ -204,7 +203,7 @@ def remains(asked: Asked, search: Search, v: int) -> float:
 
 
 def look_ahead(asked: Asked, search: Search) -> None:
-    """Find what remains behind each node of the draft last taken, and what is critical."""
+    """Compute the remaining time after each node of the accepted draft, and the critical nodes."""
     count, rest, behind, latest = asked.devices, search.rest, search.ahead, 0.0
     for p in range(count):
         behind[p] = 0.0
@@ -225,11 +224,11 @@ def look_ahead(asked: Asked, search: Search) -> None:
 
 
 def least_of_move(asked: Asked, search: Search) -> float:
-    """Seconds that the draft takes at least, by the one node that was moved; 0 where several were.
+    """Return a lower bound on the draft's seconds by the one moved node; 0 if several moved.
 
-    Before the first place that the move changes in the order all begins and ends as it did, and
-    behind nodes after the last one there remains what did. What the node reads is before, and what
-    reads it is behind; its device runs all between the two one after another.
+    Nodes before the first changed position keep their times, and nodes after the last one their
+    remaining time. The moved node's inputs come before, its readers after; its device runs all
+    nodes between the two sequentially.
     """
     counts, count, device, order = search.counts, asked.devices, search.device, search.order
     if counts[CHANGED] > 1 or counts[STALE] == 1 or len(search.marks) == 0:
@@ -261,7 +260,7 @@ def least_of_move(asked: Asked, search: Search) -> float:
 
 
 def cost_of_nodes(asked: Asked, search: Search) -> float:
-    """Estimate with every node as a subgraph, and free links and dispatch."""
+    """Return the estimate with every node as a subgraph, and free links and dispatch."""
     count, ends, device, lanes = asked.devices, search.ends, search.device, search.lanes
     lane_at, turn, whole, done = asked.lane_at, search.turn, search.whole, search.done
     seconds, tail, order = asked.seconds, asked.tail, search.order
@@ -301,7 +300,7 @@ def cost_of_nodes(asked: Asked, search: Search) -> float:
 
 
 def gather(asked: Asked, search: Search) -> int:
-    """Join nodes to subgraphs, and sum each device's work; return the number of subgraphs."""
+    """Assign nodes to subgraphs and sum each device's work; return the number of subgraphs."""
     label, last, ahead, seconds = search.label, search.last, search.ahead, asked.seconds
     pred_at, pred, cut, device = asked.pred_at, asked.pred, search.cut, search.device
     head, tip, following, count = search.head, search.tip, search.following, asked.devices
@@ -335,7 +334,7 @@ def gather(asked: Asked, search: Search) -> int:
 
 
 def cost_of_groups(asked: Asked, search: Search) -> float:
-    """Estimate of subgraphs, with links in plan order."""
+    """Return the estimate of the draft's subgraphs, with links in plan order."""
     count, device, lanes, turn = asked.devices, search.device, search.lanes, search.turn
     ahead, limit, lane_at = search.ahead, search.figures[LIMIT], asked.lane_at
     label, head, following, ends = search.label, search.head, search.following, search.ends
@@ -420,7 +419,7 @@ def cost_of_groups(asked: Asked, search: Search) -> float:
 
 
 def cost(asked: Asked, search: Search) -> float:
-    """Estimate of the draft in seconds, or some number above the limit if it is above."""
+    """Return the estimate of the draft in seconds, or some number above the limit if higher."""
     return cost_of_groups(asked, search) if asked.grouped else cost_of_nodes(asked, search)
 
 

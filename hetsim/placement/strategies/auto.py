@@ -43,10 +43,10 @@ SEARCHES: Mapping[str, int] = {"local-search": 2_000, "exact": 16}
 """Strategies that search, and the number of tasks above which each is not tried."""
 
 DEAREST: Mapping[str, int] = {"mincut": 5_000, "chain-dp": 5_000, "hetero": 20_000}
-"""The same of strategies that do not search and are not among ``CONSTRUCTIVE``."""
+"""The same for strategies that neither search nor are in ``CONSTRUCTIVE``."""
 
 WHOLE = 40
-"""Nodes up to which strategies for throughput alone have the budget that they have by default."""
+"""Number of nodes up to which throughput-only strategies keep their default budget."""
 
 LOADS: Mapping[str, tuple[int, Mapping[str, Any]]] = {
     "ideal-dp": (
@@ -55,20 +55,20 @@ LOADS: Mapping[str, tuple[int, Mapping[str, Any]]] = {
     ),
     "slice": (5_000, {"orders": 10, "moves": 50_000}),
 }
-"""Those strategies: nodes above which each is not tried, and its options from WHOLE nodes on."""
+"""Throughput-only strategies: maximum nodes, and options from WHOLE nodes on."""
 
 EXACT_S, PROOF_S = 10.0, 5.0
 """Seconds for ``exact``, and for its solver before all searches."""
 
 PROOF, SKETCH = 0.1, 0.005
-"""Work of that solver, in seconds of its own count, where it can prove a plan, and elsewhere."""
+"""Deterministic work of that solver in its own seconds, if it can prove a plan, and otherwise."""
 
 TIE = 1e-9
-"""Relative difference of costs that is none: the plan with fewer subgraphs is taken."""
+"""Relative difference of costs below which the plan with fewer subgraphs is taken."""
 
 
 TINY = 12
-"""Nodes up to which contiguous stages are tried for latency, too: they may cut within tasks."""
+"""Nodes up to which contiguous stages are tried for latency too, as they may cut within tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Auto(Constrained):
         return best if most is None else self._with_few(problem, best, most)
 
     def _with_few(self, problem: Problem, best: Plan, most: int) -> Plan:
-        """Return `best`, or what a strategy that closes devices by itself finds, if better."""
+        """Return `best`, or a plan of a strategy that limits its devices itself, if better."""
         left = self.narrow(problem)
         if most >= int(left.runnable.any(axis=0).sum()):
             return best
@@ -158,11 +158,11 @@ class Auto(Constrained):
             found, proved = [solved, *found], optimal
         left_out = [name for name in CONSTRUCTIVE if not affordable(name, coarse.problem)]
         if not proved and pays_to_coarsen(problem):
-            # A strategy asked alone merges subgraphs, of whichever plan it makes.
+            # A strategy run alone merges subgraphs of any of its plans.
             split = [one for one in starts if one.name in CONSTRUCTIVE and len(one.groups) > 1]
             made = [merged(coarse, start, self.objective) for start in split]
             found += [start for start in made if start is not None]
-        # Where memory binds, a schedule that does not fit is mended.
+        # If memory binds, a schedule that does not fit is repaired.
         again = [n for n in CONSTRUCTIVE if n not in left_out] if memory_binds(problem) else []
         others = [name for name in _others() if solved is None or name != "exact"]
         for name in () if proved else each([*again, *others], low=0.1, high=0.35):
@@ -174,7 +174,7 @@ class Auto(Constrained):
             except Infeasible as error:
                 refused.append(error)
             except UsageError:
-                # It lacks a package, or asks for what the problem does not tell.
+                # The strategy lacks a package, or needs data that the problem does not have.
                 left_out.append(name)
         if not found and self.objective == "latency":
             if not any(isinstance(error, OutOfMemory) for error in refused):
@@ -198,10 +198,10 @@ class Auto(Constrained):
         plan = replace(
             best.plan, problem=problem, strategy="auto", reason=f"{reason}{skipped}", options={}
         )
-        # What local-search found it has refined.
+        # The plans of local-search are refined already.
         if pays_to_coarsen(problem) and not plan.sizes and best.name != "local-search":
             refined = refine(plan, self.objective, best.cost)
-            # Moves are weighed by the busiest device or link; the clock has the last word.
+            # Moves are evaluated by the busiest device or link; the clock decides.
             if refined is not plan and (of_refined := self._cost(refined)) <= cost:
                 plan, cost = refined, of_refined
         if self.objective == "latency":
@@ -216,11 +216,11 @@ class Auto(Constrained):
         )
 
     def _solved(self, coarse: Coarse, start: Start) -> tuple[Start | None, bool]:
-        """Return what the solver makes of a few tasks, and whether there is proven no better."""
+        """Return the solver's plan of a few tasks, and whether it is proven optimal."""
         problem = coarse.problem
         if self.objective != "latency" or memory_binds(problem) or not self._tries("exact", coarse):
             return None, False
-        # Else what it proves is of another problem: its schedule is one more to begin with.
+        # Otherwise its proof is about another problem, and its schedule is one more start.
         free = coarse.fine is problem and problem.contention == "none" and not problem.staging
         with part(0.1, 0.1, "exact"), suppress(UsageError):
             return Exact(time_limit_s=PROOF_S).quickly(coarse, start, PROOF if free else SKETCH)
@@ -241,10 +241,10 @@ class Auto(Constrained):
     def _searched(
         self, coarse: Coarse, starts: Sequence[Start], found: Sequence[Start]
     ) -> list[Start]:
-        """Return what ``local-search`` finds when it is asked alone, and from the best of `found`.
+        """Return the plans of ``local-search`` from its own start, and from the best of `found`.
 
-        `starts` are those that it begins with when it is asked alone, if any fit the memory. Of
-        too many tasks the search's own start alone.
+        `starts` are its own starts, if any fit memory. For too many tasks, only its own start is
+        used.
         """
         search = LocalSearch(objective=self.objective, seed=self.seed)
         if not self._tries("local-search", coarse):
@@ -255,10 +255,10 @@ class Auto(Constrained):
         best = sorted(best, key=_worth)[:1]
         at = search.begun(coarse, starts) if starts and latency else []
         begun = [start.cost for _, start in at] or [start.cost for start in starts[:1]]
-        # Of equal cost as what it begins with: the same search.
+        # Equal cost to its own start means the same search.
         further = bool(best) and best[0].cost not in begun
         further = further and best[0].cost < max(begun, default=math.inf)
-        # What is proven of the tasks is not improved on by moves of them.
+        # A plan proven optimal on tasks is not improved by moves of tasks.
         further = further and not best[0].plan.reason.startswith(PROVEN)
 
         def asked_alone() -> Plan:
@@ -271,7 +271,7 @@ class Auto(Constrained):
         def from_best() -> Plan:
             if not latency:
                 return search.spread_out(coarse.fine, best)
-            # A plan that splits tasks is improved on by moves of their parts.
+            # A plan that splits tasks is improved by moving their parts.
             cut = coarse.cut_by(best[0].plan.groups)
             start = replace(best[0], groups=cut.gathered(best[0].plan.groups) or ())
             if at:
@@ -292,7 +292,7 @@ class Auto(Constrained):
         return judge(plan, self.objective)
 
     def _least(self, found: Sequence[Start]) -> tuple[Start, float]:
-        """Return the plan that costs least, and what it does; of equal ones the simplest."""
+        """Return the start of least cost, and its cost; of equal ones the simplest."""
         ordered = sorted(found, key=_worth)
         if self.objective == "latency":
             return ordered[0], ordered[0].cost
@@ -310,7 +310,7 @@ class Auto(Constrained):
         return best, least
 
     def _by(self, name: str, problem: Problem, **limits: Any) -> Plan:
-        """Return what a strategy makes when it is asked alone."""
+        """Return the plan of a strategy with its default options."""
         strategy: Any = resolve(name)
         own: dict[str, Any] = {"objective": self.objective, **limits}
         if name in LOADS and problem.n > WHOLE:
@@ -326,7 +326,7 @@ class Auto(Constrained):
 
 
 def _proved(problem: Problem, found: Sequence[Start]) -> bool:
-    """Say whether a single subgraph takes as long as the longest path: nothing comes before it."""
+    """Return whether a single subgraph is as short as the longest path, and thus optimal."""
     best = min(found, key=_worth, default=None)
     if best is None or len(best.plan.groups) != 1:
         return False
@@ -338,6 +338,6 @@ def _worth(start: Start) -> tuple[float, int]:
 
 
 def _others() -> list[str]:
-    """Return what is registered beside the strategies that are tried by hand."""
+    """Return the registered strategies that are not tried explicitly."""
     own = {"single", "multi", "auto", "local-search", *CONSTRUCTIVE}
     return [name for name in strategy_names() if name not in own]

@@ -139,10 +139,10 @@ class Hetero(Listed):
 
 
 HEADROOM = 1.2
-"""Memory that a device needs for the weights it gets, over their bytes."""
+"""Ratio of a device's memory to the weights placed on it."""
 
 LEAST, MOST = 0.95, 1.05
-"""A cut may be looked for where this part of the wanted bytes is placed."""
+"""Shares of the wanted bytes between which a cut is searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def split(problem: Problem, order: Sequence[int]) -> list[int]:
 
 
 def _placed(problem: Problem, nodes: Sequence[int]) -> list[int]:
-    """Bytes of constants that are placed with each of `nodes`, those before it included."""
+    """Return by number of leading `nodes` the total bytes of their constants."""
     seen: set[int] = set()
     total = 0
     found: list[int] = []
@@ -212,7 +212,7 @@ def _placed(problem: Problem, nodes: Sequence[int]) -> list[int]:
 
 
 def _cut(problem: Problem, left: Sequence[int], placed: Sequence[int], wanted: float) -> int:
-    """How many of `left` to take; `placed` is by that number."""
+    """Return how many of `left` to take; `placed` gives bytes by that number."""
     inside = [k for k, n in enumerate(placed) if LEAST * wanted <= n <= MOST * wanted]
     if not inside:
         return max(k for k, n in enumerate(placed) if n <= wanted)
@@ -221,7 +221,7 @@ def _cut(problem: Problem, left: Sequence[int], placed: Sequence[int], wanted: f
 
 
 def _crossing(problem: Problem, left: Sequence[int]) -> list[int]:
-    """Bytes that lead from the first k of `left` to the rest, by k."""
+    """Return by k the bytes of tensors from the first k of `left` to the rest."""
     place = {node: index for index, node in enumerate(left)}
     change = [0] * (len(left) + 2)
     for value in problem.values:

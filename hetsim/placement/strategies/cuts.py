@@ -93,7 +93,7 @@ class Mincut(Constrained):
 
 
 WORK = 8_000
-"""Nodes cut in all, by which the default number of orders is set."""
+"""Total number of nodes to cut, which sets the default number of orders."""
 
 LEAST_ORDERS, MOST_ORDERS = 3, 40
 
@@ -147,7 +147,7 @@ class ChainDp(Constrained):
     def _solve(self, problem: Problem) -> Plan:
         if self.objective == "throughput":
             return within_memory(problem, self._stages)[0]
-        # Exact on chains: only what a device runs as one kernel is joined beforehand.
+        # Exact on chains: only nodes that a device runs as one kernel are merged first.
         plain = not problem.fused and bool(problem.runnable.any(axis=1).all())
         coarse = uncoarsened(problem) if plain else prepared(problem)
         best = self._best(coarse.problem)
@@ -207,7 +207,7 @@ def _latency(problem: Problem, order: Sequence[int]) -> tuple[float, Plan] | Non
         if runs is None:
             return None
         whole = [(order[first:end], device) for first, end, device in runs]
-        # Streams of their own let the nodes of a run go side by side.
+        # Several streams let the nodes of a run execute in parallel.
         apart = [
             stage
             for nodes, device in whole

@@ -34,17 +34,17 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 TICKS = 1_000_000
-"""Ticks of the solver's clock over the horizon, where times are no multiples of anything."""
+"""Ticks of the solver's clock over the horizon, if times have no common divisor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
     """Result of the solver."""
 
-    schedule: Schedule | None  # The best; None where it found none in time
-    bound_s: float  # No schedule is shorter, by more than rounding
+    schedule: Schedule | None  # The best one; None if none was found in time
+    bound_s: float  # Lower bound on every schedule, up to rounding
     optimal: bool  # Whether the schedule meets the bound
-    infeasible: bool  # Whether there is proven to be no schedule
+    infeasible: bool  # Whether it is proven that no schedule exists
 
 
 def solve_makespan(
@@ -59,11 +59,11 @@ def solve_makespan(
 ) -> Proof:
     """Solve the contention-free relaxation of `problem`, in which nodes need not be grouped.
 
-    Every plan obeys it, so the bound holds for every plan. `horizon_s` is a makespan known to be
-    possible, `lower_s` a known bound, `time_limit_s` of the wall clock; `beside` [n][P] the bytes
-    that a device needs beside its weights while it runs a node; the assignments `forbidden` are
-    not given again. `work` is at most spent, in seconds of the solver's own count, which are the
-    same in every process. Raises NotInstalled without OR-tools, and OutOfTime.
+    Every plan satisfies it, so the bound holds for every plan. `horizon_s` is a feasible makespan,
+    `lower_s` a known bound, `time_limit_s` in wall-clock time; `beside` [n][P] the bytes that a
+    device needs besides its weights while it runs a node; the assignments `forbidden` are excluded.
+    `work` limits the solver's deterministic time in seconds, which is the same in every process.
+    Raises NotInstalled without OR-tools, and OutOfTime.
     """
     end_s = deadline.now_s() + time_limit_s
     cp_model = load_cp_model()
@@ -77,11 +77,11 @@ def solve_makespan(
 
 
 def load_cp_model() -> Any:
-    """Return OR-tools' CP-SAT module. Raises NotInstalled where it is not installed, or broken."""
+    """Return OR-tools' CP-SAT module. Raises NotInstalled if it is missing or broken."""
     try:
         from ortools.sat.python import cp_model
     except ImportError as error:
-        # Modules in machine code that are interrupted as they begin say that they failed.
+        # Extension modules report an interrupt during import as a failure.
         cause = error.__cause__
         if cause is not None and not isinstance(cause, Exception):
             raise cause from None
@@ -110,13 +110,13 @@ class _Model:
         model = self.model = cp_model.CpModel()
         n, count = problem.n, len(problem.devices)
         seconds = np.where(problem.runnable, problem.shared_seconds, np.inf)
-        # Rounded down, so that what is proven of ticks holds for seconds.
+        # Rounded down, so that a bound in ticks holds in seconds.
         self.ticks = [
             [self._down(s) if s < math.inf else -1 for s in row] for row in seconds.tolist()
         ]
         self.start = [model.new_int_var(0, self.top, f"start{v}") for v in range(n)]
         self.end = [model.new_int_var(0, self.top, f"end{v}") for v in range(n)]
-        # None where the device does not take the node.
+        # None if the device does not support the node.
         self.on: list[list[Any]] = [
             [model.new_bool_var(f"on{v},{p}") if row[p] >= 0 else None for p in range(count)]
             for v, row in enumerate(self.ticks)
@@ -154,7 +154,7 @@ class _Model:
         problem, model, host = self.problem, self.model, self.problem.host
         latency_s, bytes_per_s = travel_matrices(problem)
         count = len(problem.devices)
-        # One constraint an edge and pair of devices: the slowest of its tensors.
+        # One constraint per edge and pair of devices, for the slowest of its tensors.
         slowest: dict[tuple[int, int], Any] = {}
         for value in problem.values:
             travel = latency_s + value.nbytes / bytes_per_s
@@ -178,7 +178,7 @@ class _Model:
         for (u, v), travel in sorted(slowest.items(), key=lambda item: item[0]):
             deadline.check()
             model.add(self.start[v] >= self.end[u])
-            # Symmetric pairs of equal cost are the rule: one literal for "apart" serves them.
+            # Symmetric pairs of equal cost are common: one literal for "apart" serves both.
             by_cost: dict[int, list[tuple[int, int]]] = {}
             for p in range(count):
                 for q in range(count):
@@ -215,7 +215,7 @@ class _Model:
                     self.model.add(self.start[v] >= dispatch).only_enforce_if(on)
 
     def _area(self) -> None:
-        """What a device runs fits the makespan: implied, and quickly told."""
+        """Constrain the work of each device to the makespan: redundant, but fast to propagate."""
         for p, streams in enumerate(self.problem.streams):
             load = [
                 self.ticks[v][p] * on
@@ -226,12 +226,12 @@ class _Model:
                 self.model.add(sum(load) <= streams * self.makespan)
 
     def forbid(self, assignment: Sequence[int]) -> None:
-        """Rule out one device for each node, all at once."""
+        """Exclude one assignment of all nodes."""
         literals = [self.on[v][p] for v, p in enumerate(assignment)]
         self.model.add_bool_or([~on for on in literals if on is not None])
 
     def _memory(self, beside: Sequence[Sequence[int]]) -> None:
-        """Weights fit, and with them what each node reads and makes while it runs."""
+        """Constrain weights, plus the inputs and outputs of each running node, to the memory."""
         if self.problem.capacity_bytes is None:
             return
         for p, capacity in enumerate(self.problem.capacity_bytes):
@@ -263,7 +263,7 @@ class _Model:
         solver = self.cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = time_limit_s
         solver.parameters.max_deterministic_time = work
-        # The same answer in every process, as long as the limit is not met.
+        # The same answer in every process, unless the time limit is reached.
         solver.parameters.num_workers = 8
         solver.parameters.interleave_search = True
         solver.parameters.random_seed = 0
@@ -282,7 +282,7 @@ class _Model:
 
 
 def _solved(solver: Any, model: Any) -> Any:
-    """Solve on a thread, so that Ctrl-C reaches Python while the solver works, and ends it."""
+    """Solve in a thread, so that Ctrl-C reaches Python meanwhile and stops the solver."""
     solver.parameters.catch_sigint_signal = False
     with ThreadPoolExecutor(1) as pool:
         working: Future[Any] | None = None
@@ -290,7 +290,7 @@ def _solved(solver: Any, model: Any) -> Any:
             working = pool.submit(solver.solve, model)
             return working.result()
         except BaseException:
-            # Said again until it is heard: the search may not have begun.
+            # Repeated until it takes effect, as the search may not have started.
             while working is not None and not working.done():
                 solver.stop_search()
                 wait([working], timeout=0.05)
@@ -298,7 +298,7 @@ def _solved(solver: Any, model: Any) -> Any:
 
 
 def _tick(problem: Problem, horizon_s: float) -> float:
-    """The largest of 1, 1/2, 1/4 .. 1/1024 s that all times are multiples of, or a small one."""
+    """Return the largest of 1, 1/2, 1/4 .. 1/1024 s that divides all times, or a small tick."""
     latency_s, bytes_per_s = travel_matrices(problem)
     times = {0.0, *problem.dispatch_s, *problem.shared_seconds[problem.runnable].tolist()}
     for value in problem.values:
@@ -312,16 +312,16 @@ def _tick(problem: Problem, horizon_s: float) -> float:
 
 
 MOST_TASKS = 200
-"""Tasks above which the constraint model is not built: it could prove nothing there."""
+"""Number of tasks above which the constraint model is not built, as it would prove nothing."""
 MOST_FORBIDDEN = 20
-"""Assignments whose activations do not fit that are ruled out, one after another."""
+"""Maximum number of assignments to exclude because their activations do not fit."""
 KEPT_BACK = 10.0
-"""Of a time limit, so many times what a plan takes to check is kept back for the last one."""
+"""Multiple of the time that a plan takes to check, which is reserved for the last plan."""
 CP_SAT = "ortools.sat.python.cp_model"
 PROVEN = "proven optimal"
 EQUAL, ROUNDED = 1e-9, 1e-4
-"""Relative differences within which a latency meets what is proven: where times are whole ticks
-of the solver's clock, and where they had to be rounded to them."""
+"""Relative tolerances between a latency and the bound: for times in whole ticks of the solver's
+clock, and for rounded times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,15 +364,15 @@ class Exact(Constrained):
         return self._before(deadline.now_s() + self.time_limit_s, problem)
 
     def _before(self, end_s: float, problem: Problem) -> Plan:
-        """Return the best plan met before `end_s`, a quick one where nothing else was."""
+        """Return the best plan found before `end_s`, or a quick one if there is no other."""
         began_s = deadline.now_s()
-        # A plan comes before the limit.
+        # A plan has priority over the time limit.
         quick = quick_start(problem, "latency")
         if quick is None:
             quick = starts_that_fit(prepared(problem), "latency")[1][0]
         kept_s = KEPT_BACK * (deadline.now_s() - began_s)
         if self.max_devices is not None:
-            # Another plan may be needed, with a device less.
+            # Another plan may be needed, on one device less.
             end_s = (deadline.now_s() + end_s) / 2
         with deadline.until(end_s - kept_s):
             try:
@@ -382,10 +382,10 @@ class Exact(Constrained):
                 return Plan(problem, "exact", quick.plan.groups, reason.removeprefix(": "))
 
     def quickly(self, coarse: Coarse, start: Start, work: float) -> tuple[Start | None, bool]:
-        """Return `start`, or what the solver makes of it, if better; and whether none is better.
+        """Return `start` or a better plan of the solver, and whether it is proven optimal.
 
-        Without a search before, within `time_limit_s` and `work` of the solver; proven but for
-        rounding to the solver's clock. Raises NotInstalled.
+        Runs within `time_limit_s` and `work` of the solver, without a search before; the proof
+        holds up to rounding to ticks. Raises NotInstalled.
         """
         load_cp_model()
         with deadline.by_wall_clock(), deadline.until(deadline.now_s() + self.time_limit_s):
@@ -398,7 +398,7 @@ class Exact(Constrained):
         groups = coarse.gathered(plans[best].groups)
         if groups is None:
             return None, False
-        # What is proven of tasks is not of nodes.
+        # A proof for tasks does not hold for nodes.
         proven_s = max(bound_s, floor) if coarse.problem is coarse.fine else floor
         made = Start(start.name if best == 0 else "exact", plans[best], groups, cost)
         return made, cost <= proven_s * (1.0 + ROUNDED)
@@ -415,7 +415,7 @@ class Exact(Constrained):
         solver = deadline.may_load(CP_SAT)
         if solver:
             load_cp_model()
-        # The search takes half of what is left at most, and the bound half of the rest.
+        # The search takes at most half of the remaining time, and the bound half of the rest.
         with before(deadline.left_s()), deadline.until(deadline.now_s() + deadline.left_s() / 2):
             coarse, starts = LocalSearch().starts(coarse, quick)
             tasks, start = coarse.problem, starts[0]
@@ -450,7 +450,7 @@ class Exact(Constrained):
         left_s: float,
         work: float = math.inf,
     ) -> tuple[list[Plan], float]:
-        """Return the plans made of the solver's schedules in `left_s`, and what is proven."""
+        """Return the plans of the solver's schedules within `left_s`, and the proven bound."""
         tasks = coarse.problem
         beside = _beside(coarse)
         until_s = deadline.now_s() + left_s
@@ -480,7 +480,7 @@ class Exact(Constrained):
 
 
 def _grouped(coarse: Coarse, schedule: Schedule) -> Plan:
-    """Return the plan of a schedule. Raises OutOfMemory where it does not fit."""
+    """Return the plan of a schedule. Raises OutOfMemory if it does not fit."""
     made, _ = best_grouping(coarse.problem, schedule.assignment, schedule.order)
     if pays_to_coarsen(coarse.fine):
         with suppress(deadline.OutOfTime):
@@ -491,7 +491,7 @@ def _grouped(coarse: Coarse, schedule: Schedule) -> Plan:
 
 
 def _beside(coarse: Coarse) -> list[list[int]]:
-    """Bytes that a device needs beside its weights while it runs some node of a task."""
+    """Return [task][P]: bytes that a device needs besides its weights while it runs the task."""
     if coarse.fine.capacity_bytes is None:
         return []
     beside = Footprint.of(coarse.fine).beside
@@ -500,7 +500,7 @@ def _beside(coarse: Coarse) -> list[list[int]]:
 
 
 def _laid_out(coarse: Coarse, assignment: Sequence[int]) -> Found:
-    """Look at every plan with one assignment of the tasks, where that is few."""
+    """Return the result of enumerating all plans of one assignment of tasks, if these are few."""
     problem = coarse.fine
     allowed = np.zeros((problem.n, len(problem.devices)), dtype=np.bool_)
     for v, task in enumerate(coarse.task_of):
@@ -516,7 +516,7 @@ def _cost(plan: Plan) -> float:
 
 
 def _reason(cost: float, proven: float, floor: float, tasks: int | None) -> str:
-    """Say what is proven; `tasks` is their number where they are not the nodes."""
+    """Return the text of what is proven; `tasks` is their number if they are not the nodes."""
     several = "1 task" if tasks == 1 else f"{tasks} tasks"
     kept = "" if tasks is None else f" among plans that keep {several} whole"
     if cost <= proven * (1.0 + EQUAL):
@@ -530,6 +530,6 @@ def _reason(cost: float, proven: float, floor: float, tasks: int | None) -> str:
 
 
 def _timed(tasks: Problem, groups: Sequence[Group]) -> Schedule:
-    """Estimate when each task of a plan runs."""
+    """Return the estimated schedule of a plan's tasks."""
     draft = draft_of(tasks, groups)
     return scheduled(tasks, None, draft.order, only=draft.device)

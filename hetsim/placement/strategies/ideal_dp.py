@@ -45,9 +45,9 @@ def search(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Fill `best` with the least bottleneck by (ideal, devices used); return steps or -1.
 
-    Ideal i plus node ``lattice_node[k]`` is ideal ``lattice_to[k]``, for k from
-    ``lattice_at[i]`` to ``lattice_at[i + 1]``. States number multisets of kinds used; one more of
-    kind k adds ``stride[k]`` where ``room[state, k]``. Loads above `ceiling` are not followed.
+    Adding node ``lattice_node[k]`` to ideal i gives ideal ``lattice_to[k]``, for k from
+    ``lattice_at[i]`` to ``lattice_at[i + 1]``. States number multisets of used kinds; one more of
+    kind k adds ``stride[k]`` if ``room[state, k]``. Loads above `ceiling` are pruned.
     """
     ideals = len(lattice_at) - 1
     n, kinds = compute_s.shape
@@ -158,8 +158,8 @@ def search(  # type: ignore[no-untyped-def]
                 if held[constants[i]] == 0:
                     memory[new] += constant_bytes[constants[i]]
                 held[constants[i]] += 1
-            # Shares of compute, fetched and final tensors and memory only grow with the set:
-            # above the ceiling on every kind, no larger set can come below it again.
+            # Shares of compute, fetched and final tensors and memory grow monotonically with the
+            # set: once above the ceiling on every kind, no superset is below it.
             grows = False
             for c in range(kinds):
                 if memory[new] > capacity[c]:
@@ -201,10 +201,10 @@ compiled = machine_code(search)
 
 
 MOST_ENTRIES = 10_000_000
-"""Pairs of an ideal and a multiset of devices that are stored at most, 24 bytes each."""
+"""Maximum number of (ideal, multiset of devices) pairs to store, 24 bytes each."""
 
 ORDERS = 10
-"""Orders that are cut for a start."""
+"""Number of orders to cut for a start."""
 
 Ints = NDArray[np.int64]
 
@@ -301,7 +301,7 @@ class IdealDp(Constrained):
         """Return a bound on contiguous stages, stages that meet it by `costs`, and what failed."""
         contracted = contract(costs)
         costs = contracted.costs
-        # The table of (ideal, devices used) is kept within memory.
+        # The table of (ideal, devices used) is limited to the memory.
         most = min(self.max_ideals, MOST_ENTRIES // States.number(costs.kinds))
         lattice = ideals(costs.dag, most)
         if lattice is None:
@@ -326,16 +326,16 @@ def _above(best: Layout | None, bound_s: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """Ideals by size, 0 the empty one and the last all nodes, and the steps between them."""
+    """Ideals by size, from the empty one to all nodes, and the steps between them."""
 
     at: Ints
     node: Ints
     to: Ints
-    ideal: tuple[int, ...]  # Their nodes, as bits
+    ideal: tuple[int, ...]  # Nodes of each ideal, as bits
 
 
 def ideals(dag: Dag, limit: int) -> Lattice | None:
-    """Return the ideals of `dag`, or None where there are more than `limit`. O(ideals width)."""
+    """Return the ideals of `dag`, or None if there are more than `limit`. O(ideals width)."""
     before = [sum(1 << u for u in preds) for preds in dag.preds]
     sources = tuple(v for v in range(dag.n) if not dag.preds[v])
     index = {0: 0}

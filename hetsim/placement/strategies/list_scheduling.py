@@ -41,7 +41,7 @@ from hetsim.problem.columns import made_by, travel_matrices
 from hetsim.problem.problem import Problem
 
 PAIRS_FROM = 1_500
-"""Nodes from which loading the machine code costs less CPU time than it saves."""
+"""Number of nodes from which machine code saves more CPU time than loading it costs."""
 
 
 def schedule_pairs(
@@ -52,10 +52,10 @@ def schedule_pairs(
     rank: Sequence[int] = (),
     machine_code: bool | None = None,
 ) -> Schedule:
-    """Place pairs until all are placed, without filling gaps. O(n W P) for W ready nodes at once.
+    """Place (node, device) pairs one by one, without filling gaps. O(n W P) for W ready nodes.
 
-    The pair whose end less its node's `worth` is least is next, or with `rank` the pair that ends
-    first, of equals that of the least rank; ties go to the lower node, then to the lower device.
+    Picks the pair with the least end minus the node's `worth`, or with `rank` the pair with the
+    least end, then the lowest rank; ties go to the lower node, then to the lower device.
     """
     n, dag = problem.n, problem.dag
     compiled = n >= PAIRS_FROM if machine_code is None else machine_code
@@ -92,7 +92,7 @@ def place_pairs(
 ) -> int:
     """Place the best pair of ready node and device until all are placed; see ``schedule_pairs``.
 
-    Returns -1, or the node that found no device.
+    Returns -1, or a node without a device.
     """
     n, count, lane_at = len(waits), lists.devices, lists.lane_at
     seconds, near, dispatch, arrival = lists.seconds, lists.near, lists.dispatch, lists.ready
@@ -212,7 +212,7 @@ class Cpop(Constructive):
         seconds: list[list[float]] = alone[path].tolist()
         sums = [sum(row[p] for row in seconds) for p in range(count)]
         if min(sums, default=INFINITY) == INFINITY:
-            # None takes the whole path: the one that takes most of it, then the quickest.
+            # No device takes the whole path: use the one that takes most of it, then the fastest.
             taken = [[row[p] for row in seconds] for p in range(count)]
             scores = [
                 (sum(s == INFINITY for s in row), sum(s for s in row if s < INFINITY))
@@ -229,7 +229,7 @@ class Cpop(Constructive):
 
 
 def _critical_path(problem: Problem, priority: list[float]) -> list[int]:
-    """From the entry of highest priority along the successors of highest priority."""
+    """Return the path from the entry of highest priority along successors of highest priority."""
     entries = [v for v in range(problem.n) if not problem.dag.preds[v]]
     path: list[int] = []
     ahead: tuple[int, ...] = tuple(entries)
@@ -269,12 +269,12 @@ class Peft(Constructive):
 
 
 def optimistic_costs(problem: Problem) -> NDArray[np.float64]:
-    """Return the optimistic cost table [n, P] in seconds; inf where nothing can follow."""
+    """Return the optimistic cost table [n, P] in seconds; inf if no successor is possible."""
     latency_s, per_byte_s = mean_route(problem)
     latency, bandwidth = travel_matrices(problem)
     seconds = np.where(problem.supported, problem.shared_seconds, np.inf)
     table = np.zeros(seconds.shape)
-    # From a node on a device on, the node included.
+    # From a node on a device on, including the node.
     through = seconds.copy()
     made = made_by(problem)
     for node in range(problem.n - 1, -1, -1):
@@ -331,7 +331,7 @@ class Lookahead(Constructive):
 
 
 def _last(listing: Listing, node: int, device: int, children: list[int]) -> float:
-    """When the last child would end."""
+    """Return the end of the last child."""
     last = listing.end_on(node, device)
     with ExitStack() as trials:
         trials.enter_context(listing.trial(node, device))

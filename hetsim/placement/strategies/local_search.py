@@ -34,28 +34,28 @@ from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.runs import once
 
 WORK, FEW, MANY, WORK_OF_MANY = 400_000, 50, 200, 8_000_000
-"""Tasks evaluated in all, by which the default number of moves is set: of more than FEW tasks less,
-as the share that FEW are of them; of MANY, by machine code and from one start, WORK_OF_MANY."""
+"""Number of tasks to evaluate, which sets the default number of moves: above FEW tasks, less by the
+factor FEW / tasks; from MANY on, WORK_OF_MANY, in machine code and from one start."""
 LEAST_MOVES, MOST_MOVES = 250, 20_000
 STAGE_MOVES, CHUNK = 300_000, 50_000
-"""Moves for throughput where none are given, and how many go from one start at a time."""
+"""Default number of moves for throughput, and the number made from one start at a time."""
 ORDERS = 10
-"""Orders that are cut for throughput."""
+"""Number of orders cut for throughput."""
 KEPT_BACK: Mapping[Objective, float] = {"latency": 3.0, "throughput": 6.0}
-"""Of a time limit, so many times what a quick plan takes is kept back for checking the last one,
-which for throughput may have a subgraph for each node."""
+"""Multiple of a quick plan's time that is reserved for checking the last plan, which for throughput
+may have one subgraph per node."""
 PRICED_FROM, MOST_PRICED, MOST_LIMITED = 60, 10_000, 20_000
-"""Tasks from which on a priced start is looked for, and up to which without and with a deadline."""
+"""Minimum tasks for a priced start, and the maximum without a deadline and with one."""
 PRICED_PART = 2 / 3, 0.8
-"""Of the time that is left, for a priced start: of up to LARGE tasks, and of more, of which moves
-gain little in seconds."""
+"""Share of the remaining time for a priced start: up to LARGE tasks, and above, where moves gain
+little in seconds."""
 FEW_TASKS, OF_FEW_PART = ((64, 1.05), (32, 1.15)), 0.1
-"""Numbers of tasks to which MANY are joined, for moves of whole branches, each with the cost over
-the best known above which its plan is not searched on; the part of a given budget for each."""
+"""Numbers of tasks to which MANY are merged, for moves of whole branches, each with the cost
+relative to the best above which its plan is dropped; and the share of the budget for each."""
 BEGUN_S = 5e-5
-"""Seconds a task that it takes to begin with moves, and to judge what they found."""
+"""Seconds per task to start moves and to judge their result."""
 MOST_JUDGED = 1_000
-"""Drafts that the clock judges at most, beside the start, where a budget is given."""
+"""Maximum number of drafts to simulate, besides the start, if a budget is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class LocalSearch(Constrained):
     seed: int = 0
 
     def solve(self, problem: Problem) -> Plan:
-        """Return the best plan met."""
+        """Return the best plan found."""
         check_objective(self.objective)
         if self.moves is not None and self.time_limit_s is not None:
             raise UsageError("both 'moves' and 'time_limit_s' are given", hint="use one of the two")
@@ -119,12 +119,12 @@ class LocalSearch(Constrained):
         return self._search(problem)
 
     def _before(self, end_s: float, problem: Problem) -> Plan:
-        """Return the best plan met before `end_s`, a quick one where nothing else was."""
+        """Return the best plan found before `end_s`, or a quick one if there is no other."""
         began_s = deadline.now_s()
         quick = quick_start(problem, self.objective)
         took_s = deadline.now_s() - began_s
         if quick is None:
-            # A plan comes before the limit.
+            # A plan has priority over the time limit.
             try:
                 quick = starts_that_fit(prepared(problem), self.objective)[1][0]
             except Infeasible:
@@ -140,7 +140,7 @@ class LocalSearch(Constrained):
             return Plan(problem, "local-search", quick.plan.groups, reason)
 
     def _search(self, problem: Problem, quick: Start | None = None) -> Plan:
-        """Return the best plan met; `quick` one is known where there is a deadline."""
+        """Return the best plan found; `quick` is the one known under a deadline."""
         coarse = prepared(problem)
         if self.objective == "throughput":
             starts: list[Start] = []
@@ -151,7 +151,7 @@ class LocalSearch(Constrained):
             return self.best_from(self.begun(*starts_that_fit(coarse, self.objective)))
         found = self.priced(coarse)
         if not found or pays_to_coarsen(problem):
-            # A list schedule of nodes that cost nothing to dispatch is among the priced ones.
+            # If dispatch is free, the list schedule of nodes is among the priced ones.
             try:
                 at, starts = self.starts(coarse, quick, 0.25 if found else 0.5)
                 found.append((at, starts[0]))
@@ -165,7 +165,7 @@ class LocalSearch(Constrained):
     def starts(
         self, coarse: Coarse, quick: Start | None, share: float = 0.5
     ) -> tuple[Coarse, list[Start]]:
-        """Return ``starts_that_fit``, within a share of the time at most."""
+        """Return ``starts_that_fit``, within at most a share of the time."""
         if quick is None:
             return starts_that_fit(coarse, self.objective)
         known = replace(quick, groups=coarse.gathered(quick.plan.groups) or ())
@@ -181,7 +181,7 @@ class LocalSearch(Constrained):
         return found, starts
 
     def best_from(self, begun: Sequence[tuple[Coarse, Start]]) -> Plan:
-        """Return the best plan for latency met from any of these."""
+        """Return the best latency plan found from any of these."""
         made = [self.improved(*one) for one in begun]
         coarse = begun[0][0]
         if coarse.problem.n >= MANY:
@@ -190,11 +190,11 @@ class LocalSearch(Constrained):
         return min(made, key=lambda plan: measure(plan, "latency")) if len(made) > 1 else made[0]
 
     def of_few(self, coarse: Coarse, cost: float) -> Start | None:
-        """Return the plan to which moves of few tasks, then of more, bring a device alone.
+        """Return the plan of moves of few tasks, then of more, starting from one device.
 
-        A branch of a network pays on another device as a whole, and no move of one of its tasks
-        alone does. None where there are fewer than MANY tasks, or the plan is so far above `cost`
-        that moves of all tasks would not make up for it.
+        A branch may pay off on another device only as a whole, so moves of single tasks miss it.
+        None for fewer than MANY tasks, or if the plan is so far above `cost` that moves of all
+        tasks would not make up for it.
         """
         problem = coarse.fine
         if coarse.problem.n < MANY or not pays_to_coarsen(problem) or memory_binds(problem):
@@ -227,15 +227,15 @@ class LocalSearch(Constrained):
         return None
 
     def begun(self, coarse: Coarse, starts: Sequence[Start]) -> list[tuple[Coarse, Start]]:
-        """Return the best of `starts` and the best priced one, of MANY tasks the better alone.
+        """Return the best of `starts` and the best priced start; of MANY tasks only the better one.
 
-        Where memory binds, both: where moves end then depends on where they begin.
+        If memory binds, both are kept, as the result then depends on the start.
 
-        Among them are `heft`, and a priced start, of tasks that are cut before branches join.
+        `heft` and a priced start of tasks cut before joins of branches are included.
         """
         problem = coarse.fine
         found, priced = [(coarse, starts[0])], self.priced(coarse)
-        # What was joined down to MOST_TASKS has as many either way.
+        # Tasks merged down to MOST_TASKS are equally many with and without cuts.
         if pays_to_coarsen(problem) and coarse.problem.n != MOST_TASKS:
             finer = coarsen(problem, joins_apart=True)
             if finer.problem.n > coarse.problem.n:
@@ -250,7 +250,7 @@ class LocalSearch(Constrained):
         return best[: 2 if coarse.problem.n < MANY or memory_binds(problem) else 1]
 
     def improved(self, coarse: Coarse, start: Start) -> Plan:
-        """Return the best plan for latency met from `start`."""
+        """Return the best latency plan found from `start`."""
         problem = coarse.fine
         groups, cost, tried = self.improve(coarse, start)
         plan = Plan(problem, "local-search", coarse.spread(groups))
@@ -258,7 +258,7 @@ class LocalSearch(Constrained):
             try:
                 cost = measure(plan, self.objective)
             except OutOfMemory:
-                # Activations inside a task count for the whole problem alone.
+                # Activations inside a task count only for the whole problem.
                 cost = math.inf
         if cost >= start.cost:
             plan = Plan(problem, "local-search", start.plan.groups)
@@ -268,12 +268,12 @@ class LocalSearch(Constrained):
         if pays_to_coarsen(problem):
             found = refine(found, self.objective, cost)
         if memory_binds(problem):
-            # Moves seldom join what was cut small for it to fit.
+            # Moves rarely merge subgraphs that were cut small to fit.
             found = replace(found, groups=merge_where_it_pays(problem, found.groups, thorough=True))
         return found
 
     def spread_out(self, problem: Problem, starts: Sequence[Start]) -> Plan:
-        """Return the best plan for throughput: moves of nodes from the best of `starts`."""
+        """Return the best throughput plan found by moves of nodes from the best of `starts`."""
         start = min(starts, key=lambda found: found.cost, default=None)
         most = STAGE_MOVES if self.moves is None else self.moves
 
@@ -298,9 +298,9 @@ class LocalSearch(Constrained):
         return Plan(problem, "local-search", start.plan.groups, gained)
 
     def priced(self, coarse: Coarse) -> list[tuple[Coarse, Start]]:
-        """Return ``priced_start`` of many tasks, and of the nodes where tasks lose much.
+        """Return ``priced_start`` of many tasks, and of the nodes if tasks are much slower.
 
-        Where memory binds, the plan of least total time within it.
+        If memory binds, return the plan of least total time that fits.
         """
         found: list[tuple[Coarse, Start]] = []
         if memory_binds(coarse.fine):
@@ -325,17 +325,17 @@ class LocalSearch(Constrained):
     def improve(
         self, coarse: Coarse, start: Start, judged: int = MOST_JUDGED
     ) -> tuple[tuple[Group, ...], float, int]:
-        """Return the best groups met on the tasks, their cost by the clock, and moves tried.
+        """Return the best groups found on the tasks, their simulated cost, and moves tried.
 
-        `judged`: drafts that the clock judges at most where a budget is given, the last one too.
+        `judged`: maximum number of drafts to simulate if a budget is given, including the last.
         """
         problem = coarse.problem
         if problem.n == 0 or (len(problem.devices) == 1 and not any(problem.dispatch_s)):
             return start.groups, start.cost, 0
 
-        @cache  # Of few tasks the same drafts come again and again.
+        @cache  # With few tasks the same drafts recur.
         def lacking(groups: tuple[Group, ...]) -> Sequence[int] | None:
-            """Bytes by device that they lack, nodes within tasks included."""
+            """Return by device the bytes that the groups lack, including nodes within tasks."""
             with suppress(Infeasible):
                 return once(Plan(coarse.fine, "draft", coarse.spread(groups))).lacks
             return None
@@ -368,12 +368,12 @@ class LocalSearch(Constrained):
 def _done(
     _: Problem,
 ) -> dict[tuple[tuple[Group, ...], int], tuple[tuple[Group, ...], float, int]]:
-    """What default searches found, by their start: strategies that ``auto`` tries share it."""
+    """Cache of default searches by their start, shared by the strategies that ``auto`` tries."""
     return {}
 
 
 class _Judge:
-    """Keeps the best draft by the clock."""
+    """Keeper of the best simulated draft."""
 
     def __init__(self, problem: Problem, start: Start, trials: int) -> None:
         self._problem, self._left = problem, trials
@@ -381,7 +381,7 @@ class _Judge:
         self.cost = start.cost
 
     def __call__(self, groups: tuple[Group, ...], *, last: bool) -> None:
-        """Judge `groups`; one trial is kept for the last."""
+        """Simulate `groups`; one trial is reserved for the last."""
         if self._left <= (0 if last else 1) or (not last and deadline.left_s() <= 0.0):
             return
         self._left -= 1

@@ -1,4 +1,4 @@
-"""Least cost of a set of nodes on a device, for any placement of the others, by kind."""
+"""Least cost of a set of nodes on a device over all placements of the others, by device kind."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Nodes that one kind of device runs as one kernel where a stage holds all of them."""
+    """Nodes that one kind of device runs as one kernel if a stage holds all of them."""
 
     kind: int
     nodes: tuple[int, ...]
-    # What the whole kernel takes more than those of its nodes that are supported alone
+    # Seconds of the whole kernel minus those of its nodes that are supported individually
     delta_s: float
-    covers: int  # Nodes of it that are not supported alone
+    covers: int  # Nodes of it that are not supported individually
 
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """Lower bound on the load of a stage, for any placement of the other nodes.
+    """Lower bound on the load of a stage, over all placements of the other nodes.
 
-    Exact with staged tensors: compute + fetching + storing. Where routes carry the tensors, the
-    largest of compute, of what comes in by the fastest routes (``_fan``) and of what goes out.
+    Exact with staged tensors: compute + fetching + storing. If routes carry the tensors, the
+    largest of compute, incoming (over the fastest routes, ``_fan``) and outgoing transfers.
     """
 
     dag: Dag
-    # Values that may move; ``leaves``: whether it must end on the host
+    # Values that may move; ``leaves``: whether the value must end on the host
     values: tuple[tuple[int, tuple[int, ...], bool], ...]
-    kinds: tuple[tuple[int, ...], ...]  # Devices that nothing here tells apart, ascending
-    compute_s: Floats  # [n, K]: Alone, divided by the streams; 0 where not supported alone
-    lacks: NDArray[np.bool_]  # [n, K]: Whether a node is not supported alone
-    # [n, K]: Least that a node adds to any stage, divided by the streams; inf where not runnable
+    kinds: tuple[tuple[int, ...], ...]  # Identical devices, ascending
+    compute_s: Floats  # [n, K]: Seconds alone, over the streams; 0 if not supported individually
+    lacks: NDArray[np.bool_]  # [n, K]: Whether a node is not supported individually
+    # [n, K]: Least seconds that a node adds to any stage, over the streams; inf if not runnable
     shares_s: Floats
-    kernels: tuple[Kernel, ...]  # Of one kind disjoint
+    kernels: tuple[Kernel, ...]  # Disjoint within a kind
     dispatch_s: Floats  # [K]
-    # [K, values]: For a stage that reads a value from outside; that makes it; that makes it and has
-    # a reader outside, beside the second
+    # [K, values]: Seconds for a stage that reads a value from outside; for one that makes it; and
+    # in addition to that, if it also has a reader outside
     fetch_s: Floats
     make_s: Floats
     store_s: Floats
-    overlapped: bool  # Whether the three parts go side by side
-    joint: NDArray[np.bool_]  # [K]: Whether what comes in and what goes out take turns
+    overlapped: bool  # Whether the three parts overlap
+    joint: NDArray[np.bool_]  # [K]: Whether incoming and outgoing transfers alternate
     constants: tuple[tuple[int, tuple[int, ...]], ...]
-    capacity_bytes: Floats  # [K]: inf where memory is not modelled
+    capacity_bytes: Floats  # [K]: inf if memory is not modelled
 
     @property
     def n(self) -> int:
@@ -64,11 +64,11 @@ class Costs:
 
     @cached_property
     def memory_binds(self) -> bool:
-        """Whether some device could not hold all constants."""
+        """Return whether some device cannot hold all constants."""
         return sum(nbytes for nbytes, _ in self.constants) > float(self.capacity_bytes.min())
 
     def load(self, kind: int, compute_s: Floats, fetch_s: Floats, store_s: Floats) -> Floats:
-        """Combine the three parts of stages on one kind."""
+        """Return the loads of stages on one kind from their three parts."""
         if not self.overlapped:
             return compute_s + fetch_s + store_s
         moved = fetch_s + store_s if self.joint[kind] else np.maximum(fetch_s, store_s)
@@ -97,7 +97,7 @@ def costs_of(problem: Problem, *, summed: bool = False) -> Costs:
         key = np.concatenate([np.asarray(column, np.float64) for column in columns]).tobytes()
         fused = tuple((k.nodes, k.delta_s, k.covers) for k in kernels if k.kind == device)
         alike.setdefault((key, fused), []).append(device)
-    # The quickest kinds first: where there are very many, the last may be left out of searches.
+    # Fastest kinds first, as searches may omit the last of very many.
     found = [tuple(devices) for devices in alike.values()]
     whole_s = np.where(problem.runnable, shares_s, 0.0).sum(axis=0)
     lacking = (~problem.runnable).sum(axis=0)
@@ -131,7 +131,7 @@ def costs_of(problem: Problem, *, summed: bool = False) -> Costs:
 
 
 def moving_values(problem: Problem) -> list[int]:
-    """Return the values that may move between devices, by index."""
+    """Return the indices of values that may move between devices."""
     hosted = problem.host is not None
     return [
         index
@@ -142,7 +142,7 @@ def moving_values(problem: Problem) -> list[int]:
 
 
 def kernels_of(problem: Problem) -> list[FusedKernel]:
-    """Return the kernels that take no more than their parts: as ``Problem.kernels`` has it."""
+    """Return the kernels that take no longer than their parts, as in ``Problem.kernels``."""
     return [
         kernel
         for kernel in problem.fused
@@ -151,7 +151,7 @@ def kernels_of(problem: Problem) -> list[FusedKernel]:
 
 
 def _as_stages_run(problem: Problem, kernel: FusedKernel) -> Kernel:
-    """Return a kernel with its device as its kind, divided by the streams."""
+    """Return a kernel with its device as its kind, and seconds divided by the streams."""
     alone = problem.seconds[list(kernel.nodes), kernel.device]
     finite = np.isfinite(alone)
     delta_s = kernel.seconds - float(alone[finite].sum())
@@ -162,7 +162,7 @@ def _as_stages_run(problem: Problem, kernel: FusedKernel) -> Kernel:
 def _moving(
     problem: Problem, kept: Sequence[int], *, summed: bool
 ) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
-    """Return what each device pays for each value: fetching, making, storing; and ``joint``."""
+    """Return the seconds of each device for each value: fetch, make, store; and ``joint``."""
     count, host = len(problem.devices), problem.host
     values = [problem.values[index] for index in kept]
     nbytes = np.array([value.nbytes for value in values], dtype=np.float64)
@@ -209,7 +209,7 @@ def _least(routes: Sequence[Route], nbytes: Floats) -> Floats:
 
 
 def _fan(routes: Sequence[Route]) -> tuple[set[int], int]:
-    """Return links of which every route holds one, and how many they are."""
+    """Return a set of links of which every route has one, and their number."""
     left = [set(route.resources) for route in routes]
     if not all(left):
         return set(), 2**62
@@ -223,7 +223,7 @@ def _fan(routes: Sequence[Route]) -> tuple[set[int], int]:
 
 @dataclass(frozen=True, eq=False)
 class Contracted:
-    """Costs over fewer nodes, and the original nodes each stands for."""
+    """Costs over fewer nodes, and the original nodes that each stands for."""
 
     costs: Costs
     members: tuple[tuple[int, ...], ...]
@@ -234,11 +234,11 @@ class Contracted:
 
 
 def contract(costs: Costs) -> Contracted:
-    """Join nodes that cost nothing to a neighbour where that never makes a load larger.
+    """Merge nodes without cost into a neighbour if that never increases a load.
 
-    A node without compute goes to its only producer, or its only reader, where what that device
-    then moves is no dearer: no set stops being convex. Members of kernels stay, and nothing is done
-    where memory may not suffice. O(rounds (V + E)).
+    A node without compute joins its only producer or only reader if the values to move are then no
+    more expensive; sets stay convex. Members of kernels are kept, and nothing is merged if memory
+    may be short. O(rounds (V + E)).
     """
     label = list(range(costs.n))
     if not costs.memory_binds:
@@ -295,12 +295,12 @@ def _join_round(
                 target = next(iter(targets))
         if target < 0 or target in touched:
             continue
-        # One join a neighbourhood and round: the tables above describe it no longer.
+        # One merge per neighbourhood and round, as the tables above no longer describe it.
         touched.update((node, target), sources, targets, *(readers[x] for x in ins))
         for member in members[node]:
             label[member] = target
         members[target] += members[node]
-        # A set that computes is no longer idle, whoever names it.
+        # A set that computes is no longer free, whatever its representative.
         idle[target] = idle[target] and idle[node]
     return bool(touched)
 

@@ -1,4 +1,4 @@
-"""Shared searches for throughput: assignments, stages, and claims about them."""
+"""Shared searches for throughput: assignments, stages, and claims about their optimality."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ EQUAL = 1e-9
 class Searched:
     """Result of an exhaustive search."""
 
-    complete: bool  # Whether it ended within its budget: then none is better
-    assignment: list[int] | None  # The best one below the ceiling; None where there was none
+    complete: bool  # Whether it ended within its budget, so that none is better
+    assignment: list[int] | None  # The best one below the ceiling; None if there is none
     load_s: float
 
 
@@ -48,7 +48,7 @@ def best_assignment(
     contiguous: bool,
     network: Network | None = None,
 ) -> Searched:
-    """Look for the assignment with the least ``max_load`` below `ceiling_s`."""
+    """Search for the assignment with the least ``max_load`` below `ceiling_s`."""
     n, count = problem.seconds.shape
     if n == 0:
         return Searched(True, [], 0.0)
@@ -78,7 +78,7 @@ def best_assignment(
 
 
 def twins(problem: Problem) -> list[int]:
-    """Return, by device, an earlier interchangeable device; -1 for none."""
+    """Return by device an earlier interchangeable device, or -1."""
     count = len(problem.devices)
     pairs: dict[int, set[tuple[int, int]]] = {}
     for p, row in enumerate(problem.routes):
@@ -98,7 +98,7 @@ def twins(problem: Problem) -> list[int]:
 
     found = [-1] * count
     for q in range(count):
-        # Being alike is not passed on in general: all before it in the row must be.
+        # Interchangeability is not transitive in general: all earlier ones in the row must match.
         for p in range(q - 1, -1, -1):
             before = [p]
             while found[before[-1]] >= 0:
@@ -118,7 +118,7 @@ def search(  # type: ignore[no-untyped-def]
     weight, rest, twin, ordered,
     load, memory, at, choice, count, uses, held, feeds, waits, budget, reached, best,
 ):  # fmt: skip
-    """Lower `reached` and fill `best`; return the steps taken, -1 where the budget ran out."""
+    """Lower `reached` and fill `best`; return the steps taken, or -1 if the budget ran out."""
     n, devices = compute_s.shape
     resources = devices + links
     steps = 0
@@ -198,7 +198,7 @@ def search(  # type: ignore[no-untyped-def]
         for k in range(in_at[v], in_at[v + 1]):
             kernel = in_kernel[k]
             q = kernel_device[kernel]
-            # Members come in graph order: with the last it is known whether it is whole.
+            # Members come in graph order: with the last it is known whether the kernel is whole.
             if member[member_at[kernel + 1] - 1] == v:
                 whole = True
                 for i in range(member_at[kernel], member_at[kernel + 1]):
@@ -216,7 +216,7 @@ def search(  # type: ignore[no-untyped-def]
             largest = max(largest, load[new, r])
             if r < devices:
                 spent += weight[r] * load[new, r]
-        # Sums in another order may differ by a rounding error.
+        # Sums in another order may differ by rounding.
         if not good or largest >= reached[0] or spent * (1.0 - 1e-12) >= reached[0]:
             continue
         if new == n:
@@ -233,19 +233,19 @@ compiled = machine_code(search, waiting_in_vain, inline=True, forced=False)
 
 
 MOST_SWAPPED = 10
-"""Devices from which stages are not tried on each other's."""
+"""Number of devices from which stages are not exchanged between devices."""
 
 STARTS = 2
-"""Plans that moves begin with."""
+"""Number of plans that moves start from."""
 
 FIRST_CHUNK = 200
-"""Moves before the first look at a deadline."""
+"""Number of moves before the first check of a deadline."""
 
 SEARCHED_WHOLE, WHOLE_STEPS = 32, 300_000
-"""Nodes up to which all assignments are searched, and the steps that this may take."""
+"""Number of nodes up to which all assignments are searched, and the maximum number of steps."""
 
 LEAST = "least bottleneck of"
-"""How a reason begins that claims a proof."""
+"""Prefix of a reason that claims a proof."""
 
 Moves = Callable[[int], int]
 
@@ -254,7 +254,7 @@ Stages = list[tuple[list[int], int]]
 
 
 def views(problem: Problem) -> list[Costs]:
-    """Return the costs for cutting orders: the bound, and the guide where it differs."""
+    """Return the costs by which orders are cut: the bound, and the guide if it differs."""
     found = [costs_of(problem)]
     guided = problem.staging is None and problem.contention == "fifo" and len(problem.devices) > 2
     if guided and deadline.left_s() > 0.0:
@@ -263,7 +263,7 @@ def views(problem: Problem) -> list[Costs]:
 
 
 Cuts = Climb[tuple[list[int], Slices]]
-"""Orders, and where each is cut."""
+"""Search over orders, with the cuts of each."""
 
 
 def cuts_by(costs: Costs, seed: int) -> Cuts:
@@ -281,16 +281,16 @@ def cuts_by(costs: Costs, seed: int) -> Cuts:
 
 @cached
 def _begun(_: Problem) -> dict[tuple[int, int], Cuts]:
-    """Searches for stages of a problem that strategies share, by costs and seed."""
+    """Cache of searches for stages of a problem, shared by strategies, by costs and seed."""
     return {}
 
 
 def cut_stages(costs: Costs, cuts: Cuts, count: int) -> Stages | None:
-    """Return the best stages of `count` orders; None where nothing was feasible."""
+    """Return the best stages of `count` orders; None if none is feasible."""
     tried = cuts.first(count)
     if not tried:
         return None
-    # Of equal ones the last, from which changes went on.
+    # Among equal ones the last, from which the changes continued.
     order, best = min(reversed(tried), key=lambda one: one[0])[1]
     left = [list(devices) for devices in costs.kinds]
     return [(sorted(order[start:end]), left[kind].pop(0)) for start, end, kind in best.segments]
@@ -318,7 +318,7 @@ def assigned(stages: Stages) -> list[int]:
 
 
 def swapped(moves: StageMoves, layout: Layout) -> Layout:
-    """Return the layout after exchanges of whole stages between devices, while these gain."""
+    """Return the layout after exchanging whole stages between devices while that improves it."""
     count = len(moves.problem.devices)
     gained = count <= MOST_SWAPPED and layout.load_s > 0.0
     while gained:
@@ -334,7 +334,7 @@ def swapped(moves: StageMoves, layout: Layout) -> Layout:
 
 
 def as_plan(moves: StageMoves, name: str, layout: Layout, reason: str) -> Plan:
-    """Return the layout as a plan: one subgraph a stage, or as few as an assignment needs."""
+    """Return the layout as a plan: one subgraph per stage, or as few as an assignment needs."""
     problem = moves.problem
     if moves.apart:
         groups = partition(problem, "compact", assignment=layout.assignment).groups
@@ -347,10 +347,10 @@ def as_plan(moves: StageMoves, name: str, layout: Layout, reason: str) -> Plan:
 
 
 def within_memory(problem: Problem, solve: Callable[[Problem], Plan]) -> tuple[Plan, float]:
-    """Return the plan of `solve`, repeated where live activations do not fit, and its cost.
+    """Return the plan of `solve` and its cost, repeated with less memory until activations fit.
 
-    Where none fits, the first plan is returned at infinite cost. What `solve` claims is kept for
-    its own problem alone.
+    If none fits, the first plan is returned with infinite cost. Claims of `solve` are kept only for
+    the original problem.
     """
     made: list[Plan] = []
 
@@ -385,11 +385,11 @@ def search_stages(
     *,
     by_device: bool = False,
 ) -> Plan:
-    """Return the plan that moves of nodes between any stages find.
+    """Return the plan found by moves of nodes between any stages.
 
-    They begin with the best of the plans `known`, of the stages cut from `orders` orders, and of a
-    small problem of all assignments. `moves` gives, from the moves tried, how many to try next; 0
-    ends the search. Raises Infeasible where nothing was met that is supported and fits.
+    Starts from the best of the plans `known`, the stages cut from `orders` orders, and an
+    exhaustive search of a small problem. `moves` maps the moves tried to the number to try next; 0
+    ends the search. Raises Infeasible if no supported plan that fits was found.
     """
     check_runnable(problem)
     search = StageMoves(problem, contiguous=False, by_device=by_device)
@@ -417,7 +417,7 @@ def search_stages(
         best[at] = search.improved(best[at], count, seed + turn)
         tried, turn = tried + count, turn + 1
         if deadline.is_set():
-            # No more moves than take a tenth of what is left.
+            # At most as many moves as take a tenth of the remaining time.
             more = deadline.left_s() / 10 / max(deadline.now_s() - began_s, 1e-6)
             chunk = max(1, int(count * min(4.0, more)))
     chosen = min(best, key=lambda layout: layout.load_s)
@@ -427,12 +427,12 @@ def search_stages(
 
 
 def first_supported(moves: StageMoves) -> Layout:
-    """Return every node on the first device that runs it, which moves may make feasible."""
+    """Return the layout of every node on its first supported device; moves may make it feasible."""
     return moves.layout([int(row.argmax()) for row in moves.problem.runnable])
 
 
 def nothing_met(problem: Problem) -> Infeasible:
-    """Raise the error of a search without feasible stages."""
+    """Return the error of a search without feasible stages."""
     return Infeasible(
         "no stages were found that are supported and fit the memory",
         where=problem.name,
@@ -441,7 +441,7 @@ def nothing_met(problem: Problem) -> Infeasible:
 
 
 def bound_of_one_copy(problem: Problem) -> float:
-    """Lower bound on seconds per request over plans that run each node on one device."""
+    """Return a lower bound on seconds per request over plans that run each node on one device."""
     if problem.n == 0 or problem.unpriced:
         return 0.0
     shares = np.where(problem.runnable, problem.shared_seconds, np.inf)
@@ -450,9 +450,9 @@ def bound_of_one_copy(problem: Problem) -> float:
 
 
 def claim(problem: Problem, load_s: float, contiguous_s: float, any_s: float) -> str:
-    """Describe what lower bounds prove about a plan."""
+    """Return the text of what lower bounds prove about a plan."""
     if problem.unpriced:
-        # Whoever plans says of how many nodes.
+        # The caller adds the number of nodes.
         return "not proven least"
     if load_s <= any_s * (1.0 + 2.0 * EQUAL):
         return f"{LEAST} all plans that run a node on one device"

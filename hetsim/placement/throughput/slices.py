@@ -23,7 +23,7 @@ INFINITY = float("inf")
 
 
 def with_whole_kernels(costs: Costs) -> Quotient:
-    """Return the graph of `costs` with each kernel contracted that closes no cycle, large first."""
+    """Return the graph of `costs` with kernels contracted, largest first, unless on a cycle."""
     state = Contraction(costs.dag)
     atoms: list[tuple[int, ...]] = []
     for nodes in sorted({kernel.nodes for kernel in costs.kernels}, key=lambda v: (-len(v), v)):
@@ -37,9 +37,9 @@ T = TypeVar("T")
 
 
 class Climb(Generic[T]):
-    """Topological orders judged in turn: those by rule, then changes of the best one so far.
+    """Hill climbing over topological orders: fixed orders first, then changes of the best one.
 
-    `judge` is told the least cost so far and gives None where an order is not feasible.
+    `judge` gets the least cost so far and returns None if an order is not feasible.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Climb(Generic[T]):
         self._next: tuple[list[int], list[float]] | None = None
 
     def first(self, count: int) -> list[tuple[float, T]]:
-        """Return the results of the first `count` orders and their costs; fewer at a deadline."""
+        """Return the results and costs of the first `count` orders; fewer at a deadline."""
         while len(self._found) < count:
             self._next = self._next or self._draw()
             order, keys = self._next
@@ -82,7 +82,7 @@ class Climb(Generic[T]):
 
 
 def _changed(keys: Sequence[float], random: Random) -> list[float]:
-    """Give a few parts, where there are any, another key: near the old one or anywhere."""
+    """Change the keys of a few parts, by a little or to any value."""
     made = list(keys)
     for _ in range(1 + random.randrange(min(8, len(made))) if made else 0):
         part = random.randrange(len(made))
@@ -92,22 +92,22 @@ def _changed(keys: Sequence[float], random: Random) -> list[float]:
 
 
 MOST_STATES = 1024
-"""Multisets of kinds of devices that an order is cut for."""
+"""Maximum number of multisets of device kinds for which an order is cut."""
 
 LOOK = 64
-"""Values between two looks at a deadline."""
+"""Number of values between two checks of a deadline."""
 
 MOST_BORDERS = 600
-"""Places of an order at which it may be cut: the table of segments is quadratic in them."""
+"""Maximum number of cut positions in an order: the table of segments is quadratic in them."""
 
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """Multisets of kinds of devices, numbered so that one more of kind k adds ``stride[k]``."""
+    """Multisets of device kinds, numbered such that one more of kind k adds ``stride[k]``."""
 
     count: int
     stride: tuple[int, ...]
-    room: NDArray[np.bool_]  # [count, K]: Whether a device of kind k is left
+    room: NDArray[np.bool_]  # [count, K]: Whether a device of kind k is available
 
     @classmethod
     def of(cls, kinds: Sequence[Sequence[int]], most: int = MOST_STATES) -> States:
@@ -126,22 +126,22 @@ class States:
 
     @staticmethod
     def number(kinds: Sequence[Sequence[int]]) -> int:
-        """Return the number of states of all devices."""
+        """Return the number of multisets of all devices."""
         return math.prod(len(devices) + 1 for devices in kinds)
 
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """Segments of an order, first to last: (first place, end place, kind) each."""
+    """Segments of an order, first to last: (start position, end position, kind) each."""
 
-    least_s: float  # The largest of their loads, or the sum
+    least_s: float  # Largest of their loads, or the sum
     segments: tuple[tuple[int, int, int], ...]
 
 
 def segment_loads(
     costs: Costs, order: Sequence[int], borders: NDArray[np.int64] | None = None
 ) -> Floats:
-    """Return the load of every segment: [K, i, j] is that of ``order[i:j]``; inf for i >= j."""
+    """Return the loads of all segments: [K, i, j] is that of ``order[i:j]``; inf for i >= j."""
     edges = np.arange(costs.n + 1) if borders is None else borders
     n = len(edges) - 1
     place = np.empty(costs.n, dtype=np.int64)
@@ -199,7 +199,7 @@ def segment_loads(
 
 
 class _Segments:
-    """Sets of segments [i, j), by where i and j begin and end, and the number of what each adds."""
+    """Sets of segments [i, j), by the ranges of i and j, each with the index of its weight."""
 
     def __init__(self, n: int) -> None:
         self._n = n
@@ -210,7 +210,7 @@ class _Segments:
         self._sets.append((low, high, end, last, number))
 
     def summed(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the sum of `weights`, by number, over the sets of each segment, [n + 1, n + 1]."""
+        """Return float [n + 1, n + 1]: the sum of `weights` over the sets of each segment."""
         width = self._n + 2
         sets = np.array(self._sets, dtype=np.int64).reshape(-1, 5)
         low, high, end, last, number = sets.T
@@ -227,7 +227,7 @@ class _Segments:
 def cut(
     costs: Costs, order: Sequence[int], states: States | None = None, ceiling: float = INFINITY
 ) -> Slices | None:
-    """Return the best way to cut `order`, each device having one segment at most."""
+    """Return the best cut of `order` with at most one segment per device, or None."""
     known = states or States.of(costs.kinds)
     n = min(costs.n, MOST_BORDERS)
     borders = np.linspace(0, costs.n, n + 1).astype(np.int64)
@@ -249,10 +249,10 @@ def _best_segments(
     combine: Callable[[Floats, Floats], Floats],
     ceiling: float = INFINITY,
 ) -> Slices | None:
-    """Return the segments whose combined loads of `table` are least.
+    """Return the segments with the least combined load in `table`.
 
-    A device has one segment at most, but for kinds that may come `again`. None where there are
-    none of loads up to `ceiling`. O(n^2 K S).
+    A device has at most one segment, except for kinds that may come `again`. None if none has a
+    load up to `ceiling`. O(n^2 K S).
     """
     n = table.shape[1] - 1
     best = np.full((n + 1, states.count), INFINITY)
@@ -291,11 +291,11 @@ def _best_segments(
 
 
 Run = tuple[int, int, int]
-"""First place, end place, device."""
+"""Start position, end position, device."""
 
 
 def fastest_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
-    """Return the runs with the least serial time; None where a node is supported nowhere alone."""
+    """Return the runs of least serial time; None if a node is not supported individually."""
     n, count = problem.seconds.shape
     if n == 0:
         return []
@@ -312,7 +312,7 @@ def fastest_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
         last[read] = np.maximum.reduceat(places, starts)
     given = values.producer == GRAPH_INPUT
     made = np.where(given, -1, place[values.producer])
-    # Bytes and number of the values that are needed behind the cut before each place.
+    # By position, bytes and number of the values needed after a cut before it.
     crossing = ~given & (last > made)
     steps = np.stack((made[crossing], last[crossing]), axis=1).ravel() + 1
     signs = np.tile([1.0, -1.0], steps.size // 2)
@@ -339,7 +339,7 @@ def fastest_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
     best = np.array(problem.dispatch_s) + table[0]
     came = np.zeros((n, count), dtype=np.int64)
     for at in range(1, n):
-        # Of ways that take as long, staying goes first, then the first device.
+        # Among equal times, staying on the device comes first, then the first device.
         through = best[:, None] + latency_s * number[at] + per_byte_s * nbytes[at] + enter_s
         least, stays = through.min(axis=0), through.diagonal()
         came[at] = np.where(stays <= least, devices, through.argmin(axis=0))
@@ -357,7 +357,7 @@ def fastest_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
 
 
 def fastest_staged_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
-    """Return the runs with the least serial time where tensors are staged; None where none fit."""
+    """Return the runs of least serial time with staged tensors; None if none fit."""
     costs = costs_of(problem)
     total = float(sum(nbytes for nbytes, _ in costs.constants))
     again = [bool(limit >= total) for limit in costs.capacity_bytes]
@@ -387,7 +387,7 @@ def _side_by_side(
     place = [0] * n
     for at, node in enumerate(order):
         place[node] = at
-    # finish[i, k]: end of the node at place k, in a run that begins at place i <= k.
+    # finish[i, k]: end of the node at position k, in a run that starts at position i <= k.
     finish = np.zeros((n, n))
     longest = np.zeros((n + 1, n + 1))
     for at, node in enumerate(order):

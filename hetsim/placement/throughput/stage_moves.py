@@ -1,4 +1,4 @@
-"""Moves of nodes, chains and kernels between stages, evaluated as on the clock."""
+"""Moves of nodes, chains and kernels between stages, evaluated as by the clock."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Arrays for the kernels that move nodes between stages, and rows from ``*_at`` on."""
+    """Arrays for the search that moves nodes between stages; ``*_at`` holds row offsets."""
 
-    compute_s: Floats  # [n, P]: alone, over the streams as all times here; 0 where not supported
-    lacks: NDArray[np.bool_]  # [n, P]: Whether a node is not supported alone
-    shares_s: Floats  # [n, P]: ``problem.shared_seconds``, inf where not runnable
+    compute_s: Floats  # [n, P]: Seconds alone, divided by the streams; 0 if not supported
+    lacks: NDArray[np.bool_]  # [n, P]: Whether a node is not supported individually
+    shares_s: Floats  # [n, P]: ``problem.shared_seconds``, inf if not runnable
     dispatch_s: Floats  # [P]
     capacity: Floats
     touch_at: Ints
-    touch: Ints  # Values by node that it makes or reads; those that never move are left out
-    producer: Ints  # GRAPH_INPUT for an input
+    touch: Ints  # Values that a node makes or reads; those that never move are omitted
+    producer: Ints  # GRAPH_INPUT for a model input
     reader_at: Ints
     reader: Ints
     leaves: NDArray[np.bool_]  # Whether it must end on the host
@@ -42,26 +42,26 @@ class Network:
     hold: Ints  # Constants by node
     constant_bytes: Floats
     in_at: Ints
-    # Kernels by node, and as ``costs.Kernel``; those dearer than their parts are left out
+    # Kernels by node, as ``costs.Kernel``; those slower than their parts are omitted
     in_kernel: Ints
     member_at: Ints
     member: Ints
     kernel_device: Ints
     kernel_delta_s: Floats
     kernel_covers: Ints
-    host: int  # -1 where there is none
-    latency_s: Floats  # Of the route, and the links that it holds; none without contention
+    host: int  # -1 if there is none
+    latency_s: Floats  # Of the route, and its links; none without contention
     per_byte_s: Floats
     route_at: Ints
     route: Ints
     links: int
-    staged: int  # 0: no tensors are; 1: all but inputs and outputs of the model; 2: those, too
-    fetch_s: Floats  # [P]: A byte, where tensors are staged
+    staged: int  # Staged tensors: 0: none; 1: all but model inputs and outputs; 2: all
+    fetch_s: Floats  # [P]: Seconds per byte of a staged tensor
     store_s: Floats
 
     @classmethod
     def of(cls, problem: Problem) -> Network:
-        """Gather them. O(n P + E + P^2)."""
+        """Return the arrays of a problem. O(n P + E + P^2)."""
         n, count = problem.seconds.shape
         streams = np.array(problem.streams, dtype=np.float64)
         hosted = problem.host is not None
@@ -87,7 +87,7 @@ class Network:
             k.seconds / streams[k.device] - compute_s[list(k.nodes), k.device].sum()
             for k in kernels
         ]
-        # Of one layout in memory each: for another the searches would be compiled once more.
+        # All in one memory layout: another would compile the searches again.
         return cls(
             compute_s=compute_s,
             lacks=lacks,
@@ -127,7 +127,7 @@ def _rows(name: str, table: Sequence[Sequence[int]], entries: str = "") -> dict[
 
 
 def by_member(count: int, sets: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the `sets` that contain each of a number of members, ascending."""
+    """Return by member the ascending indices of the `sets` that contain it."""
     found: list[list[int]] = [[] for _ in range(count)]
     for index, members in enumerate(sets):
         for v in members:
@@ -136,7 +136,7 @@ def by_member(count: int, sets: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def waiting_in_vain(feeds: NDArray[np.int64], waits: NDArray[np.int64]) -> int:
-    """Return the number of vertices that a cycle blocks: 0 for none. O(k^3)."""
+    """Return the number of vertices blocked by a cycle, 0 without one. O(k^3)."""
     count = len(waits)
     for v in range(count):
         waits[v] = 0
@@ -159,10 +159,10 @@ def waiting_in_vain(feeds: NDArray[np.int64], waits: NDArray[np.int64]) -> int:
 
 
 SIDE_WEIGHT = 0.02
-"""What the loads below the largest weigh, so that moves which make room count as progress."""
+"""Weight of the loads below the largest, so that moves which make room count as progress."""
 
 HOTTEST = 0.05
-"""First temperature, as a share of the largest load."""
+"""Initial temperature, as a share of the largest load."""
 
 
 def anneal(  # type: ignore[no-untyped-def]
@@ -175,7 +175,7 @@ def anneal(  # type: ignore[no-untyped-def]
     goal, at, load, memory, count, uses, uses_slot, placed, held, inside, feeds, who, back, waits,
     moves, state, best,
 ):  # fmt: skip
-    """Improve `best`, the stage by node, in place; return its largest load, inf where none."""
+    """Improve `best`, the stage by node, in place; return its largest load, or inf."""
     n, devices = compute_s.shape
     slots = len(device_of)
     bundles = len(bundle_at) - 1
@@ -359,13 +359,13 @@ compiled = machine_code(anneal, waiting_in_vain, inline=True, forced=False)
 
 
 LONGEST = 64
-"""Nodes of a chain that move together at most."""
+"""Maximum number of nodes of a chain that move together."""
 
 LOAD_S = 3.0
-"""CPU seconds before a deadline that are worth loading machine code, and numba with it."""
+"""CPU seconds before a deadline from which loading numba and machine code pays off."""
 
 MOST_STAGES = 60
-"""Stages in all, where a device may have several."""
+"""Maximum number of stages, if a device may have several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,8 +373,8 @@ class Layout:
     """Stages and their nodes."""
 
     stage: tuple[int, ...]  # By node
-    device: tuple[int, ...]  # By stage; some may be empty
-    load_s: float  # The largest load of a device or link; inf where it is not feasible
+    device: tuple[int, ...]  # By stage; some stages may be empty
+    load_s: float  # Largest load of a device or link; inf if not feasible
 
     @property
     def assignment(self) -> list[int]:
@@ -385,10 +385,10 @@ class Layout:
 class StageMoves:
     """Simulated annealing over moves of nodes between the stages of one problem.
 
-    Loads are those of the clock; weights fit the memory, and the graph of stages has no cycle. A
-    device has one stage, or without `contiguous` up to three; there, where starting a subgraph is
-    free and nothing fuses or is staged, any assignment counts. `by_device`: a staged tensor may
-    count once a device, as ``max_load`` has it; the clock counts it once a subgraph, no less.
+    Loads are those of the clock, weights fit memory, and the graph of stages is acyclic. A device
+    has one stage, or up to three without `contiguous`; if, in addition, subgraphs start at no cost
+    and nothing is fused or staged, any assignment counts. `by_device`: a staged tensor may count
+    once per device, as in ``max_load``, instead of once per subgraph, as on the clock.
     """
 
     def __init__(self, problem: Problem, *, contiguous: bool, by_device: bool = False) -> None:
@@ -406,11 +406,11 @@ class StageMoves:
         self._bundles = _rows("bundle", bundles + _chains(problem)).values()
 
     def layout(self, assignment: Sequence[int]) -> Layout:
-        """Return the layout with one stage a device."""
+        """Return the layout with one stage per device."""
         return self.improved(Layout(tuple(assignment), self.device, float("inf")), 0, 0)
 
     def of_plan(self, plan: Plan) -> Layout | None:
-        """Return the layout with one stage a subgraph of `plan`; None where those are too many."""
+        """Return the layout with one stage per subgraph of `plan`; None if these are too many."""
         if self.apart or len(plan.groups) == len(plan.devices_used):
             return self.layout(plan.assignment)
         room = MOST_STAGES - len(self.problem.devices)
@@ -420,19 +420,19 @@ class StageMoves:
         for index, group in enumerate(plan.groups):
             for v in group.nodes:
                 stage[v] = index
-        # Each device keeps a stage that is free.
+        # Each device keeps a free stage.
         device = tuple(plan.problem.devices.index(group.device) for group in plan.groups)
         device += tuple(range(len(self.problem.devices)))
         return self.improved(Layout(tuple(stage), device, float("inf")), 0, 0)
 
     def improved(self, start: Layout, moves: int, seed: int) -> Layout:
-        """Return the best layout met in `moves` steps, no worse than `start`."""
+        """Return the best layout found in `moves` steps, no worse than `start`."""
         n = self.problem.n
         if n == 0:
             return Layout((), start.device, 0.0)
         net = self.network
         best = np.array(start.stage, dtype=np.int64)
-        # The kernel draws its own numbers from a linear congruence, alike in every process.
+        # The search has its own random generator, which is the same in every process.
         state = int(np.random.default_rng(seed).integers(1, 2**44))
         slots, devices, values = len(start.device), len(net.capacity), len(net.producer)
         ints = partial(np.zeros, dtype=np.int64)
@@ -455,7 +455,7 @@ class StageMoves:
 
 
 def _fitting() -> Callable[..., float]:
-    """Return ``anneal`` as machine code, or as it stands where there is no time to compile it."""
+    """Return ``anneal`` as machine code, or interpreted if there is no time to compile it."""
     if compiled.loaded or deadline.may_compile():
         return compiled
     kept = deadline.left_s() >= LOAD_S and compiled.kept
@@ -463,7 +463,7 @@ def _fitting() -> Callable[..., float]:
 
 
 def _chains(problem: Problem) -> list[tuple[int, ...]]:
-    """Return stretches of a depth-first order, each length twice the last, half overlapping."""
+    """Return half-overlapping windows of a depth-first order, with lengths doubling."""
     order = depth_first(problem.dag.preds, problem.dag.succs)
     found: list[tuple[int, ...]] = []
     length = 2
