@@ -1,8 +1,8 @@
-"""Service order of devices and links, where it is known before the simulation.
+"""Service order of devices and links, if it is known before the simulation.
 
-Where it is, what becomes of a request never depends on those that come after it. That makes the
-capacity of a trace exact (``hetsim.provisioning.rates.exact_rate``) and lets percentiles be freed
-of the luck of one run (``hetsim.statistics.batches``).
+If it is, the outcome of a request never depends on later requests. This makes the capacity of a
+trace exact (``hetsim.provisioning.rates.exact_rate``) and allows percentiles over all runs instead
+of one (``hetsim.statistics.batches``).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from hetsim.simulation.serving.setup import Clients, Model, Source
 
 
 class Task(NamedTuple):
-    """One task of a template.
+    """Task of a template.
 
     Attributes
     ----------
     number : int
-        In the layout.
+        Number in the layout.
     waits : tuple of int
-        Tasks that it waits for, by their places among the template's.
+        Indices of the template's tasks that it waits for.
     held : tuple of int
         Resources that it holds: devices, then links.
     turn : int
-        The place of the task that must have started on its device before it may; -1 for none.
+        Index of the task that must start on its device before it; -1 for none.
     """
 
     number: int
@@ -43,14 +43,13 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """The tasks of each template in the order in which every resource serves them.
+    """Tasks of each template in the order in which every resource serves them.
 
-    Each task comes after all that it waits for. A resource is *in order* where it serves by
-    request, and within a request in this order. Where all are, a task starts when all that it
-    waits for has ended, it is its turn, and its resources are free of the tasks before it,
-    whichever is last.
+    Each task follows all that it waits for. A resource is *in order* if it serves by request, and
+    within a request in this order. If all are, a task starts at the latest of: the ends of all that
+    it waits for, its turn, and the time its resources are free of earlier tasks.
 
-    What is certain, for any times of arrival and any durations, zero among them:
+    The following holds for all arrival times and durations, including zero:
 
     1. *Of one template, the ends of a task come by request*, in the order in which the clock
        handles events, not in time alone: by induction over the tasks. What it waits for ends
@@ -73,7 +72,7 @@ class Order:
     width : tuple of int
         Streams by resource; 1 for links.
     reasons : tuple of str
-        Why the order is not certain, one for each resource of which that cannot be said.
+        Reasons why the order is not certain, one per resource without a proof.
     """
 
     templates: tuple[tuple[Task, ...], ...]
@@ -82,11 +81,10 @@ class Order:
 
 
 def order_of(layout: Layout, duration: NDArray[np.float64]) -> Order | None:
-    """Return the tasks in order, or None where some subgraph never starts.
+    """Return the tasks in order, or None if some subgraph never starts.
 
-    `duration` [tasks] only says which of several orders of one request's transfers is looked
-    for: that of a request alone. Complexity: O((tasks + dependencies)
-    (log tasks + devices)).
+    `duration` [tasks] only selects one of several orders of a request's transfers: that of a
+    request alone. Complexity: O((tasks + dependencies) (log tasks + devices)).
     """
     structure, first = layout.structure, layout.first
     devices = len(structure.streams)
@@ -132,7 +130,7 @@ def order_of(layout: Layout, duration: NDArray[np.float64]) -> Order | None:
             device = structure.device[number]
             waits = tuple(place[other] for other in before[number])
             mine.append(Task(number, waits, tuple(holds[number]), last.get(device, -1)))
-            # On one stream the task before has ended.
+            # On one stream, the previous task has ended.
             if device >= 0 and width[device] > 1:
                 last[device] = at
         templates.append(tuple(mine))
@@ -146,10 +144,10 @@ def foreseeable(
     sources: Sequence[Source],
     clients: Sequence[Clients] = (),
 ) -> bool:
-    """Whether what becomes of a request never depends on those that come after it.
+    """Return whether the outcome of a request never depends on later requests.
 
-    True of models that share neither device nor link, whose requests go one by one in the order in
-    which they came, to devices and links in a certain order. Complexity: that of ``order_of``.
+    True for models that share neither device nor link, whose requests go one by one in order of
+    arrival to devices and links in a certain order. Complexity: that of ``order_of``.
     """
     if clients:
         return False
@@ -168,7 +166,7 @@ def foreseeable(
         for template in np.unique(model.template).tolist():
             begin, end = layout.first[template], layout.first[template + 1]
             mine |= resources(layout, template)
-            # An end that no time passes before alternates with the arrivals of its moment.
+            # An end after zero time alternates with the arrivals of the same instant.
             if model.gated and not (np.asarray(duration)[begin:end] > 0).all():
                 return False
         if held & mine:
@@ -179,7 +177,7 @@ def foreseeable(
 
 
 def resources(layout: Layout, template: int) -> set[int]:
-    """Devices, and links as numbers below 0, that a template's tasks hold."""
+    """Return devices, and links as negative numbers, that a template's tasks hold."""
     structure, (begin, end) = layout.structure, layout.first[template : template + 2]
     found = {structure.device[task] for task in range(begin, end) if structure.device[task] >= 0}
     holds = range(structure.held_at[begin], structure.held_at[end])
@@ -187,7 +185,7 @@ def resources(layout: Layout, template: int) -> set[int]:
 
 
 def _order(layout: Layout, template: int, duration: NDArray[np.float64]) -> list[int] | None:
-    """The tasks of a template in the order in which those of a request alone start."""
+    """Return the tasks of a template in the order in which those of a single request start."""
     clock = VirtualTime(
         layout.structure, layout.links, duration, np.zeros(1), np.array([template]),
         lines=layout.first[-1], arrays=False,
@@ -200,7 +198,7 @@ def _order(layout: Layout, template: int, duration: NDArray[np.float64]) -> list
 def _link(
     layout: Layout, link: int, used: Sequence[Sequence[int]], before: Sequence[Sequence[int]]
 ) -> str | None:
-    """Why a link may not serve in order; None where it does for certain."""
+    """Return the reason why a link may not serve in order; None if it provably does."""
     causes = [{tuple(before[task]) for task in tasks} for tasks in used if tasks]
     at_once = all(len(cause) == 1 for cause in causes)
     if at_once and (len(causes) <= 1 or all(cause == {()} for cause in causes)):
@@ -214,7 +212,7 @@ def _link(
 def _device(
     layout: Layout, device: int, used: Sequence[Sequence[int]], before: Sequence[Sequence[int]]
 ) -> str | None:
-    """Why a device may not serve in order; None where it does for certain."""
+    """Return the reason why a device may not serve in order; None if it provably does."""
     name = layout.plan.problem.devices[device]
     width = layout.structure.streams[device]
     users = [tasks for tasks in used if tasks]

@@ -1,4 +1,4 @@
-"""Power limit: devices that are busy at once, within their platform's power."""
+"""Power limit: slowdown of concurrently busy devices to keep within their platform's power."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from hetsim.problem.timeline import Timeline
 
 
 def slowdown(plan: Plan, timeline: Timeline) -> float:
-    """Return the slowdown of devices that together exceed their platform's power.
+    """Return the slowdown factor of devices that together exceed their platform's power.
 
-    `timeline` is the plan at the times that each device has alone. What it draws then is the mean
-    over the makespan, as a limit for long is one of the mean; a device never draws more than
-    the platform may, for it had its times within it. Clocks fall for all alike until the sum is
-    within the limit: power is that of switching, which grows as the frequency and the square of
-    the voltage, and the voltage as the frequency, so time grows as the third root. 1 where the
-    platform states no power. O(P).
+    `timeline` is the plan with the times of each device on its own. Its power is the mean over the
+    makespan, as sustained limits apply to means; no device alone exceeds the platform's power. All
+    clocks are reduced alike until the sum meets the limit: switching power grows with the frequency
+    and the square of the voltage, and the voltage with the frequency, so time grows with the cube
+    root of power. 1 if the platform states no power. O(P).
 
     Source: the cube-root rule of dynamic voltage and frequency scaling, as in D. Brooks et al.,
-    "Power-aware microarchitecture", IEEE Micro 20(6), 2000. Leakage and voltages that fall no more
-    are left out: at low clocks devices slow down more than that.
+    "Power-aware microarchitecture", IEEE Micro 20(6), 2000. Leakage and voltage floors are ignored:
+    at low clocks devices slow down more than that.
     """
     platform = plan.problem.platform
     if platform is None or platform.power_w is None:
@@ -38,9 +37,9 @@ def slowdown(plan: Plan, timeline: Timeline) -> float:
 
 
 def within_power(plan: Plan, timeline: Timeline) -> Plan:
-    """Return the plan with devices as slow as ``slowdown`` says; links keep their speed.
+    """Return the plan with devices slowed by ``slowdown``; links keep their speed.
 
-    The plan itself where they need not slow down. O(n P + P^2).
+    Returns the plan itself if no slowdown is needed. O(n P + P^2).
     """
     factor = slowdown(plan, timeline)
     if factor == 1.0:

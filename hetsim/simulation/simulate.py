@@ -75,58 +75,57 @@ def simulate(
     until_answered: bool = False,
     within: float | None = None,
 ) -> Timeline | Service:
-    """Play `plan` on the virtual clock and return what happened and what it cost.
+    """Simulate `plan` on the virtual clock and return its timeline and resource use.
 
-    Or a workload on a deployment, ``simulate(deployment, workload, platform=platform)``, and
-    return what became of its requests: see ``hetsim.simulation.service.serving.serve``. Only
-    `platform`, `until_answered`, `within` and `failures` go with it.
+    Or simulate a workload on a deployment, ``simulate(deployment, workload, platform=platform)``,
+    and return the outcomes: see ``hetsim.simulation.service.serving.serve``. Only `platform`,
+    `until_answered`, `within` and `failures` apply to it.
 
-    A device that fails loses what it runs and what it holds. Where it comes back, its work
-    waits for it; where it does not, the plan's strategy plans without it, and every request
-    under way goes on from the values that are left: what is nowhere any more is computed again.
-    Weights are where they are needed at once; transfers to and from a lost device are cut off.
-    Inputs, and outputs that have arrived, are with the caller and cannot be lost.
+    A device that fails loses its running tasks and its values. If it returns, its work waits for
+    it; otherwise the plan's strategy replans without it, and every request under way continues from
+    the remaining values: missing ones are recomputed. Weights are available at once where needed;
+    transfers to and from a lost device are cut off. Inputs, and outputs that have arrived, are with
+    the caller and cannot be lost.
 
     Parameters
     ----------
     plan : Plan or Deployment
     requests : int or Workload
-        How many requests run the plan, all arriving at 0; which requests come to a deployment.
+        Number of requests for a plan, all arriving at 0; or the workload of a deployment.
     arrivals_s : sequence of float, optional
-        When each request arrives, ascending; in place of `requests`.
+        Arrival of each request, ascending, instead of `requests`.
     contention : "fifo" or "none", optional
-        How links behave; absent: as the problem says.
+        Link contention; absent: that of the problem.
     trace : bool
-        Whether to give events and their critical path. Without, and with several requests,
-        memory over time is not followed: `peak_memory_bytes` is empty and only the weights
-        are checked against the capacity.
+        Whether to record events and their critical path. Without, and with several requests, memory
+        over time is not tracked: `peak_memory_bytes` is empty and only the weights are checked
+        against the capacity.
     sustained : bool
-        Whether devices slow down where together they draw more, over the requests, than the
-        ``power_w`` of their platform; see ``hetsim.simulation.power``. Without, each is as fast
-        as it is alone, as in a burst.
+        Whether devices slow down if their total mean power exceeds the ``power_w`` of their
+        platform; see ``hetsim.simulation.power``. Without, each runs at full speed, as in a burst.
     failures : sequence of Failure
-        With any, memory over time is not followed, and there is no critical path. Of a
-        deployment: beside those of the workload.
+        With any, memory over time and the critical path are not recorded. For a deployment: in
+        addition to those of the workload.
     platform : Platform
-        Of a deployment: what it runs on.
+        Platform of a deployment.
     until_answered : bool
-        Of a deployment: whether to end as soon as every objective is met or missed.
+        For a deployment: whether to end as soon as every objective is met or missed.
     within : float, optional
-        Of a deployment: whether to end as soon as the percentiles of its objectives, or the 99th,
-        are known that closely, too: half of their intervals over the estimates.
+        For a deployment: end only once the percentiles of its objectives, or the 99th, are that
+        precise: half-width of their intervals over the estimates.
 
     Raises
     ------
     UsageError
-        Where the number of requests, the arrivals or the failures make no sense.
+        If the number of requests, the arrivals or the failures are invalid.
     PlanError
-        Where the plan is not a valid partition in executable order.
+        If the plan is not a valid partition in executable order.
     Infeasible
-        Where a device cannot run what the plan gives it, its memory does not suffice, or no
-        device is left that can do the work of a lost one.
+        If a device cannot run its nodes or has too little memory, or no device remains that can do
+        the work of a lost one.
 
-    Complexity: O(E log A) for E subgraphs and transfers of all requests, A in flight; and at
-    each failure O(A tasks), and V + E of the plan for each way in which requests in flight differ.
+    Complexity: O(E log A) for E subgraphs and transfers of all requests, A in flight; and at each
+    failure O(A tasks), plus V + E of the plan for each distinct continuation.
     """
     if not isinstance(plan, Plan):
         own = (arrivals_s, contention, sustained or None, None if trace else 1)
@@ -141,7 +140,7 @@ def simulate(
             "a workload, platform, until_answered and within apply to a deployment",
             hint="use the number of requests or arrivals_s",
         )
-    # What fails and what is served is loaded by those alone who ask for it.
+    # Failures and serving are imported only if used.
     injected: Sequence[Failure] = ()
     if failures:
         from hetsim.workload.failure import check_failures
@@ -197,7 +196,7 @@ def _served(
 
 
 def arrivals(requests: int, arrivals_s: Sequence[float] | None) -> NDArray[np.float64]:
-    """Return when each request arrives. Raises UsageError where that makes no sense."""
+    """Return the arrival of each request. Raises UsageError if they are invalid."""
     try:
         count = operator.index(requests)
     except TypeError:

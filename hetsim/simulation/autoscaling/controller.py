@@ -1,18 +1,18 @@
 """Autoscaling decisions: Ray Serve's policy and controller.
 
-What Ray Serve 2.60 decides by its default policy, bounds and delays included
-(https://docs.ray.io/en/latest/serve/advanced-guides/advanced-autoscaling.html): so many replicas
-are wanted as bring the requests of each to the target, rounded up; a factor damps the change; more,
-or fewer, must have been wanted for a while before they are had.
+Reproduces Ray Serve 2.60's default policy, bounds and delays
+(https://docs.ray.io/en/latest/serve/advanced-guides/advanced-autoscaling.html): the wanted number
+of replicas brings the requests of each to the target, rounded up; a factor damps the change; and
+the number is applied once more (or fewer) replicas have been wanted for a delay.
 
-The router counts the requests that wait, and those that each replica has, at even intervals, and
-tells the controller of the last look-back period at intervals of its own. The controller decides at
-every turn of its loop. At one moment the router counts, then tells, then the controller decides.
+The router counts queued requests and those of each replica at fixed intervals, and reports the last
+look-back period to the controller at intervals of its own. The controller decides in every turn of
+its loop. At equal times the router counts, then reports, then the controller decides.
 
-Of what was counted (``_get_total_num_requests`` of Ray Serve's autoscaling state) the queue and
-each replica have a series of counts, of which each holds until the next; the last one holds until
-now. Of several series the sum is a step function, from when the last of them begins, but no sooner
-than its first step: what was counted as nothing before that is left out.
+The queue and each replica have a series of counts (``_get_total_num_requests`` of Ray Serve's
+autoscaling state). A count holds until the next one, the last until now. The sum of several series
+is a step function that begins with the last of them, but not before its own first step: zero counts
+before that are ignored.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from typing import NamedTuple
 from hetsim.workload.autoscaling import Aggregation, Autoscaling
 
 Series = Sequence[tuple[float, int]]
-"""Counts by time, ascending."""
+"""Counts by time, in ascending order."""
 
 AT_LEAST_S = 1e-3
-"""How long the last count holds at least."""
+"""Minimum seconds for which the last count holds."""
 
 
 class Ongoing(NamedTuple):
-    """Requests queued or under way, as a function of the time that has passed.
+    """Requests queued or under way, as a function of time.
 
     Attributes
     ----------
     last_s : float
-        When they were last counted as others than before.
+        Time of the last count that differs from the one before.
     last : int
-        What was counted then.
+        The count at that time.
     long_s : float
-        From the begin to `last_s`.
+        Seconds from the start to `last_s`.
     beyond : float
-        Request seconds by which there were more in that time than `last`.
+        Request-seconds in that time above `last`.
     highest, lowest : int
     """
 
@@ -57,7 +57,7 @@ class Ongoing(NamedTuple):
     def at(self, now_s: float, aggregation: Aggregation) -> float:
         """Return the aggregate over the time until `now_s`, not before `last_s`.
 
-        Between two counts it only rises or only falls with time, in floating point, too.
+        Between two counts the result is monotonic in time, in floating point too.
         """
         if aggregation == "max":
             return float(self.highest)
@@ -68,7 +68,7 @@ class Ongoing(NamedTuple):
 
 
 def ongoing(series: Sequence[Series]) -> Ongoing:
-    """Return the counts merged into one. O(n log n) for n counts."""
+    """Return the sum of several series. O(n log n) for n counts."""
     series = [one for one in series if one]
     if not series:
         return Ongoing()
@@ -79,7 +79,7 @@ def ongoing(series: Sequence[Series]) -> Ongoing:
         steps = _summed(series)
         if not steps:
             return Ongoing()
-        # Counted from when all have begun.
+        # Counted from the time at which all have begun.
         begin_s = max(one[0][0] for one in series)
         since_s = max(begin_s, steps[0][0]) if begin_s <= steps[-1][0] else steps[0][0]
     last_s, last = steps[-1]
@@ -92,7 +92,7 @@ def ongoing(series: Sequence[Series]) -> Ongoing:
 
 
 def _summed(series: Sequence[Series]) -> list[tuple[float, int]]:
-    """The sum of several, at each time at which one of them changes; each is 0 before it begins."""
+    """Return the sum of several series at each change of one; each is 0 before it begins."""
     changes: dict[float, int] = {}
     for one in series:
         before = 0
@@ -108,18 +108,18 @@ def _summed(series: Sequence[Series]) -> list[tuple[float, int]]:
 
 
 ROUNDING_S = 1e-6
-"""By which a delay counts as over sooner: differences of times are rounded."""
+"""Tolerance by which a delay counts as over early, as time differences are rounded."""
 
 
 class Leaning(NamedTuple):
-    """Direction and start of an uninterrupted wish for more or fewer replicas.
+    """Direction and start of an uninterrupted demand for more or fewer replicas.
 
     Attributes
     ----------
     direction : int
         1: more; -1: fewer; 0: neither.
     since_s : float
-        NaN where neither.
+        NaN for neither.
     """
 
     direction: int = 0
@@ -138,13 +138,13 @@ def wanted(config: Autoscaling, total: float, running: int, target: int) -> int:
     total : float
         Requests queued or under way.
     running : int
-        Replicas that have started. Without any it is the target, or what a first request wants.
+        Replicas that have started. If 0, the result is the target or the demand of a first request.
     target : int
-        Replicas that there are to be at present.
+        Current target number of replicas.
     """
     if running == 0:
         return max(math.ceil(config.up), target) if total > 0 else target
-    # In the order of Ray Serve's arithmetic, so that it rounds alike.
+    # In the order of Ray Serve's arithmetic, so that rounding is the same.
     full = running * (total / (config.target_ongoing_requests * running))
     change = full - running
     factor = config.up if change > 0 else config.down
@@ -155,19 +155,19 @@ def wanted(config: Autoscaling, total: float, running: int, target: int) -> int:
 
 
 def bounded(config: Autoscaling, replicas: int) -> int:
-    """Return the nearest number within the bounds."""
+    """Return the nearest number of replicas within the bounds."""
     return max(config.min_replicas, min(config.max_replicas, replicas))
 
 
 def goal_of(config: Autoscaling, replicas: int, target: int) -> int:
-    """Return the target for `replicas` wanted: the last replica stops only alone."""
+    """Return the target for the wanted number; the last replica only stops on its own."""
     return bounded(config, max(1, replicas) if target > 1 else replicas)
 
 
 def decide(
     config: Autoscaling, total: float, running: int, target: int, leaning: Leaning, now_s: float
 ) -> tuple[int, Leaning]:
-    """Return the new target, and where it leans.
+    """Return the new target and the new leaning.
 
     Parameters
     ----------
@@ -175,9 +175,9 @@ def decide(
     total : float
         Requests queued or under way, aggregated over the look-back period.
     running : int
-        Replicas that have started and are not to go.
+        Replicas that have started and are not stopping.
     target : int
-        Replicas that there are to be at present.
+        Current target number of replicas.
     leaning : Leaning
     now_s : float
     """
@@ -198,7 +198,7 @@ def decide(
 
 
 QUEUE = -1
-"""In the place of a replica: what waits."""
+"""Key of the queue, where others are replicas."""
 
 
 class Controller:
@@ -211,7 +211,7 @@ class Controller:
     Attributes
     ----------
     target : int
-        Replicas that there are to be.
+        Target number of replicas.
     """
 
     def __init__(self, config: Autoscaling) -> None:
@@ -227,7 +227,7 @@ class Controller:
 
     @property
     def record_s(self) -> float:
-        """When requests are counted next."""
+        """Time of the next count."""
         return self._records * self.config.record_interval_s
 
     @property
@@ -236,10 +236,10 @@ class Controller:
         return self._tells * self.config.metrics_interval_s
 
     def record(self, queued: int, under_way: Mapping[int, int]) -> None:
-        """Count, at ``record_s``: what waits, and what replicas have.
+        """Count the queue and each replica's requests, at ``record_s``.
 
-        `under_way` has those of which the router knows: that run and ever had a request, or are to
-        go and have one.
+        `under_way` has the replicas known to the router: those that run and ever had a request, or
+        that are stopping and still have one.
         """
         now_s = self.record_s
         self._records += 1
@@ -247,9 +247,9 @@ class Controller:
             self._counted.setdefault(key, []).append((now_s, count))
 
     def tell(self, under_way: Mapping[int, int]) -> None:
-        """Let the controller know, at ``tell_s``, of what the router knows still.
+        """Report the counts within the look-back period to the controller, at ``tell_s``.
 
-        What a replica has that was never counted is counted now, for this once.
+        A replica that was never counted is counted now, for this report only.
         """
         since_s = self.tell_s - self.config.look_back_period_s
         tell_s = self.tell_s
@@ -267,27 +267,27 @@ class Controller:
         self._sum_up()
 
     def see(self, running: tuple[int, ...]) -> None:
-        """Let the controller know which replicas run, each by a number of its own."""
+        """Set the replicas that run, each by a unique number."""
         if running != self._running:
             self._running = running
             self._sum_up()
 
     def decide_before(self, now_s: float) -> None:
-        """Let it decide at all turns before `now_s`, at none of which the target changes."""
+        """Run all turns before `now_s`, in none of which the target changes."""
         self._turn, target, self._leaning = self._ahead(now_s)
         assert target == self.target
 
     def decide_at(self, now_s: float) -> None:
-        """Let it decide now, if it is its turn."""
+        """Decide now, if it is time for a turn."""
         if self._turn * self.config.control_loop_interval_s == now_s:
             self.target, self._leaning = self._decided(self._turn, self._leaning)
             self._turn += 1
 
     def rests(self, under_way: Mapping[int, int]) -> bool:
-        """Return whether nothing changes before a request comes, of which none is under way.
+        """Return whether nothing changes until a request arrives, given that none is under way.
 
-        All that was counted is nothing, all that the router knows of was, and nothing wants another
-        target.
+        True if all counts are zero, all known replicas have been counted, and the target is
+        reached.
         """
         if under_way.keys() - self._counted.keys():
             return False
@@ -310,7 +310,7 @@ class Controller:
             for key, begin_s in ((key, self._counted[key][0][0]) for key in (QUEUE, *under_way))
         }
         self._records = records
-        # No turn until then changes the target, nor does any lean to one that it could have.
+        # Until then no turn changes the target or leans towards a reachable one.
         turns = _turns_before(config.control_loop_interval_s, time_s)
         self._turn, self._leaning = max(self._turn, turns), NOWHERE
         self._tells = max(self._tells, _turns_before(config.metrics_interval_s, time_s))
@@ -328,9 +328,9 @@ class Controller:
         self._ongoing = ongoing(shown)
 
     def _ahead(self, until_s: float) -> tuple[int, int, Leaning]:
-        """What follows from the turns before `until_s`, or just after one that changes the target.
+        """Return the next turn, target and leaning after all turns before `until_s`.
 
-        The turn from which on it is to be continued, the target, and where it leans.
+        Stops just after the first turn that changes the target.
         """
         turn, leaning = self._turn, self._leaning
         turns = _turns_before(self.config.control_loop_interval_s, until_s)
@@ -344,9 +344,9 @@ class Controller:
         return turn, self.target, leaning
 
     def _stays(self, turn: int, last: int) -> bool:
-        """Whether no turn to `last` wants a target that it could have.
+        """Return whether no turn up to `last` wants a reachable new target.
 
-        What is wanted only rises or only falls meanwhile.
+        The wanted number is monotonic in this time.
         """
         many = [
             wanted(self.config, self._total(at), len(self._running), self.target)
@@ -359,7 +359,7 @@ class Controller:
         return self._ongoing.at(now_s, self.config.aggregation_function)
 
     def _decided(self, turn: int, leaning: Leaning) -> tuple[int, Leaning]:
-        """What is decided at a turn by what is known now."""
+        """Return the target and leaning decided in a turn with the current counts."""
         now_s = turn * self.config.control_loop_interval_s
         return decide(
             self.config, self._total(turn), len(self._running), self.target, leaning, now_s
@@ -367,7 +367,7 @@ class Controller:
 
 
 def _turns_before(every_s: float, time_s: float) -> int:
-    """Return how many multiples of an interval, 0 the first, there are before a time."""
+    """Return the number of multiples of an interval, 0 included, before a time."""
     turns = math.ceil(time_s / every_s)
     while turns * every_s < time_s:
         turns += 1

@@ -1,13 +1,12 @@
-"""Plans under load whose instances start and stop as Ray Serve's controller decides.
+"""Plans under load whose instances start and stop by Ray Serve's controller.
 
-An instance is the place of a replica. It gets batches while a replica runs in it, which routing
-chooses from; what waits for one waits in the model's queue.
+An instance is the slot of a replica. It gets batches while a replica runs in it, and routing
+chooses among these; requests that find none wait in the model's queue.
 
-A replica starts in the first place that is free, as they are written; where none is, as soon as one
-is. It is up after its process has started, and its weights are loaded. One that is to go gets no
-more requests, and looks now and then whether it has ended all that it had; then it is gone, and
-its place is free. Of those to go the newest go first, those that have not started before all
-others.
+A replica starts in the first free slot in the order of the deployment, or as soon as one is free.
+It is up once its process has started and its weights are loaded. A stopping replica gets no more
+requests and checks at intervals whether all its requests are done; then it is gone and its slot is
+free. The newest replicas stop first, those still starting before all others.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from hetsim.workload.autoscaling import Autoscaling
 
 @dataclass(slots=True)
 class Replica:
-    """One replica, from its start on.
+    """Replica over its life.
 
     Attributes
     ----------
     place : int
-        Of the instance, among those of the model.
+        Index of its instance within the model.
     start_s, up_s, leave_s, gone_s : float
-        When it was started, ran, was to go, and was gone; infinite of what has not come yet.
+        Times of its start, first readiness, stop request and end; infinite if not reached yet.
     """
 
     place: int
@@ -62,19 +61,19 @@ class Replicas:
     ----------
     config : Autoscaling
     places : int
-        Instances.
+        Number of instances.
     load : function
-        Lets the weights of the replica in a place be loaded; returns whether that takes time. It is
-        told by ``loaded`` when they are.
+        Starts loading the weights of the replica in a slot; returns whether that takes time. The
+        end is reported by ``loaded``.
     busy : function
-        Whether the instance in a place has batches under way.
+        Whether the instance of a slot has batches under way.
 
     Attributes
     ----------
     ever : list of Replica
         In the order of their starts.
     alive : list of int
-        Those that still exist, numbered as in `ever`.
+        Indices in `ever` of replicas that still exist.
     """
 
     def __init__(
@@ -96,16 +95,16 @@ class Replicas:
 
     @property
     def running(self) -> tuple[int, ...]:
-        """Replicas that get requests, numbered as in `ever`."""
+        """Indices in `ever` of replicas that get requests."""
         return tuple(k for k in self.alive if self.ever[k].runs)
 
     @property
     def next_s(self) -> float:
-        """When one of them has started, or looks whether it can go."""
+        """Time at which the next one has started, or checks whether it can end."""
         return min(self._due_s.values(), default=math.inf)
 
     def loaded(self, place: int, now_s: float) -> None:
-        """The weights of the replica in a place are there."""
+        """Note that the weights of the replica in a slot are loaded."""
         number = next(k for k in self.alive if self.ever[k].place == place)
         if self.ever[number].leave_s < math.inf:
             self._gone(number, now_s)
@@ -113,7 +112,7 @@ class Replicas:
             self.ever[number].up_s = now_s
 
     def pass_to(self, now_s: float) -> None:
-        """Let happen what does now."""
+        """Process all events due at `now_s`."""
         for number in [k for k, due_s in self._due_s.items() if due_s <= now_s]:
             one = self.ever[number]
             del self._due_s[number]
@@ -125,7 +124,7 @@ class Replicas:
                 self._gone(number, now_s)
 
     def scale(self, target: int, now_s: float) -> None:
-        """Start or let go as many as it takes."""
+        """Start or stop replicas to reach `target`."""
         staying = [k for k in self.alive if self.ever[k].leave_s == math.inf]
         while len(staying) < target and self._free:
             number = len(self.ever)
@@ -136,7 +135,7 @@ class Replicas:
                 self._due_s[number] = _after(now_s, self._config.startup_s)
             else:
                 self._load_or_run(number, now_s)
-        # Those that start last, and among these the newest.
+        # Those that start last, and among these the newest first.
         staying.sort(key=lambda k: (self.ever[k].up_s < math.inf, -k))
         for number in staying[: max(len(staying) - target, 0)]:
             self._leave(number, now_s)
@@ -151,7 +150,7 @@ class Replicas:
         if one.up_s < math.inf:
             self._due_s[number] = self._look_s(now_s)
         elif self._due_s.pop(number, None) is not None:
-            # Its process has not started yet: no weights are on their way.
+            # Its process has not started yet, so no weights are being loaded.
             self._gone(number, now_s)
 
     def _look_s(self, now_s: float) -> float:
@@ -166,13 +165,13 @@ class Replicas:
 
 
 def _after(now_s: float, seconds: float) -> float:
-    """So many seconds above 0 later, later than now however late that is."""
+    """Return the time some positive seconds later, strictly later than now even for large times."""
     return max(now_s + seconds, math.nextafter(now_s, math.inf))
 
 
 NOT_AT_REST = 1 << 30
-"""Taken from the idle instances of a model while it has more than the fewest replicas, or some
-start or go: nobody who comes then finds everything as it begins anew."""
+"""Offset on a model's count of idle instances while it has more than its minimum of replicas, or
+some start or stop: an arrival then does not find the initial state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +182,7 @@ class Scaling:
     ----------
     config : Autoscaling
     loads : tuple of tuple of int, [instances]
-        Templates that load the weights of a replica in the place of each instance.
+        Templates that load a replica's weights, by instance.
     """
 
     config: Autoscaling
@@ -196,12 +195,12 @@ class ScalingServing(Serving):
     Parameters
     ----------
     layout, duration, models, sources, clients, options
-        As ``Serving`` takes them.
+        As in ``Serving``.
     scalings : sequence of Scaling or None
-        By model; None: all its instances are there all along.
+        By model; None: all its instances exist throughout.
 
-    Complexity: that of ``Serving``, and for each model O(replicas) whenever it is counted how many
-    requests they have; no more often than requests come where nothing is counted for long.
+    Complexity: that of ``Serving``, plus O(replicas) for each model and count of its requests; idle
+    periods are skipped, so counts are at most proportional to requests.
     """
 
     _shortens = False
@@ -244,7 +243,7 @@ class ScalingServing(Serving):
 
     @property
     def now_s(self) -> float:
-        """When a request last came or was over."""
+        """Time of the last arrival or completion."""
         return float(max(self._spans.since))
 
     def _happen(self) -> None:
@@ -275,7 +274,7 @@ class ScalingServing(Serving):
         return super()._go(coming)
 
     def _rest(self) -> None:
-        """Pass over what is counted of models that nothing is asked of, until a request comes."""
+        """Skip the counts of idle models until a request arrives."""
         taken, coming = self._flow.counts[TAKEN], self._coming
         if taken == len(coming.arrival):
             return
@@ -291,13 +290,13 @@ class ScalingServing(Serving):
                 controller.rest_until(comes_s, under_way)
 
     def _next_s(self) -> float:
-        """When something of a model happens next that requests do not make happen."""
+        """Return the time of the next autoscaling event of a model."""
         due = [one.next_s() for one in self._controllers.values()]
         due += [one.next_s for one in self.replicas.values()]
         return min(due, default=math.inf)
 
     def _under_way(self, model: int) -> dict[int, int]:
-        """The requests of each replica that runs and ever had one, or that goes and has some."""
+        """Return requests by replica, of those that run or that stop with some left."""
         replicas, flow = self.replicas[model], self._flow
         first = int(self._setup.instance_at[model])
         requests = self._requests(model)
@@ -311,7 +310,7 @@ class ScalingServing(Serving):
         return found
 
     def _requests(self, model: int) -> dict[int, int]:
-        """How many requests each instance of a model has under way."""
+        """Return by instance the requests under way of a model."""
         found: dict[int, int] = {}
         counts, batches = self._state.counts, self._batches
         for batch in range(int(counts[OLDEST]), int(counts[ADMITTED])):
@@ -323,7 +322,7 @@ class ScalingServing(Serving):
         return found
 
     def _deal(self, model: int) -> None:
-        """Let batches go to the replicas that run."""
+        """Restrict batches to the replicas that run."""
         setup, flow, replicas = self._setup, self._flow, self.replicas[model]
         target = self._controllers[model].target
         state = (replicas.running, tuple(replicas.alive), target)
@@ -340,7 +339,7 @@ class ScalingServing(Serving):
         flow.idle[model] = idle if at_rest else idle - NOT_AT_REST
 
     def _load(self, model: int, at: int, templates: Sequence[int]) -> bool:
-        """Let weights come to a place; return whether that takes time."""
+        """Load weights into a slot; return whether that takes time."""
         instance = int(self._setup.instance_at[model]) + at
         self._flow.free_s[instance] = -math.inf
         for template in templates:
@@ -349,7 +348,7 @@ class ScalingServing(Serving):
         return (model, at) in self._loading.values()
 
     def _fetch(self, template: int, instance: int) -> bool:
-        """Admit what loads weights to the clock, as a batch of nobody; return whether it runs."""
+        """Admit weight loading to the clock as a batch without requests; return whether it runs."""
         batch = self._next_batch()
         slot, batches = self._slot(batch), self._batches
         batches.model[slot], batches.instance[slot] = -1, instance
@@ -366,7 +365,7 @@ class ScalingServing(Serving):
         return not over
 
     def _loaded(self, batch: int, now: float) -> None:
-        """Weights have come to a device; the last of its devices makes a replica complete."""
+        """Note that weights reached a device; a replica is up once all its devices have them."""
         model, at = self._loading.pop(batch)
         if (model, at) not in self._loading.values():
             self.replicas[model].loaded(at, now)

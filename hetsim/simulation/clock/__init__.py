@@ -1,1 +1,1 @@
-"""Virtual clock without failures, which strategies are compared on."""
+"""Virtual clock without failures, by which strategies are compared."""

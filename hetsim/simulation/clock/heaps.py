@@ -1,6 +1,6 @@
-"""Heaps on flat arrays, as machine code keeps them: of events by time, and of keys.
+"""Heaps on flat arrays, for machine code: of events by time, and of keys.
 
-In the subset of Python that numba knows: plain lists serve, and so do arrays.
+In the subset of Python that numba supports; works on plain lists and on arrays.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def push_event(times: Floats, codes: Ints, size: int, time: float, code: int) ->
 
 
 def pop_event(times: Floats, codes: Ints, size: int) -> None:
-    """Take the first of a heap of `size` events out. O(log size)."""
+    """Remove the first of a heap of `size` events. O(log size)."""
     last = size - 1
     time = times[last]
     code = codes[last]
@@ -66,7 +66,7 @@ def push_key(heap: Ints, first: int, size: int, key: int) -> None:
 
 
 def pop_key(heap: Ints, first: int, size: int) -> None:
-    """Take the first key out of the heap of `size` that begins at `first`. O(log size)."""
+    """Remove the first key of the heap of `size` that begins at `first`. O(log size)."""
     last = size - 1
     key = heap[first + last]
     hole = 0
@@ -84,7 +84,7 @@ def pop_key(heap: Ints, first: int, size: int) -> None:
 
 
 class Events(NamedTuple):
-    """`size` [1] of them are in the arrays, which have room for all that can be."""
+    """Heap of events; the arrays hold `size` [1] of them and have room for the maximum."""
 
     times: Floats
     codes: Ints
@@ -92,18 +92,18 @@ class Events(NamedTuple):
 
 
 def earliest(events: Events) -> float:
-    """Return when the next is; infinite where there is none."""
+    """Return the time of the next event, or infinity without one."""
     return events.times[0] if events.size[0] > 0 else math.inf
 
 
 def put(events: Events, time: float, code: int) -> None:
-    """Add one. O(log events)."""
+    """Add an event. O(log events)."""
     push_event(events.times, events.codes, events.size[0], time, code)
     events.size[0] += 1
 
 
 def take(events: Events) -> int:
-    """Take the next out; return its code. O(log events)."""
+    """Remove the next event; return its code. O(log events)."""
     code = events.codes[0]
     pop_event(events.times, events.codes, events.size[0])
     events.size[0] -= 1
@@ -116,6 +116,6 @@ def with_room(events: Events | None, room: int) -> Events:
     if events is not None:
         many = size[0] = events.size[0]
         times[:many], codes[:many] = events.times[:many], events.codes[:many]
-    # mypy knows arrays as no sequences.
+    # mypy does not accept arrays as sequences.
     parts: Any = (times, codes, size)
     return Events._make(parts)

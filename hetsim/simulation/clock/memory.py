@@ -17,19 +17,19 @@ from hetsim.simulation.clock.metrics import Recording
 from hetsim.simulation.clock.templates import PlanTasks, Template, flat
 
 AT_ARRIVAL = AT_FINISH = -1
-"""In the place of a task."""
+"""Markers for the arrival and the end of a request, instead of a task."""
 
 
 class Holding(NamedTuple):
-    """Bytes that each request keeps on a device over [from, to).
+    """Bytes that each request holds on a device over [since, until).
 
     Attributes
     ----------
     device, nbytes : int
     since : int
-        The task at whose start it begins, or AT_ARRIVAL.
+        Task at whose start it begins, or AT_ARRIVAL.
     until : tuple of int
-        The tasks at whose last end it goes; ``(AT_FINISH,)``: it stays until the request ends.
+        Tasks after all of which it ends; ``(AT_FINISH,)``: at the end of the request.
     """
 
     device: int
@@ -39,9 +39,9 @@ class Holding(NamedTuple):
 
 
 def resident_weights(plan_tasks: PlanTasks) -> list[int]:
-    """Return bytes of weights by device: each constant once where a consumer runs.
+    """Return the bytes of weights by device, each constant once where a consumer runs.
 
-    A device that several replicas use holds what they share once. O(E) a replica.
+    A device used by several replicas holds shared constants once. O(E) per replica.
     """
     problem = plan_tasks.plan.problem
     resident = [0] * len(problem.devices)
@@ -56,7 +56,7 @@ def resident_weights(plan_tasks: PlanTasks) -> list[int]:
 
 
 def holdings(template: Template) -> list[Holding]:
-    """List what one request holds beside the weights, empty holdings left out. O(V + E).
+    """Return the memory that one request holds besides weights, without empty holdings. O(V + E).
 
     - A value that leaves its subgraph is on its device from the start of the subgraph (a
       model input: on the host from the arrival) until the last subgraph there that reads it
@@ -67,7 +67,7 @@ def holdings(template: Template) -> list[Holding]:
       graph order, from its producer's step through its last reader's. The peak is held from
       the start to the end of the subgraph. A fused kernel's inner values are counted too.
 
-    Without a host, inputs weigh nothing and outputs are gone when their subgraph ends.
+    Without a host, inputs take no memory and outputs are freed when their subgraph ends.
     """
     problem = template.plan.problem
     owner = template.owner
@@ -120,12 +120,12 @@ def _peak_inside(problem: Problem, nodes: Sequence[int], values: Sequence[int]) 
 def curves(
     plan_tasks: PlanTasks, recording: Recording
 ) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
-    """Return memory over time, weights included, by device."""
+    """Return by device the memory over time, weights included."""
     times = [[np.zeros(1)] for _ in plan_tasks.plan.problem.devices]
     deltas = [[np.array([nbytes])] for nbytes in resident_weights(plan_tasks)]
     for index, template in enumerate(plan_tasks.templates):
         served = np.flatnonzero(recording.template == index)
-        # By request and task; the last columns are those of AT_ARRIVAL and AT_FINISH.
+        # By request and task; the last columns are AT_ARRIVAL and AT_FINISH.
         tasks = recording.entry_at[served][:, None] + np.arange(template.tasks)
         start = np.column_stack([recording.start[tasks], recording.arrival[served]])
         end = np.column_stack([recording.end[tasks], recording.finish[served]])
@@ -146,7 +146,7 @@ def curves(
 
 
 def check_capacity(problem: Problem, peaks: Sequence[int], weights: Sequence[int]) -> None:
-    """Raise OutOfMemory where a device's peak is above its capacity; the first such device."""
+    """Raise OutOfMemory for the first device whose peak exceeds its capacity."""
     if problem.capacity_bytes is None:
         return
     columns = zip(problem.devices, problem.capacity_bytes, peaks, weights, strict=True)

@@ -1,4 +1,4 @@
-"""Recording of a simulation: times of requests, and of their tasks if traced."""
+"""Recording of a simulation: times of requests, and of their tasks with a trace."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Recording:
     ----------
     arrival, finish : float array [requests]
     template : int array [requests]
-        The replica that a request went to.
+        Replica that served the request.
     entry_at : int array [requests + 1]
-        Where a request's tasks begin in the arrays below; only zeros without a trace.
+        Offsets of each request's tasks in the arrays below; all zero without a trace.
     start, end : float array [entries]
     sequence : int array [entries]
-        The how-manieth start it was.
+        Rank of the start among all starts.
     stream : int array [entries]
-        The stream that ran a subgraph; 0 for transfers.
+        Stream that ran a subgraph; 0 for transfers.
 
-    The last four are empty where no trace was recorded.
+    The last four are empty without a trace.
     """
 
     arrival: NDArray[np.float64]
@@ -53,7 +53,7 @@ def summarise(
     *,
     trace: bool,
 ) -> Timeline:
-    """Build the Timeline.
+    """Return the Timeline of a recording.
 
     Complexity: O(tasks + requests), with a trace O(E log E) for E events.
     """
@@ -107,9 +107,9 @@ def timeline(
     weights: Sequence[int],
     **others: Any,
 ) -> Timeline:
-    """Return the Timeline of devices and links that were busy for so long.
+    """Return the Timeline for the given busy seconds of devices and links.
 
-    `weights` in bytes by device; `others`: the rest of its fields.
+    `weights` in bytes by device; `others` are its remaining fields.
     """
     problem, links = plan_tasks.plan.problem, plan_tasks.links
     device_busy, link_busy = busy_s
@@ -133,7 +133,7 @@ def timeline(
 
 
 def held_by_device(problem: Problem, stated: Sequence[int]) -> dict[str, int]:
-    """Return, by device, the bytes there of what is counted in the graph's own types."""
+    """Return by device the actual bytes of amounts counted in the graph's own types."""
     return {
         name: problem.held_bytes(p, nbytes)
         for p, (name, nbytes) in enumerate(zip(problem.devices, stated, strict=True))
@@ -155,8 +155,8 @@ def busy_s(template: Template) -> NDArray[np.float64]:
 def busy_seconds(plan_tasks: PlanTasks, ran: Sequence[int]) -> tuple[list[float], list[float]]:
     """Return busy seconds by device, summed over streams, and by link.
 
-    `ran` says how many requests each template had: the same tasks run in every request of
-    one, so no recording is needed.
+    `ran` is the number of requests by template: every request of a template runs the same tasks, so
+    no recording is needed.
     """
     devices = len(plan_tasks.plan.problem.devices)
     found = np.zeros(devices + len(plan_tasks.links))
@@ -171,9 +171,9 @@ def computing_seconds(
     start: NDArray[np.float64],
     end: NDArray[np.float64],
 ) -> dict[str, float]:
-    """Seconds in which each device computes, on whichever of its streams. O(E log E).
+    """Return by device the seconds in which any of its streams computes. O(E log E).
 
-    `device`, `start` and `end` are of what happened; what no device computes has a negative one.
+    `device`, `start` and `end` describe events; a negative device means no computation.
     """
     found = {}
     for p, name in enumerate(problem.devices):
@@ -186,9 +186,9 @@ def computing_seconds(
 
 
 def energies(problem: Problem, device_busy: Sequence[float], makespan: float) -> list[float]:
-    """Return joules by device: idle power over the makespan, and what busy streams add to it.
+    """Return by device the joules: idle power over the makespan, plus the power of busy streams.
 
-    Power between idle and busy is taken to grow linearly with the streams in use.
+    Power between idle and busy is assumed linear in the number of busy streams.
     """
     each = zip(problem.idle_w, problem.busy_w, device_busy, problem.streams, strict=False)
     return [idle * makespan + (full - idle) * busy / width for idle, full, busy, width in each]
@@ -209,7 +209,7 @@ def request_of(recording: Recording) -> NDArray[np.int64]:
 def tasks_of(
     plan_tasks: PlanTasks, recording: Recording, owner: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the task of every entry of the recording, those of all templates numbered through."""
+    """Return the task of every entry of the recording, numbered over all templates."""
     first = np.cumsum([0] + [template.tasks for template in plan_tasks.templates])[:-1]
     task = np.arange(len(owner)) - recording.entry_at[owner]
     found: NDArray[np.int64] = task + first[recording.template[owner]]
@@ -223,7 +223,7 @@ def build_events(
     owner: NDArray[np.int64],
     task: NDArray[np.int64],
 ) -> Events:
-    """Name what happened, in the given order; `owner` is ``request_of``, `task` ``tasks_of``."""
+    """Return the events in the given order; `owner` is ``request_of``, `task` is ``tasks_of``."""
     of_task = [(template, at) for template in plan_tasks.templates for at in range(template.tasks)]
     streams = max(plan_tasks.plan.problem.streams, default=1)
     codes, sort = np.unique(task * streams + recording.stream, return_inverse=True)
@@ -241,7 +241,7 @@ def build_events(
 
 
 def _sort(plan_tasks: PlanTasks, template: Template, task: int, stream: int) -> Event:
-    """What a task's events have in common."""
+    """Return an event with the fields that all events of a task share."""
     problem = plan_tasks.plan.problem
     groups, first = template.groups, template.first_group
     if task < groups:
@@ -252,13 +252,13 @@ def _sort(plan_tasks: PlanTasks, template: Template, task: int, stream: int) -> 
 
 
 def compute_event(device: str, stream: int, group: int) -> Event:
-    """Return the event of a subgraph, but for its request and times."""
+    """Return the event of a subgraph, without request and times."""
     tracks = (f"{device}/{stream}",)
     return Event("compute", f"g{group}", 0, 0.0, 0.0, tracks, device, group=group)
 
 
 def transfer_event(problem: Problem, links: Sequence[str], transfer: Any, group: int) -> Event:
-    """Return the event of a transfer, but for its request and times."""
+    """Return the event of a transfer, without request and times."""
     value = problem.values[transfer.value]
     return Event(
         kind="transfer",
@@ -281,12 +281,12 @@ def critical_path(
     owner: NDArray[np.int64],
     task_of: NDArray[np.int64],
 ) -> tuple[int, ...]:
-    """Return positions in `order` of a chain of events without gaps that ends last.
+    """Return positions in `order` of a gapless chain of events that ends last.
 
-    Walking back from the event that ends last: to a task that it waited for and that ended
-    when it started, else to the one that then gave up the stream or link it needed, until an
-    event starts when its request arrives. Times are copied, never recomputed, so that
-    comparing them for equality is exact. Complexity: O(E log E) for E events.
+    Walks back from the last event: to a task that it waited for and that ended when it started,
+    else to the event that then freed its stream or link, until an event starts when its request
+    arrives. Times are copied, never recomputed, so equality is exact. Complexity: O(E log E) for E
+    events.
     """
     if not order.size:
         return ()
@@ -297,7 +297,7 @@ def critical_path(
 
     @functools.cache
     def history(resource: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Who held a device (-1, -2, ...) or link (0, 1, ...) by their ends, and these."""
+        """Return the past holders of a device (-1, -2, ...) or link (0, 1, ...), and their ends."""
         users = np.array([resource in held for tasks in holds for held in tasks])
         codes = by_end[users[task_of[by_end]]]
         return codes, end[codes]
@@ -312,8 +312,8 @@ def critical_path(
             for predecessor in template.predecessors[task]:
                 if end[row + predecessor] == now:
                     return row + predecessor
-            # A subgraph starts no sooner than the one before it on its device and request:
-            # where that one started now as well, what kept it is the cause of both.
+            # A subgraph starts no sooner than the previous one of its device and request: if that
+            # one also starts now, both have the same cause.
             before = before_on_device[replica].get(task)
             if before is None or start[row + before] != now:
                 break
@@ -328,7 +328,7 @@ def critical_path(
                 at -= 1
         return None
 
-    # Of equal ends the one that started last: it cannot have caused any other.
+    # Of equal ends the one that started last, as it cannot have caused the others.
     current: int | None = int(by_end[-1])
     path: list[int] = []
     while current is not None:
@@ -342,13 +342,13 @@ def critical_path(
 
 
 def _held(template: Template) -> list[tuple[int, ...]]:
-    """By task: its device as -1, -2, ..., or its links as 0, 1, ..."""
+    """Return by task its device as -1, -2, ..., or its links as 0, 1, ..."""
     devices: list[tuple[int, ...]] = [(-1 - device,) for device in template.group_device]
     return devices + [transfer.resources for transfer in template.transfers]
 
 
 def _before_on_device(template: Template) -> dict[int, int]:
-    """By subgraph: the one before it on its device, where there is one."""
+    """Return by subgraph the previous one on its device, if there is one."""
     found: dict[int, int] = {}
     latest: dict[int, int] = {}
     for group, device in enumerate(template.group_device):
@@ -359,6 +359,6 @@ def _before_on_device(template: Template) -> dict[int, int]:
 
 
 def share(busy: float, whole: float) -> float:
-    """Return the part of a whole that is busy; 0 of nothing."""
-    # Sums in another order than the clock's may exceed the whole by a rounding error.
+    """Return the busy share of a total; 0 for a total of 0."""
+    # Sums in another order than the clock's may exceed the total by rounding.
     return min(busy / whole, 1.0) if whole > 0 else 0.0

@@ -1,4 +1,4 @@
-"""The latency of one request under one plan after another of the same problem."""
+"""Latency of one request for many plans of the same problem."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from hetsim.simulation.clock.rules import Structure
 from hetsim.simulation.clock.virtual_time import VirtualTime, pays
 
 MOST_KEPT = 200_000
-"""Subgraphs whose seconds are kept, and plans whose ends are."""
+"""Number of cached subgraph seconds, and of cached plan ends."""
 
 
 @cached
 def one_request(problem: Problem) -> OneRequest:
-    """Return the simulator of plans of `problem`, cached per problem."""
+    """Return the simulator for plans of `problem`, cached per problem."""
     return OneRequest(problem)
 
 
 class OneRequest:
-    """Plays one request of plans of one problem, by the rules of the clock, at time 0.
+    """Simulator of one request at time 0 for plans of one problem, by the rules of the clock.
 
-    What ``templates`` and ``structure`` lay out, from arrays of the problem that are made once.
-    Plans are not checked, and memory is not looked at.
+    Lays out tasks like ``templates`` and ``structure``, from arrays built once per problem. Plans
+    are not checked, and memory is ignored.
     """
 
     def __init__(self, problem: Problem) -> None:
-        # The problem knows nothing of this, nor this of it, so that both go together.
+        # No reference to the problem, and none back, so that both are freed together.
         self._devices = {name: index for index, name in enumerate(problem.devices)}
         self._n, self._count, self._streams = problem.n, len(problem.devices), problem.streams
         self._host = problem.host
         self._fifo = problem.contention == "fifo"
         self._links = len(problem.link_names) if self._fifo else 0
         self._adds_up = not problem.fused and problem.staging is None
-        """Whether a subgraph takes what its nodes take, and a dispatch."""
+        """Whether the seconds of a subgraph are those of its nodes plus a dispatch."""
         self._group_seconds: dict[tuple[int, bytes], float] = {}
         self._ends: dict[bytes, float | None] = {}
         values = problem.value_arrays
@@ -69,18 +69,18 @@ class OneRequest:
     def latency_s(self, problem: Problem, groups: Sequence[Group], name: str) -> float | None:
         """Return when the last task of one request of `groups` of `problem` ends, in seconds.
 
-        None where a device cannot run what it has, or a value finds no route: the layout of
-        ``templates`` says why. Raises PlanError, naming the plan, where some subgraph never starts.
-        O((V + E) log E).
+        None if a device cannot run its nodes or a value has no route: the layout of ``templates``
+        gives the reason. Raises PlanError with the plan's name if some subgraph never starts. O((V
+        + E) log E).
         """
         return self.latency_of_owned(problem, *self.placed(groups), name)
 
     def latency_of_owned(
         self, problem: Problem, owner: Ints, device: Ints, name: str
     ) -> float | None:
-        """Do the same of groups as arrays: by node its group, and by group its device.
+        """Return ``latency_s`` of groups as arrays: group by node, and device by group.
 
-        What was played before is not played again: searches and strategies come back to it.
+        Results are cached, as searches and strategies return to the same plans.
         """
         placed = hashlib.blake2b(owner.tobytes(), digest_size=16)
         placed.update(device.tobytes())
@@ -113,7 +113,7 @@ class OneRequest:
         return float(clock.finish[0])
 
     def placed(self, groups: Sequence[Group]) -> tuple[Ints, Ints]:
-        """Return, by node, its group, and, by group, its device."""
+        """Return the group of each node, and the device of each group."""
         rows = Rows.of([group.nodes for group in groups])
         owner = np.full(self._n, -1, dtype=np.int64)
         owner[rows.node] = rows.owner
@@ -123,9 +123,9 @@ class OneRequest:
     def laid_out(
         self, of_node: Ints, device: Ints, seconds: NDArray[np.float64]
     ) -> tuple[Any, NDArray[np.float64]]:
-        """Return the Structure of a plan, of int arrays, and its tasks' seconds."""
+        """Return the Structure of a plan as int arrays, and its tasks' seconds."""
         count, total = self._count, len(device)
-        # One place more, for inputs: group -1, from the host.
+        # One extra entry for inputs: group -1, from the host.
         owner = np.append(of_node, -1)
         place = np.append(device, -1 if self._host is None else self._host)
         reader, sender = owner[self._consumer], owner[self._producer]
@@ -193,8 +193,8 @@ class OneRequest:
     def seconds_of_owned(self, problem: Problem, owner: Ints, device: Ints) -> NDArray[np.float64]:
         """Return the seconds of each subgraph; see ``Problem.group_seconds``.
 
-        Where they do not add up by node they are kept: plans that are tried one after another
-        share most subgraphs.
+        If they are not sums over nodes they are cached: plans tried in sequence share most
+        subgraphs.
         """
         placed = owner >= 0
         nodes, group = np.flatnonzero(placed), owner[placed]
@@ -224,7 +224,7 @@ def _ints(numbers: Any) -> Ints:
 
 
 def _once(numbers: Ints) -> Ints:
-    """Return numbers ascending, each once: quicker than NumPy's search for what is unique."""
+    """Return the distinct numbers in ascending order, faster than NumPy's unique."""
     numbers = np.sort(numbers)
     new = np.ones(len(numbers), dtype=bool)
     np.not_equal(numbers[1:], numbers[:-1], out=new[1:])
@@ -233,5 +233,5 @@ def _once(numbers: Ints) -> Ints:
 
 
 def _starts(sorted_or_not: Ints, count: int) -> Ints:
-    """Where each of `count` numbers begins among them all, sorted, and their end."""
+    """Return the offset of each of `count` numbers in sorted order, and the total."""
     return np.concatenate(([0], np.cumsum(np.bincount(sorted_or_not, minlength=count))))

@@ -1,24 +1,24 @@
-"""Rules of the clock, stated once: dependencies of tasks, and their starts.
+"""Rules of the clock, defined once: dependencies and starts of tasks.
 
-Requests run templates: tasks, each a subgraph on a stream of a device or a transfer over links,
-that wait for each other. The rules know no times. Whoever has them, be it a heap of events, the
-same where devices fail, or the wall clock, tells what happens by two verbs and asks by a third:
+Requests run templates: tasks that wait for each other, each a subgraph on a stream of a device or a
+transfer over links. The rules hold no times. A driver with times (a heap of events, with or without
+failures, or the wall clock) reports events by two functions and asks by a third:
 
 ``admit``
-    A request has come. Its transfers that wait for nothing join the queues of their links.
+    A request has arrived. Its transfers without dependencies join the queues of their links.
 ``end``
-    A task has ended. It gives up its stream or its links; a transfer that became ready by this
-    joins the queue of each of its links; one that stands first in all its queues starts.
+    A task has ended and frees its stream or links. Transfers that become ready join the queues of
+    their links; a transfer that is first in all its queues starts.
 ``starts``
-    What devices start: each, of the subgraphs whose inputs are present and whose turn it is within
-    their request, those of the earliest request of the lowest rank, while streams are free.
+    Each device with free streams starts subgraphs whose inputs are present and whose turn it is
+    within their request, those of the lowest rank and then the earliest request first.
 
-All three leave what starts in ``State.starting``, for the caller to take. At one instant, in this
-order, until nothing more happens at it: what ends now ends, by (request, task), and requests that
-come now are admitted by number, what starts by either at once after it, so that tasks of no
-duration end within the same step; then devices start what they can.
+All three leave the started tasks in ``State.starting`` for the caller. At one instant, in this
+order, until nothing more happens: ending tasks end, by (request, task); arriving requests are
+admitted by number, and tasks started by either start at once, so that tasks of no duration end
+within the same step; then devices start subgraphs.
 
-In the subset of Python that numba compiles: on lists as it stands, on arrays compiled.
+In the subset of Python that numba compiles: on lists when interpreted, on arrays when compiled.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ from numpy.typing import NDArray
 from hetsim.simulation.clock.heaps import Ints, pop_key, push_key
 
 SHIFT = 32
-"""A task of a request is one number, its code: ``(request << SHIFT) + task``."""
+"""Bits of the task number in a code: ``(request << SHIFT) + task``."""
 MASK = (1 << SHIFT) - 1
 
 ENDED = -1
 RUNS = -2
-"""Of a task that runs, less its stream; see ``State.pending``."""
+"""Base value of a running task, minus its stream; see ``State.pending``."""
 
 STARTING, ABLE, KEPT, OLDEST, ADMITTED = 0, 1, 2, 3, 4
-"""Places in ``State.counts``."""
+"""Indices into ``State.counts``."""
 COUNTS = 5
 
 
 class Structure(NamedTuple):
-    """Tasks of requests, template after template; lists, or int arrays.
+    """Tasks of requests, one template after another, as lists or int arrays.
 
     Attributes
     ----------
     first : [templates + 1]
         Tasks of template t are ``first[t] .. first[t + 1] - 1``, subgraphs before transfers.
     waits : [tasks]
-        How many tasks must end first.
+        Number of tasks that must end first.
     successor_at, successors : [tasks + 1], [dependencies]
         Tasks that wait for task i are ``successors[successor_at[i]:successor_at[i + 1]]``.
     device : [tasks]
-        Of a subgraph; of a transfer -1 less the device that it goes to.
+        Device of a subgraph; for a transfer -1 minus its target device.
     issue_at, issue : [templates * devices + 1], [subgraphs]
         Subgraphs of template t on device d in their order:
         ``issue[issue_at[k]:issue_at[k + 1]]`` for k = t * devices + d.
     streams : [devices]
     held_at, held : [tasks + 1], [holds]
-        Links that task i holds; none for subgraphs.
+        Links held by task i; none for subgraphs.
     root_at, roots : [templates + 1], [roots]
-        Transfers of each template that wait for nothing.
+        Transfers of each template without dependencies.
     """
 
     first: Sequence[int]
@@ -83,44 +83,43 @@ class Structure(NamedTuple):
 
 
 class State(NamedTuple):
-    """Streams, links, turns and requests in flight; lists, or int arrays, and three numbers.
+    """State of streams, links, turns and requests in flight, as lists or int arrays and scalars.
 
-    Request r lives in slot ``r & (window - 1)``, from its admission until it and all before it
-    have ended. Whoever admits sees to it that its slot is free, or widens the state first
+    Request r uses slot ``r & (window - 1)`` from its admission until it and all earlier requests
+    have ended. The caller of ``admit`` ensures that its slot is free, or widens the state first
     (``hetsim.simulation.clock.rules``).
 
     Attributes
     ----------
     window : int
-        Slots; a power of two.
+        Number of slots, a power of two.
     width, holds : int
-        Tasks, and links held by tasks, of the widest template at least.
+        At least the number of tasks, and of held links, of the widest template.
     pending : [window * width]
-        How many tasks a task waits for; of a transfer for which no task is left, in how many
-        queues it is not first. RUNS less the stream (0 for transfers) where it runs, then ENDED.
+        Number of tasks that a task waits for; then, for a transfer, number of queues where it is
+        not first. RUNS minus the stream (0 for transfers) while it runs, then ENDED.
     turn : [window * devices]
-        Where in ``Structure.issue`` the next subgraph of a request on a device stands.
+        Index in ``Structure.issue`` of the next subgraph of a request on a device.
     template, rank, left : [window]
-        Which template a request runs; lower ranks go first on devices; tasks that have not ended.
+        Template of a request; its rank (lower first); number of its tasks that have not ended.
     base, hold_base : [window]
-        What to add to a task's number for its place in `pending`, to a hold's in `next_up`.
+        Offsets of a task's index in `pending`, and of a hold's in `next_up`.
     ready, ready_size : [devices * window], [devices]
-        A heap a device: requests, by (rank, number), whose next subgraph there could start.
+        Heap per device of requests, by (rank, number), whose next subgraph there could start.
     free, occupied : [devices], [devices * most streams]
-        Streams that run nothing: how many, and which.
+        Number of idle streams, and the busy state of each.
     able, listed : [devices]
-        Devices where something may start, each once.
+        Devices where a subgraph may start, without duplicates.
     shut : [devices]
-        Whether transfers there are kept back when they are ready, in `kept`.
+        Whether ready transfers to the device are withheld, in `kept`.
     next_up, tail : [window * holds], [links]
-        The queue of a link: after each of a transfer's holds the code of the one behind it, -1
-        for the last, whose place `tail` has; -1 for an empty queue.
+        Queue of a link: for each hold of a transfer the code of the next one, -1 for the last,
+        whose index is in `tail`; -1 for an empty queue.
     starting : [enough for what a verb starts]
-        Codes of what starts, to be taken after every verb; ``counts[STARTING]`` of them.
+        Codes of started tasks, to be taken after every call; ``counts[STARTING]`` of them.
     kept : [enough for what a driver that shuts devices lets come]
     counts : [COUNTS]
-        Of what is in `starting`, `able` and `kept`; the oldest request that is not over, and how
-        many were admitted.
+        Sizes of `starting`, `able` and `kept`; oldest open request; number of admitted requests.
     """
 
     window: int
@@ -148,7 +147,7 @@ class State(NamedTuple):
 
 
 def admit(structure: Structure, state: State, request: int, template: int, rank: int) -> bool:
-    """Take a request; later ones have higher numbers. Return whether it has nothing to do.
+    """Admit a request; numbers ascend. Return whether it has no tasks.
 
     O(tasks + devices).
     """
@@ -180,7 +179,7 @@ def admit(structure: Structure, state: State, request: int, template: int, rank:
 
 
 def end(structure: Structure, state: State, request: int, task: int) -> bool:
-    """Note that a task has ended; return whether it was the last of its request.
+    """Record the end of a task; return whether it was the last of its request.
 
     O(followers + links), and O(log requests) for each follower that may start.
     """
@@ -219,7 +218,7 @@ def end(structure: Structure, state: State, request: int, task: int) -> bool:
 
 
 def starts(structure: Structure, state: State) -> None:
-    """Start what devices can. O(log requests) for each subgraph."""
+    """Start the subgraphs that devices can start. O(log requests) per subgraph."""
     free, ready, ready_size, pending = state.free, state.ready, state.ready_size, state.pending
     devices, window = len(structure.streams), state.window
     most = len(state.occupied) // devices
@@ -234,8 +233,8 @@ def starts(structure: Structure, state: State) -> None:
             state.turn[slot * devices + device] = at + 1
             task = structure.issue[at]
             base = state.base[slot]
-            # The request stays first in the heap where its next subgraph on this device could
-            # start as well: none comes before it still.
+            # The request stays first in the heap if its next subgraph on this device could start as
+            # well, as none precedes it.
             if (
                 at + 1 == structure.issue_at[state.template[slot] * devices + device + 1]
                 or pending[base + structure.issue[at + 1]] > 0
@@ -253,14 +252,14 @@ def starts(structure: Structure, state: State) -> None:
 
 
 def begin(state: State, code: int) -> None:
-    """Tell the caller that a task starts."""
+    """Report the start of a task to the caller."""
     count = state.counts
     state.starting[count[STARTING]] = code
     count[STARTING] += 1
 
 
 def note(state: State, device: int) -> None:
-    """Let ``starts`` look at a device."""
+    """Mark a device for ``starts``."""
     count = state.counts
     state.listed[device] = 1
     state.able[count[ABLE]] = device
@@ -268,7 +267,7 @@ def note(state: State, device: int) -> None:
 
 
 def offer(state: State, slot: int, request: int, device: int) -> None:
-    """Put a request up on a device where its next subgraph waits for nothing but a stream."""
+    """Offer a request to a device where its next subgraph only waits for a stream."""
     size = state.ready_size[device]
     push_key(state.ready, device * state.window, size, (state.rank[slot] << SHIFT) + request)
     state.ready_size[device] = size + 1
@@ -277,7 +276,7 @@ def offer(state: State, slot: int, request: int, device: int) -> None:
 
 
 def queue(structure: Structure, state: State, slot: int, request: int, task: int) -> None:
-    """Let a transfer that waits for no task join the queues of its links, and start if it can."""
+    """Append a transfer without pending tasks to the queues of its links; start it if possible."""
     code = (request << SHIFT) + task
     if state.shut[-1 - structure.device[task]] > 0:
         state.kept[state.counts[KEPT]] = code
@@ -302,7 +301,7 @@ def queue(structure: Structure, state: State, slot: int, request: int, task: int
 
 
 def release(structure: Structure, state: State, slot: int, task: int) -> None:
-    """Take a transfer from the heads of its queues; who is then first in all of its own starts."""
+    """Remove a transfer from the heads of its queues, and start those then first in all theirs."""
     hold_base = state.hold_base[slot]
     for at in range(structure.held_at[task], structure.held_at[task + 1]):
         behind = state.next_up[hold_base + at]
@@ -320,7 +319,7 @@ def release(structure: Structure, state: State, slot: int, task: int) -> None:
 
 
 def close(state: State) -> None:
-    """Free the slots of the oldest requests that are over."""
+    """Free the slots of the oldest requests that have ended."""
     count = state.counts
     oldest = count[OLDEST]
     while oldest < count[ADMITTED] and state.left[oldest & (state.window - 1)] == 0:
@@ -336,9 +335,9 @@ def new_state(
     arrays: bool = False,
     keeps: bool = False,
 ) -> State:
-    """Return the state in which nothing has come yet; `window` is a power of two.
+    """Return the state before any request; `window` is a power of two.
 
-    `arrays`: for machine code; `keeps`: with room for transfers that are kept back.
+    `arrays`: for machine code; `keeps`: with room for withheld transfers.
     """
     first, held_at = structure.first, structure.held_at
     width = max((b - a for a, b in pairwise(first)), default=0)
@@ -383,15 +382,15 @@ def new_state(
 
 
 def widened(state: State) -> State:
-    """Return the state with room for twice the requests. O(its size)."""
+    """Return the state with room for twice the requests. O(size of the state)."""
     old, new = state.window, 2 * state.window
-    # Slots from `cut` on belong to the oldest requests, those before it to later ones.
+    # Slots from `cut` on belong to the oldest requests, the earlier slots to later ones.
     oldest = int(state.counts[OLDEST])
     cut, first = oldest & (old - 1), oldest & old
     later = first ^ old
 
     def rows(values: Ints, width: int, step: int = 0) -> Ints:
-        """Each slot's row at its new place, and `step` more for each slot that it moved."""
+        """Return each slot's row at its new place, plus `step` for each slot that it moved."""
         table = np.asarray(values).reshape(old, width)
         wider = np.zeros((new, width), table.dtype)
         wider[cut + first : old + first] = table[cut:]
@@ -427,9 +426,9 @@ def widened(state: State) -> State:
 
 
 def most_running(structure: Any, links: int, window: int) -> int:
-    """Return how many tasks can run at once, of `structure` in arrays. O(tasks).
+    """Return the maximum number of concurrently running tasks of `structure`. O(tasks).
 
-    Each stream and link runs one at most; transfers without links, all there are.
+    Each stream and link runs at most one; transfers without links are unlimited.
     """
     bare = (structure.device < 0) & (structure.held_at[1:] == structure.held_at[:-1])
     fixed = int(structure.streams.sum()) + links + 1
@@ -440,6 +439,6 @@ def most_running(structure: Any, links: int, window: int) -> int:
 
 
 def _like(values: Ints, made: NDArray[np.int64]) -> Ints:
-    """A list or an array, as `values` is."""
+    """Return a list or an array, like `values`."""
     found: Ints = made.tolist() if isinstance(values, list) else made  # type: ignore[assignment]
     return found

@@ -1,4 +1,4 @@
-"""Runs of a plan on the virtual clock, once or with other times."""
+"""Runs of a plan on the virtual clock, once or with scaled times."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def timeline_of(
 ) -> Timeline:
     """Return the timeline of a simulation without failures.
 
-    What ``hetsim.simulate`` gives, for those who stand below it.
+    Implements ``hetsim.simulate`` for the layers below it.
 
     Parameters
     ----------
     plan : Plan
     arrival : float array [requests], optional
-        When each request arrives, from 0 on, ascending; absent: one, at 0.
+        Arrival of each request, non-negative and ascending; absent: one, at 0.
     contention : "fifo" or "none", optional
-        How links behave; absent: as the problem says.
+        Link contention; absent: that of the problem.
     trace : bool
-        Whether to give events and their critical path; see ``hetsim.simulate``.
+        Whether to record events and their critical path; see ``hetsim.simulate``.
 
     Raises what ``hetsim.simulate`` raises. Complexity: O(E log A) for E subgraphs and transfers of
     all requests, A in flight. Space O(requests + A tasks), with a trace O(E).
@@ -58,9 +58,9 @@ def timeline_of(
 
 
 class Once(NamedTuple):
-    """One request of a plan alone: its latency, and bytes by device.
+    """Latency of a single request of a plan, and its bytes by device.
 
-    The most that is held, how much of that are weights, and what of it is more than the device has.
+    Peak bytes, the weights among them, and the excess of the peak over the capacity.
     """
 
     latency_s: float
@@ -70,7 +70,7 @@ class Once(NamedTuple):
 
     @property
     def lacking(self) -> int:
-        """Bytes that all devices lack together; 0 where it fits."""
+        """Sum of the bytes that devices lack; 0 if the plan fits."""
         return sum(self.lacks)
 
 
@@ -78,11 +78,11 @@ _once: WeakKeyDictionary[Plan, Once] = WeakKeyDictionary()
 
 
 def once(plan: Plan) -> Once:
-    """Return the latency and memory of one request of a plan, whatever devices have; played once.
+    """Return the latency and memory of one request, whatever the capacities; cached.
 
-    Of a plan of several replicas, the first request's.
+    For a plan of several replicas, those of the first request.
 
-    Raises what ``simulate`` raises, but for OutOfMemory.
+    Raises as ``simulate``, except OutOfMemory.
     """
     if plan not in _once:
         plan_tasks = tasks_of_plan(plan, plan.problem.contention)
@@ -99,7 +99,7 @@ def once(plan: Plan) -> Once:
 
 
 def peaks_of(plan_tasks: PlanTasks, recording: Recording) -> list[int]:
-    """Return the most bytes that each device holds over a traced recording, weights included."""
+    """Return the peak bytes of each device over a traced recording, weights included."""
     return [int(amounts.max()) for _, amounts in curves(plan_tasks, recording)]
 
 
@@ -111,24 +111,24 @@ def play(
     traced: bool,
     machine_code: bool | None = None,
 ) -> Recording:
-    """Let requests run the tasks of a plan, as it deals them out.
+    """Simulate requests on the tasks of a plan, with the plan's distribution over replicas.
 
     Parameters
     ----------
     plan_tasks : PlanTasks
     arrival : float array [requests]
     rank : int array [requests], optional
-        On devices requests of lower rank go first; absent: all are of rank 0.
+        Rank of each request; lower ranks go first on devices. Absent: all 0.
     traced : bool
         Whether to record every start and end.
     machine_code : bool, optional
-        Whether numba compiles the clock; absent: where the work is large. The recording is the
-        same, bit for bit.
+        Whether numba compiles the clock; absent: if the work is large. The recording is bitwise
+        identical.
 
     Raises
     ------
     PlanError
-        Where some subgraph never starts.
+        If some subgraph never starts.
     """
     template = plan_tasks.of_requests(len(arrival))
     layout = laid_out(plan_tasks)
@@ -148,7 +148,7 @@ def run(
     traced: bool,
     machine_code: bool | None = None,
 ) -> Recording:
-    """Let requests run tasks laid out, which take `duration` [tasks] seconds; see ``play``."""
+    """Simulate requests on a layout whose tasks take `duration` [tasks] seconds; see ``play``."""
     requests = len(arrival)
     ends = np.cumsum(np.diff(layout.first)[template])
     events = int(ends[-1])
@@ -195,27 +195,27 @@ def finishes(
     contention: Contention | None = None,
     machine_code: bool | None = None,
 ) -> Array:
-    """Return when each request ends [N, requests], in seconds, for each row of factors.
+    """Return the end of each request in seconds, [N, requests], for each row of factors.
 
     Parameters
     ----------
     plan : Plan
     devices : float array [N, P]
-        By how much what a device does takes longer.
+        Factors on the seconds of each device.
     routes : float array [N, P, P]
-        The same of a transfer from p to q.
+        Factors on the seconds of transfers from p to q.
     arrival : float array [requests]
-        When each request comes, ascending.
+        Arrival of each request, ascending.
     contention : "fifo" or "none", optional
-        How links behave; absent: as the problem says.
+        Link contention; absent: that of the problem.
     machine_code : bool, optional
-        Whether numba compiles the clock; absent: where the work is large, and of one request rows
-        follow an order (``_in_order``). The answer is the same, bit for bit.
+        Whether numba compiles the clock; absent: if the work is large, and rows of one request
+        share orders (``_in_order``). The result is bitwise identical.
 
     Raises
     ------
     PlanError, Infeasible
-        As ``simulate`` does; memory is not followed.
+        As ``simulate``; memory is not tracked.
 
     Complexity: O(N E log E) for E tasks of all requests.
     """
@@ -260,17 +260,16 @@ def _played(
 
 
 LEAST_ALIKE = 8
-"""Rows that one order must tell, for the others to be told by orders, too."""
+"""Number of rows that one order must cover for the remaining rows to be computed by orders too."""
 
 
 def _in_order(template: Template, layout: Layout, durations: Array) -> Array:
-    """Return when one request that comes at 0 ends [N], for each row of seconds [N, tasks].
+    """Return the end [N] of one request arriving at 0, for each row of seconds [N, tasks].
 
-    A row is played by the clock, and all are computed in the order in which its tasks start. A
-    device starts its subgraphs in turn whatever they take, and transfers queue as their senders
-    end, of one sender by their numbers. So a row ends as computed where those that share a link
-    have senders that end in that order, by induction over time. Other rows are left to the next
-    order.
+    One row is simulated, and all rows are computed in its order of task starts. A device starts its
+    subgraphs in turn whatever they take, and transfers queue as their senders end, those of one
+    sender by number. So the result is exact for rows in which senders that share a link end in the
+    same order, by induction over time. The other rows go to the next order.
     """
     found = np.empty(len(durations))
     left = np.arange(len(durations))
@@ -295,7 +294,7 @@ def _in_order(template: Template, layout: Layout, durations: Array) -> Array:
 def _along(
     order: Sequence[int], template: Template, durations: Array
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the ends [tasks, N] of tasks that start in `order`, and in which rows they do."""
+    """Return the ends [tasks, N] of tasks that start in `order`, and the rows where it holds."""
     ends = np.empty(durations.shape[::-1])
     alike = np.ones(len(durations), dtype=np.bool_)
     nothing = np.zeros(len(durations))
@@ -321,7 +320,7 @@ def _along(
                 start = np.maximum(start, ends[before])
                 sender = template.transfers[before - template.groups].group
                 if sender not in (-1, transfer.group):
-                    # Of what ends at once, and began before, the clock takes the lower number.
+                    # Of simultaneous ends that began earlier, the clock takes the lower number.
                     first = np.less_equal if lasting and sender < transfer.group else np.less
                     alike &= first(ends[sender], ends[transfer.group])
             last[link] = task
@@ -339,9 +338,9 @@ def durations_of(template: Template, devices: Array, routes: Array) -> Array:
 
 
 def bottlenecks(plan: Plan, devices: Array, routes: Array) -> Array:
-    """Return the seconds a request of the busiest device or link, for each row of factors.
+    """Return the seconds per request of the busiest device or link, for each row of factors.
 
-    As ``hetsim.placement.objective.bottleneck`` says it of one problem. O(N E).
+    As ``hetsim.placement.objective.bottleneck`` for one problem. O(N E).
     """
     problem = plan.problem
     tasks = tasks_of_plan(plan, problem.contention)

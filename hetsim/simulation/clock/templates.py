@@ -1,4 +1,4 @@
-"""From a Plan to what the clock plays: subgraphs and transfers as a template of tasks."""
+"""Conversion of a Plan to clock tasks: subgraphs and transfers as a template."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hetsim.simulation.clock.rules import Structure
 
 
 class Transfer(NamedTuple):
-    """One value on its way to one device.
+    """Transfer of one value to one device.
 
     Attributes
     ----------
@@ -30,9 +30,9 @@ class Transfer(NamedTuple):
     source, target : int
         Device indices.
     group : int
-        The subgraph that sends it, or -1 for a model input.
+        Subgraph that sends it, or -1 for a model input.
     receivers : tuple of int
-        Subgraphs on `target` that read it, ascending; empty where it is only an output.
+        Subgraphs on `target` that read it, ascending; empty for a pure output.
     seconds : float
     resources : tuple of int
         Links held, ascending; empty without contention.
@@ -49,14 +49,14 @@ class Transfer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """The tasks of one request: subgraphs 0 .. G - 1 in plan order, then transfers.
+    """Tasks of one request: subgraphs 0 .. G - 1 in plan order, then transfers.
 
     Transfers are in the order of (sending subgraph, value, destination), inputs first.
 
     Attributes
     ----------
     plan : Plan
-        Of one replica.
+        Plan of one replica.
     group_device : tuple of int
     transfers : tuple of Transfer
     owner : tuple of int
@@ -65,9 +65,9 @@ class Template:
     predecessors : tuple of tuple of int
         Tasks that must end before a task, ascending.
     links : tuple of str
-        Names of what transfers hold; empty without contention.
+        Names of the links that transfers hold; empty without contention.
     first_group : int
-        Where its subgraphs begin among those of all replicas.
+        Index of its first subgraph among those of all replicas.
     """
 
     plan: Plan
@@ -98,7 +98,7 @@ class PlanTasks:
     ----------
     plan : Plan
     templates : tuple of Template
-        By replica.
+        Templates by replica.
     """
 
     plan: Plan
@@ -106,23 +106,23 @@ class PlanTasks:
 
     @property
     def links(self) -> tuple[str, ...]:
-        """Names of what transfers hold; empty without contention."""
+        """Names of the links that transfers hold; empty without contention."""
         return self.templates[0].links
 
     @property
     def widest(self) -> int:
-        """The most tasks of a request."""
+        """Maximum number of tasks of a request."""
         return max(template.tasks for template in self.templates)
 
     def of_requests(self, requests: int) -> NDArray[np.int64]:
-        """Return the template of each of `requests` requests, as the plan deals them out."""
+        """Return the template of each of `requests` requests, in the plan's distribution."""
         if not self.plan.deal:
             return np.zeros(requests, dtype=np.int64)
         return np.resize(np.array(self.plan.deal, dtype=np.int64), requests)
 
 
 def tasks_of_plan(plan: Plan, contention: Contention) -> PlanTasks:
-    """Lay out every replica of `plan`; see ``template_of``."""
+    """Return the tasks of every replica of `plan`; see ``template_of``."""
     plan.check_deal(f"plan '{plan.strategy}'")
     found = tuple(
         replace(template_of(replica, contention), first_group=first)
@@ -132,16 +132,16 @@ def tasks_of_plan(plan: Plan, contention: Contention) -> PlanTasks:
 
 
 def template_of(plan: Plan, contention: Contention) -> Template:
-    """Check `plan`, which has one replica, and lay its tasks out. O(V + E).
+    """Check `plan`, which has one replica, and return its tasks as a template. O(V + E).
 
     Raises
     ------
     PlanError
-        Where the plan is not a valid partition in executable order.
+        If the plan is not a valid partition in executable order.
     UnsupportedNode
-        Where a device cannot run a node that the plan gives it.
+        If a device cannot run one of its nodes.
     Infeasible
-        Where a value must move between devices that no route joins.
+        If a value must move between devices without a route.
     """
     problem = plan.problem
     check(problem, plan.groups, supports=False, where=f"plan '{plan.strategy}'")
@@ -169,7 +169,7 @@ def template_of(plan: Plan, contention: Contention) -> Template:
 
 
 def flat(rows: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-    """Return (offsets, entries) of rows put end to end."""
+    """Return (offsets, entries) of concatenated rows."""
     return list(accumulate(map(len, rows), initial=0)), list(chain.from_iterable(rows))
 
 
@@ -258,18 +258,18 @@ def _predecessors(
 
 
 class Part(NamedTuple):
-    """One template.
+    """Part of a structure: one template.
 
     Attributes
     ----------
     device : [tasks]
-        Of a subgraph; of a transfer -1 less the device that it goes to.
+        Device of a subgraph; for a transfer -1 minus its target device.
     before : [tasks]
         Tasks that must end before a task.
     held : [tasks]
-        Links that it holds.
+        Links that a task holds.
     under_way : of int
-        Tasks that run already when the request comes; they wait for nothing.
+        Tasks that already run when the request arrives; they have no dependencies.
     """
 
     device: Sequence[int]
@@ -279,7 +279,7 @@ class Part(NamedTuple):
 
 
 def structure_of(parts: Iterable[Part], streams: Sequence[int]) -> Structure:
-    """Put templates one after another. O(tasks and dependencies)."""
+    """Return the concatenation of templates. O(tasks and dependencies)."""
     devices = len(streams)
     first = [0]
     waits: list[int] = []
@@ -293,7 +293,7 @@ def structure_of(parts: Iterable[Part], streams: Sequence[int]) -> Structure:
         first.append(base + len(device))
         needs = [len(tasks) for tasks in before]
         for task in under_way:
-            # One that never comes: nobody starts it anew.
+            # A dependency that never ends, so the task is not started again.
             needs[task] = 1
         waits += needs
         device_of += device
@@ -323,7 +323,7 @@ def structure_of(parts: Iterable[Part], streams: Sequence[int]) -> Structure:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The templates of a plan as the rules take them, but for how long each task takes.
+    """Templates of a plan as input of the rules, without the tasks' durations.
 
     Attributes
     ----------
@@ -338,12 +338,12 @@ class Layout:
 
     @property
     def first(self) -> Sequence[int]:
-        """First task of each template among those of all, and their end."""
+        """Offsets of each template's first task, and their total."""
         return self.structure.first
 
 
 def laid_out(plan_tasks: PlanTasks) -> Layout:
-    """Put the templates of a plan one after another. O(tasks and dependencies)."""
+    """Return the layout of a plan's templates. O(tasks and dependencies)."""
     parts = [
         Part(
             [*one.group_device, *[-1 - transfer.target for transfer in one.transfers]],

@@ -1,8 +1,8 @@
 """The clock's rules driven by a heap of events: virtual time.
 
-One source serves two ways: called as it stands on lists, which is quickest for one request,
-or compiled by numba on arrays, which is quickest for many. Both do the same float additions
-and comparisons in the same order, so their results are equal bit for bit.
+One implementation runs interpreted on lists, which is fastest for one request, or compiled by numba
+on arrays, which is fastest for many. Both do the same float additions and comparisons in the same
+order, so their results are bitwise equal.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from hetsim.simulation.clock.rules import (
 )
 
 OVER, MOMENT, CROWDED, LOGGED = 0, 1, 2, 3
-"""Why ``advance`` returns: nothing happens any more; it is `until_s`; no slot or line is free."""
+"""Reasons why ``advance`` returns: no more events; `until_s` reached; no free slot; log full."""
 
 
 class Requests(NamedTuple):
@@ -54,7 +54,7 @@ class Requests(NamedTuple):
         Seconds, ascending.
     template, rank : [requests]
     finish : [requests]
-        Out: when the request's last task ended; untouched where it never did.
+        Output: end of the request's last task; unchanged if it never ends.
     """
 
     arrival: Sequence[float]
@@ -64,9 +64,9 @@ class Requests(NamedTuple):
 
 
 class Log(NamedTuple):
-    """Log of starts, in order: code, time, and stream.
+    """Log of starts in order: code, time and stream.
 
-    `size` [1] lines are written; where there are none, nothing is logged.
+    `size` [1] lines are used; without lines, nothing is logged.
     """
 
     code: Ints
@@ -85,12 +85,11 @@ def advance(
     until_s: float,
     log: Log,
 ) -> int:
-    """Let time go on from ``now_s[0]``, and tell there how far it came.
+    """Advance the simulation from ``now_s[0]``, and update it.
 
-    To be called again where it returns before all is OVER: at MOMENT, when all has ended and
-    come that does at `until_s`, and nothing has started on devices since; where there is no slot
-    for one more request, CROWDED, or no line for what starts, LOGGED, with more of them.
-    O(log (tasks that run + requests in flight)) a task.
+    Must be called again unless it returns OVER: at MOMENT, all ends and arrivals up to `until_s`
+    have been processed, without device starts since; CROWDED needs a slot for one more request,
+    LOGGED more lines for starts. O(log (running tasks + requests in flight)) per task.
     """
     count, slots = state.counts, state.window - 1
     arrival, finish = requests.arrival, requests.finish
@@ -148,7 +147,7 @@ def again(
     now: float,
     log: Log,
 ) -> None:
-    """Admit requests once more, each with its template, and queue transfers that were kept back."""
+    """Readmit requests, each with its template, and queue withheld transfers."""
     for k in range(len(requests)):
         admit(structure, state, requests[k], templates[k], ranks[k])
         launch(state, duration, events, now, log)
@@ -159,7 +158,7 @@ def again(
 
 
 def launch(state: State, duration: Sequence[float], events: Any, now: float, log: Log) -> None:
-    """Put up the ends of what starts now. O(log events) each."""
+    """Push the ends of the tasks that start now. O(log events) each."""
     count, starting = state.counts, state.starting
     for k in range(count[STARTING]):
         code = starting[k]
@@ -178,22 +177,22 @@ Events = list[tuple[float, int]]
 
 
 def earliest(events: Events) -> float:
-    """Return when the next is; infinite where there is none."""
+    """Return the time of the next event, or infinity without one."""
     return events[0][0] if events else math.inf
 
 
 def put(events: Events, time: float, code: int) -> None:
-    """Add one. O(log events)."""
+    """Add an event. O(log events)."""
     heappush(events, (time, code))
 
 
 def take(events: Events) -> int:
-    """Take the next out; return its code. O(log events)."""
+    """Remove the next event; return its code. O(log events)."""
     return heappop(events)[1]
 
 
 def never_start(strategy: str) -> PlanError:
-    """Return the error of a plan, by its strategy, of which some subgraph never starts."""
+    """Return the error of a strategy's plan in which some subgraph never starts."""
     return PlanError(
         "its subgraphs wait for each other and never start",
         where=f"plan '{strategy}'",
@@ -219,32 +218,32 @@ PARTS = (
     rules.end,
     rules.starts,
 )
-"""What every driver of the rules calls on arrays, each after what it calls itself."""
+"""Functions that every driver of the rules calls on arrays, callees first."""
 
 COMPILE_FROM, LEAST = 400_000, 300
-"""Task events that take plain Python a second, of all that a process plays; of one play, those that
-outweigh handing over its arrays."""
+"""Task events of a process from which machine code pays off (interpreted in about one second), and
+of one play, whose arrays take time to hand over."""
 
 Lines = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
-"""What started, in that order: codes, seconds, streams."""
+"""Starts in order: codes, seconds, streams."""
 
 
 @functools.cache
 def compiled(function: Callable[..., Any] = advance) -> Compiled:
-    """Return a function of the driver as machine code, for int64 and float64 arrays.
+    """Return a driver function as machine code, for int64 and float64 arrays.
 
-    The first call in a process loads it, or has numba make it.
+    The first call in a process loads it, or compiles it with numba.
     """
     return machine_code(function, *PARTS, launch, inline=True)
 
 
 def pays(events: float) -> bool:
-    """Whether this number of task events justifies machine code; see ``left_to_python.pays``."""
+    """Return whether these task events justify machine code; see ``left_to_python.pays``."""
     return left_to_python.pays(compiled(), events, LEAST, COMPILE_FROM)
 
 
 class Driver:
-    """State, templates and events of a driver of the rules: lists, or arrays for machine code."""
+    """Base of drivers with the state, templates and events, as lists or as arrays."""
 
     _arrays: bool
     _links: int
@@ -255,31 +254,31 @@ class Driver:
     _now: Any
 
     def _lay_out(self, structure: Structure, duration: NDArray[np.float64]) -> None:
-        """Take templates; the state is to be made for them."""
+        """Set the templates; the state is created afterwards."""
         if not self._arrays:
             self._structure, self._duration = in_slots(structure), duration.tolist()
             self._events = self._events or []
             return
-        # mypy knows arrays as no sequences.
+        # mypy does not accept arrays as sequences.
         shape: Any = structure
         self._structure = Structure._make(np.asarray(part, np.int64) for part in shape)
         self._duration = np.ascontiguousarray(duration, np.float64)
         self._widen_heap()
 
     def _widen_heap(self) -> None:
-        """Give the heap of events room for all that can run at once."""
+        """Resize the heap of events to the maximum number of running tasks."""
         if self._arrays:
             room = most_running(self._structure, self._links, self._state.window)
             self._events = with_room(self._events, room)
 
 
 class VirtualTime(Driver):
-    """Requests that come at their times and run templates.
+    """Requests with given arrivals that run templates in virtual time.
 
     Parameters
     ----------
     structure : Structure
-        Of lists or int arrays.
+        As lists or int arrays.
     links : int
     duration : float array [tasks]
         Seconds.
@@ -287,16 +286,16 @@ class VirtualTime(Driver):
         Ascending.
     template : int array [requests]
     rank : int array [requests], optional
-        Absent: 0 for all.
+        Absent: all 0.
     lines : int
-        How many starts are expected to be logged; 0: none is.
+        Expected number of logged starts; 0: no log.
     arrays : bool
-        Whether as machine code.
+        Whether to use machine code.
 
     Attributes
     ----------
     finish : sequence of float [requests]
-        When each ended; NaN before.
+        End of each request; NaN before it.
     """
 
     def __init__(
@@ -334,7 +333,7 @@ class VirtualTime(Driver):
         self._log: Any = empty_log(lines, arrays)
 
     def run(self, until_s: float = math.inf) -> None:
-        """Go on until `until_s`: what ends and comes then has, and no device has started since."""
+        """Advance to `until_s`; process ends and arrivals up to then, but no device starts."""
         go_on = compiled() if self._arrays else advance
         while True:
             why = go_on(
@@ -357,17 +356,17 @@ class VirtualTime(Driver):
                 return
 
     def run_out(self, strategy: str) -> None:
-        """Go on until all have ended. Raises PlanError, naming the plan, where some never do."""
+        """Run until all requests end. Raises PlanError with the plan's name if some never end."""
         self.run()
         if self.over < len(self.finish):
             raise never_start(strategy)
 
     def restart(self, duration: NDArray[np.float64]) -> None:
-        """Let the same requests come again, after all have ended, with other seconds a task."""
+        """Repeat the same requests, after all have ended, with other task seconds."""
         nothing = [math.nan] * len(self.finish)
         self.finish[:] = nothing
         self._duration = np.ascontiguousarray(duration) if self._arrays else duration.tolist()
-        # Streams, links and turns are as they were before the first came.
+        # Streams, links and turns are in their initial state.
         self._state.counts[OLDEST] = self._state.counts[ADMITTED] = 0
         self._now[0] = -math.inf
         self._log.size[0] = 0
@@ -388,7 +387,7 @@ class VirtualTime(Driver):
 
 
 def longer(log: Any, more: int, arrays: bool) -> Any:
-    """Return a log with room for more lines."""
+    """Return a log with room for `more` lines."""
     made = empty_log(len(log.code) + more, arrays)
     for name in Log._fields:
         old = getattr(log, name)
@@ -397,7 +396,7 @@ def longer(log: Any, more: int, arrays: bool) -> Any:
 
 
 def in_slots(record: Any) -> Any:
-    """Return a named tuple's fields as attributes that plain Python reads many times as fast."""
+    """Return the named tuple's fields as slots, which interpreted code reads much faster."""
     kind: Any = type(record)
     return _slotted(kind)(*record)
 

@@ -1,1 +1,1 @@
-"""The virtual clock where devices fail."""
+"""Virtual clock with device failures."""

@@ -1,7 +1,7 @@
 """Virtual clock with failures: requests continue with templates of their remaining tasks.
 
-What happens at one instant is in the order of ``hetsim.simulation.clock.rules``; devices fail, and
-come back, after the ends and arrivals of that instant and before anything starts on a device.
+Events of one instant follow the order of ``hetsim.simulation.clock.rules``; devices fail and return
+after the ends and arrivals of that instant, and before any device starts a subgraph.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ from hetsim.workload.failure import Failure, What, moments
 
 
 class FailingDriver(Driver, ABC):
-    """A driver of the clock's rules whose templates, and devices, may be others from a moment on.
+    """Driver of the clock's rules whose templates and devices may change over time.
 
-    For classes that have what is named here: a log; rests that are the templates, and which
-    instances stand. `happened` are failures that came before the last request ended.
+    Subclasses provide a log, rests as templates, and the states of instances. `happened` lists the
+    failures before the end of the last request.
     """
 
     _rests: Rests
@@ -79,14 +79,14 @@ class FailingDriver(Driver, ABC):
 
     @abstractmethod
     def _cut(self, flight: InFlight, gone: Running) -> None:
-        """Note what is cut off, before it has no end any more."""
+        """Record tasks that are cut off, while they still have an end."""
 
     @abstractmethod
     def _lose(self, device: int, failure: Failure) -> None:
-        """Take from requests what they had on a device of which it is known that it stopped."""
+        """Remove from requests what they had on a device whose stop is now known."""
 
     def _change(self, device: int, what: What, failure: Failure) -> None:
-        """Let a device stop, its loss be known, or the device come back."""
+        """Stop a device, make its loss known, or bring it back."""
         if what == "stop":
             self.happened.append(failure)
             self._states.stopped[device] = True
@@ -94,7 +94,7 @@ class FailingDriver(Driver, ABC):
             flight, running = self._under_way()
             gone = running.some(self.devices_of(running.code) == device)
             self._cut(flight, gone)
-            # It has no end any more; what else was held there is lost when the failure is known.
+            # It no longer has an end; other work held there is lost when the failure is known.
             codes = set(gone.code.tolist())
             self.ends = [end for end in self.ends if end[1] not in codes]
         elif what == "known":
@@ -104,18 +104,18 @@ class FailingDriver(Driver, ABC):
             self._come_back(device)
 
     def _come_back(self, device: int) -> None:
-        """Let a device serve again, with nothing on it."""
+        """Return a device to service, with empty memory."""
         self._states.stopped[device] = self._states.down[device] = False
         self.start(device)
 
     def _under_way(self) -> tuple[InFlight, Running]:
-        """Return requests that are not over, and what of them runs. O(their tasks)."""
+        """Return open requests, and their running tasks. O(tasks in flight)."""
         flight = self.in_flight()
         return flight, running_of(flight, self._rests)
 
     @property
     def ends(self) -> list[tuple[float, int]]:
-        """When what runs ends, with its code; what a stopped device runs has no end."""
+        """Return the ends of running tasks with their codes, without those of a stopped device."""
         if self._arrays:
             size = self._events.size[0]
             times, codes = self._events.times[:size], self._events.codes[:size]
@@ -134,12 +134,12 @@ class FailingDriver(Driver, ABC):
         size[0] = len(found)
 
     def devices_of(self, codes: Ints) -> Ints:
-        """Return where subgraphs run; a number below 0 for transfers."""
+        """Return the devices of subgraphs; a negative number for transfers."""
         found: Ints = np.asarray(self._structure.device, np.int64)[codes & MASK]
         return found
 
     def in_flight(self) -> InFlight:
-        """Return requests that are not over, and how far they are. O(their tasks)."""
+        """Return open requests and their progress. O(tasks in flight)."""
         state = self._state
         request = np.arange(state.counts[OLDEST], state.counts[ADMITTED])
         slot = request & (state.window - 1)
@@ -148,14 +148,14 @@ class FailingDriver(Driver, ABC):
         template = np.asarray(state.template, np.int64)[slot]
         tasks = np.diff(self._structure.first)[template]
         pending = np.asarray(state.pending).reshape(state.window, state.width)[slot]
-        # Beyond its own tasks a slot holds what is left of those before.
+        # Beyond its own tasks, a slot holds leftovers of earlier ones.
         pending = np.where(np.arange(state.width) < tasks[:, None], pending, WAITS)
         progress = np.where(pending == ENDED, HAS_ENDED, WAITS).astype(np.int8)
         progress[pending <= RUNS] = IS_RUNNING
         return InFlight(request, template, progress, RUNS - pending)
 
     def start(self, device: int) -> None:
-        """Let a device that has stopped start again, with nothing on it; what is kept back goes."""
+        """Restart a stopped device with empty memory, and release withheld transfers."""
         state: Any = self._state if self._arrays else in_slots(self._state)
         streams = self._structure.streams[device]
         state.free[device] = streams
@@ -181,9 +181,9 @@ class FailingDriver(Driver, ABC):
         way: Ints,
         expected: Ints,
     ) -> Moved:
-        """Lay out what each request in flight still has to do, and go on with that.
+        """Replace each request in flight by its continuation, and go on.
 
-        `expected`: rests that are laid out beside, for who comes later.
+        `expected`: further rests to lay out, for later arrivals.
         """
         after = np.array([found.rest for found in ways], dtype=np.int64)[way]
         left = after >= 0
@@ -220,12 +220,11 @@ class FailingDriver(Driver, ABC):
         running: Sequence[tuple[int, int]],
         ends: Iterable[tuple[float, int]],
     ) -> None:
-        """Go on with other templates.
+        """Switch to other templates.
 
-        Requests that are not over run them from their start but for what is `running`, as codes by
-        the new templates with streams; `ends` are of what does not run on a stopped device. To
-        devices that are down, but the caller's, no transfer starts. Queues of links form anew in
-        the order of requests.
+        Open requests start them anew, except for `running`, given as codes in the new templates
+        with streams; `ends` are those of tasks on working devices. No transfer starts to a device
+        that is down, except the caller's. Link queues are rebuilt in order of requests.
         """
         old = self._state
         admitted = old.counts[ADMITTED]
@@ -234,7 +233,7 @@ class FailingDriver(Driver, ABC):
             structure, self._links, window=old.window, arrays=self._arrays, keeps=True
         )
         self._state = state
-        # More may have been under way than can be from now on: the heap's room is for that.
+        # More tasks may have been running than can from now on, so the heap keeps its capacity.
         self.ends = ()
         self._lay_out(structure, duration)
         state.counts[OLDEST] = int(requests[0]) if len(requests) else admitted
@@ -243,7 +242,7 @@ class FailingDriver(Driver, ABC):
             state.shut[device] = int(down and device != self._host)
         template_of = dict(zip(requests.tolist(), templates.tolist(), strict=True))
         for code, _ in running:
-            # It stands first at its links, before anyone joins them.
+            # It is first at its links before others join.
             request, task = code >> SHIFT, code & MASK
             begin = structure.held_at[structure.first[template_of[request]]]
             holds = (request & (state.window - 1)) * state.holds - begin
@@ -266,7 +265,7 @@ class FailingDriver(Driver, ABC):
                 state.free[device] = 0
 
     def _again(self, requests: Ints, templates: Ints, ranks: Ints, kept: Ints) -> None:
-        """Admit requests once more, and queue what was kept back."""
+        """Readmit requests and queue withheld transfers."""
         log = self._log
         lines = len(log.code) - log.size[0]
         needed = len(kept) + len(requests) * self._state.width
@@ -288,14 +287,14 @@ class FailingDriver(Driver, ABC):
 
 
 class Running(NamedTuple):
-    """Running tasks: by row of those in flight, and position in its template; with codes."""
+    """Running tasks: row in flight and position in the template, with codes."""
 
     row: Ints
     place: Ints
     code: Ints
 
     def some(self, which: NDArray[np.bool_]) -> Running:
-        """Return some of them."""
+        """Return a selection of them."""
         return Running(self.row[which], self.place[which], self.code[which])
 
 
@@ -305,9 +304,9 @@ class Moved(NamedTuple):
     Attributes
     ----------
     moves : dict of int to (int, int, int)
-        By code: the new one, the rest, and the place in it.
+        By code: the new code, the rest, and the index in it.
     lost : list of int
-        Codes of what was cut off.
+        Codes of tasks that were cut off.
     """
 
     moves: dict[int, tuple[int, int, int]]
@@ -328,13 +327,13 @@ class Started:
     Attributes
     ----------
     tasks : sequence of Task
-        All that there were, over all rests.
+        All tasks, over all rests.
     request, task, stream : int array [lines]
         `task` is an index into `tasks`.
     start, end : float array [lines]
-        Seconds; of what was cut off when it was.
+        Seconds; `end` of a cut-off task is the time of the cut.
     lost, counts : bool array [lines]
-        Whether it was cut off; whether its request was not over before it.
+        Whether the task was cut off; whether its request was still open.
     """
 
     tasks: Sequence[Task]
@@ -348,7 +347,7 @@ class Started:
 
 
 class Ledger:
-    """Lines, and which of them tasks that run now have."""
+    """Log lines with the mapping from running tasks to lines."""
 
     def __init__(self, rests: Rests) -> None:
         self._rests = rests
@@ -360,7 +359,7 @@ class Ledger:
         self._lost_s: dict[int, float] = {}
 
     def write(self, lines: Lines, running: NDArray[np.int64]) -> None:
-        """Take what has started by the templates of now; `running` are the codes that run."""
+        """Append the starts under the current templates; `running` are the running codes."""
         codes, starts, streams = lines
         task = codes & MASK
         template = np.searchsorted(self._rests.first, task, side="right") - 1
@@ -372,12 +371,12 @@ class Ledger:
         self._count += len(codes)
 
     def lose(self, codes: Iterable[int], now: float) -> None:
-        """Note that tasks that run were cut off, unless they were before."""
+        """Mark running tasks as cut off, unless they already are."""
         for code in codes:
             self._lost_s.setdefault(self._line_of[code], now)
 
     def move(self, moves: Mapping[int, tuple[int, int, int]]) -> None:
-        """Note what tasks that run are by other templates: by code the new one, rest, place."""
+        """Renumber running tasks for other templates: by code the new code, rest and index."""
         lines = {new: self._line_of[code] for code, (new, _, _) in moves.items()}
         for new, rest, place in moves.values():
             self._moved[lines[new]] = rest, place
@@ -406,7 +405,7 @@ class Ledger:
 
 
 class FailingClock(VirtualTime, FailingDriver):
-    """Plays a plan while devices fail.
+    """Simulation of a plan with device failures.
 
     Parameters
     ----------
@@ -414,22 +413,22 @@ class FailingClock(VirtualTime, FailingDriver):
     arrival : sequence of float
         Ascending.
     failures : sequence of Failure
-        By time, of devices that there are.
+        Failures by time, of existing devices.
     contention : "fifo" or "none"
     replan : callable
-        Gives a plan without the devices that it is told.
+        Returns a plan that avoids the given devices.
     machine_code : bool, optional
-        Whether numba compiles the clock; absent: where the work is large. The answer is the
-        same, bit for bit.
+        Whether numba compiles the clock; absent: if the work is large. The result is bitwise
+        identical.
 
     Attributes
     ----------
     finish : list of float
-        By request.
+        End of each request.
     started : Started
-        All that ran.
+        Log of all tasks that ran.
     versions : list of Version
-        The plan, and those that took its place.
+        The plan and its successors.
     """
 
     def __init__(
@@ -445,7 +444,7 @@ class FailingClock(VirtualTime, FailingDriver):
         self._plan = plan
         self._arrival = np.array(arrival, dtype=np.float64)
         self._host = plan.problem.host
-        # All replicas together: where a device of any is lost for good, the whole plan is another.
+        # All replicas together: if one permanently loses a device, the whole plan is replaced.
         self._states = InstanceStates([plan], [[[0]]], contention, replan)
         self.versions = [*self._states.versions]
         self._moments = moments(failures)
@@ -475,14 +474,14 @@ class FailingClock(VirtualTime, FailingDriver):
         Raises
         ------
         Infeasible
-            Where no device is left that can do the rest.
+            If no device remains that can do the rest.
         PlanError
-            Where some subgraph never starts.
+            If some subgraph never starts.
         """
         count = len(self._arrival)
         for at_s, _, what, failure in self._moments:
             self.run(at_s)
-            # Failures at the moment at which the last request ends happen still.
+            # Failures at the end of the last request are still processed.
             if self.over == count and at_s > self._latest():
                 break
             self._change(self._plan.problem.devices.index(failure.device), what, failure)
@@ -497,7 +496,7 @@ class FailingClock(VirtualTime, FailingDriver):
         self.finish = finish.tolist()
 
     def _latest(self) -> float:
-        """When the last request ended, what it had no more use for included."""
+        """Return the end of the last request, including work that it no longer needed."""
         ended = np.array([*self.finish, *self._over_s.values()])
         return float(np.fmax.reduce(ended))
 
@@ -537,7 +536,7 @@ class FailingClock(VirtualTime, FailingDriver):
         self._requests.template[admitted:] = coming if self._arrays else coming.tolist()
 
     def _fresh(self) -> NDArray[np.int64]:
-        """The rests of requests that have not come, by replica."""
+        """Return the rests of requests yet to arrive, by replica."""
         version = self.versions[-1]
         return np.array(
             [
@@ -552,7 +551,7 @@ class FailingClock(VirtualTime, FailingDriver):
         return period[requests % len(period)]
 
     def _expected(self, since: int, fresh: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The templates of requests that have not come."""
+        """Return the templates of requests yet to arrive."""
         dealt = self._dealt(np.arange(since, len(self._arrival)))
         return np.searchsorted(self._rests.used, fresh[dealt])
 
@@ -560,9 +559,9 @@ class FailingClock(VirtualTime, FailingDriver):
 def failed_timeline(
     played: FailingClock, arrival: Sequence[float], weights: Sequence[int], *, trace: bool
 ) -> Timeline:
-    """Build the Timeline of a clock that has been played; `weights` in bytes by device.
+    """Return the Timeline of a finished clock; `weights` in bytes by device.
 
-    What a request had no more use for may go on after its end: time is counted to the end.
+    Work that a request no longer needs may continue after its end; the makespan includes it.
     """
     problem = played.versions[0].plan.problem
     links = played.versions[0].plan_tasks.links
@@ -601,7 +600,7 @@ def failed_timeline(
 
 
 def _events(played: FailingClock, lines: Sequence[int], makespan: float) -> tuple[Event, ...]:
-    """Failures and tasks by (start, request, version of the plan, plan order)."""
+    """Return failures and tasks by (start, request, version of the plan, plan order)."""
     problem = played.versions[0].plan.problem
     found: list[tuple[tuple[float, int, int, int], Event]] = []
     for at, failure in enumerate(played.happened):

@@ -1,4 +1,4 @@
-"""Remaining tasks of requests on the virtual clock: all of a plan, or those after a failure."""
+"""Remaining tasks of requests on the virtual clock: a whole plan, or the rest after a failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 
 class InFlight(NamedTuple):
-    """Requests that are not over.
+    """Requests in flight.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class InFlight(NamedTuple):
     progress : int8 array [requests, tasks of the widest template]
         WAITS, HAS_ENDED or IS_RUNNING.
     stream : int array [requests, tasks of the widest template]
-        On which a task runs.
+        Stream of a running task.
     """
 
     request: Ints
@@ -40,15 +40,15 @@ class InFlight(NamedTuple):
     stream: Ints
 
     def some(self, which: NDArray[np.bool_]) -> InFlight:
-        """Return some of them."""
+        """Return a selection of them."""
         parts = self.request[which], self.template[which], self.progress[which], self.stream[which]
         return InFlight(*parts)
 
 
 def alike(numbers: Sequence[Ints], progress: NDArray[np.int8]) -> tuple[Ints, Ints]:
-    """Return the first row of each kind, in the order of rows, and each row's kind.
+    """Return the first row of each class of equal rows, in row order, and each row's class.
 
-    Complexity: O(rows times their bytes).
+    Complexity: O(bytes of all rows).
     """
     columns = [np.asarray(one, np.int64).reshape(-1, 1).view(np.int8) for one in numbers]
     rows = np.ascontiguousarray(np.hstack([*columns, progress]))
@@ -64,26 +64,26 @@ Held = Mapping[int, frozenset[int]]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A subgraph or a transfer.
+    """Subgraph or transfer of a request.
 
     Attributes
     ----------
     version, index : int
-        Its place among the tasks of a request; ends at one instant are taken in this order.
+        Order among the tasks of a request; simultaneous ends are processed in this order.
     seconds : float
     device : int
-        Where a subgraph runs; -1 for a transfer.
+        Device of a subgraph; -1 for a transfer.
     group : int
-        The subgraph, counted over all replicas; of a transfer the one that sends it, -1 where
-        none does any more.
+        Subgraph, counted over all replicas; for a transfer its sender, -1 if there is none any
+        more.
     value, source, target : int
-        Of a transfer.
+        Fields of a transfer.
     resources : tuple of int
         Links that a transfer holds.
     gives : tuple of (int, int)
-        Values that are there when it ends, each with its device.
+        Values available when it ends, each with its device.
     ends : tuple of int
-        Of a subgraph: its nodes that nobody reads from.
+        Nodes of a subgraph without readers.
     """
 
     version: int
@@ -99,29 +99,29 @@ class Task:
     ends: tuple[int, ...] = ()
 
     def needs(self, device: int) -> bool:
-        """Whether it is lost with a device."""
+        """Return whether it is lost with a device."""
         return device in (self.device, self.source, self.target)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rest:
-    """Remaining tasks of a request from some moment on: a template for the clock.
+    """Remaining tasks of a request from some time on: a template for the clock.
 
     Attributes
     ----------
     groups : tuple of Group
-        Of the replica that it runs.
+        Groups of its replica.
     held : mapping of int to set of int
     computed : set of int
-        Nodes that nobody reads from and that have run.
+        Nodes without readers that have run.
     tasks : tuple of Task
-        By (version, index); those under way at that moment among them.
+        Tasks by (version, index), including those running at that time.
     before : tuple of tuple of int
-        By task: places of those that must end first.
+        By task: indices of tasks that must end first.
     under_way : tuple of int
-        Places of tasks that run at that moment, in the order that they were given in.
+        Indices of tasks running at that time, in the given order.
     counts : tuple of bool
-        By task: whether the request is not over before it is.
+        By task: whether the request waits for it.
     """
 
     groups: tuple[Group, ...]
@@ -134,7 +134,7 @@ class Rest:
 
 
 def runs_again(before: Rest, progress: NDArray[np.int8], after: Rest) -> bool:
-    """Whether something has to run that has ended; `progress` as ``InFlight`` has it."""
+    """Return whether an ended task has to run again; `progress` as in ``InFlight``."""
     ran = {
         (task.version, task.index)
         for task, done in zip(before.tasks, progress.tolist(), strict=False)
@@ -148,7 +148,7 @@ def runs_again(before: Rest, progress: NDArray[np.int8], after: Rest) -> bool:
 
 
 def leftovers(rest: Rest, running: Sequence[Task]) -> Rest:
-    """Return tasks under way that nobody waits for any more, of a request that is over."""
+    """Return the rest of a finished request: running tasks that nothing waits for."""
     order = sorted(range(len(running)), key=lambda k: (running[k].version, running[k].index))
     none: tuple[tuple[int, ...], ...] = ((),) * len(running)
     return Rest(
@@ -169,9 +169,9 @@ class Rests:
     ----------
     known : list of Rest
     used : int array [templates]
-        Which rests are laid out.
+        Rests that are laid out.
     first : int array [templates + 1]
-        Where the tasks of each begin.
+        Offset of the tasks of each.
     """
 
     def __init__(self, streams: Sequence[int]) -> None:
@@ -183,7 +183,7 @@ class Rests:
         self._parts: list[Part] = []
 
     def number(self, key: Hashable, make: Callable[[], Rest]) -> int:
-        """Return the number of the rest of this key, made where there is none."""
+        """Return the number of the rest with this key, creating it if needed."""
         if key not in self._number_of:
             rest = make()
             self._number_of[key] = len(self.known)
@@ -199,9 +199,9 @@ class Rests:
         return self._number_of[key]
 
     def lay_out(self, used: NDArray[np.int64]) -> tuple[Structure, NDArray[np.float64]]:
-        """Return some rests as the clock takes them: their structure, and seconds by task.
+        """Return the structure of the given rests for the clock, and seconds by task.
 
-        What is under way and nobody waits for has no seconds: NaN.
+        Running tasks that nothing waits for have NaN seconds.
         """
         numbers = used.tolist()
         structure = structure_of([self._parts[number] for number in numbers], self._streams)
@@ -216,11 +216,11 @@ class Rests:
 
 
 Name = tuple[str, int, int]
-"""A task while it is laid out: ("runs", place, 0), ("group", g, 0) or ("move", value, target)."""
+"""Key of a task during layout: ("runs", place, 0), ("group", g, 0) or ("move", value, target)."""
 
 
 class Version:
-    """A plan as tasks, a layout a replica; versions follow one another as devices are lost."""
+    """Plan as tasks with one layout per replica; each loss of devices adds a version."""
 
     def __init__(self, plan: Plan, version: int, contention: Contention) -> None:
         self.plan = plan
@@ -230,7 +230,7 @@ class Version:
         ]
 
     def layout_of(self, groups: Sequence[Group], replica: int) -> Layout:
-        """Return the layout of the replica of these groups, or else of `replica`."""
+        """Return the layout with these groups, or else that of `replica`."""
         for layout in self.layouts:
             if layout.plan.groups == groups:
                 return layout
@@ -238,12 +238,12 @@ class Version:
 
     @property
     def devices(self) -> set[int]:
-        """Devices that some replica runs anything on."""
+        """Devices that some replica uses."""
         return {device for one in self.plan_tasks.templates for device in one.group_device}
 
 
 class Layout:
-    """A template as tasks with what they read and give, O(V + E)."""
+    """Template as tasks with their inputs and outputs. O(V + E)."""
 
     def __init__(self, template: Template, version: int, contention: Contention) -> None:
         self.plan = plan = template.plan
@@ -278,17 +278,16 @@ class Layout:
         ]
 
     def fresh(self) -> Rest:
-        """Return all that a request has to do that has just come."""
+        """Return all tasks of a request that has just arrived."""
         host = self.plan.problem.host
         held = {} if host is None else {value: frozenset({host}) for value in self.inputs}
         return self.rest(held, frozenset(), ())
 
     def rest(self, held: Held, computed: frozenset[int], running: Sequence[Task]) -> Rest:
-        """Return the layout of a request's remaining tasks while `running` are in progress.
+        """Return the remaining tasks of a request while `running` are in progress.
 
-        A value is taken from where it is, or will be when a task under way ends; what is
-        nowhere is computed again, with all that this needs. Where nothing counts, the request
-        is over.
+        A value is taken from where it is, or will be when a running task ends; values available
+        nowhere are recomputed, with everything they need. If nothing counts, the request is over.
         """
         problem = self.plan.problem
         coming: dict[tuple[int, int], Name] = {}
@@ -299,12 +298,12 @@ class Layout:
         needed = self._needed(held, computed, running, coming, due)
         counted: set[Name] = {("runs", k, 0) for k, task in enumerate(running) if task.ends}
         counted |= {("group", g, 0) for g in needed}
-        # By (value, target): where from, and the task after which it is there.
+        # By (value, target): source, and the task after which the value is there.
         moves: dict[tuple[int, int], tuple[int, Name | None]] = {}
         waiting: dict[Name, dict[Name, None]] = {}
 
         def bring(value: int, target: int) -> Name | None:
-            """The task after which `value` is on `target`; None where it is there."""
+            """Return the task after which `value` is on `target`; None if it is already there."""
             if target in held.get(value, ()):
                 return None
             if (value, target) in coming:
@@ -335,7 +334,7 @@ class Layout:
         found: dict[Name, Task] = {("runs", k, 0): task for k, task in enumerate(running)}
         found |= {("group", g, 0): self._subgraph(g) for g in sorted(needed)}
         found |= self._transfers(moves, found)
-        # Those under way stand first among equals.
+        # Running tasks come first among equals.
         names = sorted(found, key=lambda name: (found[name].version, found[name].index))
         place_of = {name: place for place, name in enumerate(names)}
         return Rest(
@@ -388,7 +387,7 @@ class Layout:
         coming: Iterable[tuple[int, int]],
         due: Iterable[int],
     ) -> set[int]:
-        """Return the subgraphs that have to run, again or for the first time."""
+        """Return the subgraphs that must run, for the first time or again."""
         owner, values = self.template.owner, self.plan.problem.values
         there = {value for value, places in held.items() if places}
         there |= {value for value, _ in coming}
@@ -410,7 +409,7 @@ class Layout:
     def _source(
         self, held: Held, coming: Mapping[tuple[int, int], Name], value: int, target: int
     ) -> tuple[Name | None, int]:
-        """Return the task that makes or brings a value, if it is not there yet, and the place."""
+        """Return the task that makes or brings a value, None if it is available, and its device."""
         problem = self.plan.problem
         routes, size = problem.routes, problem.values[value].nbytes
         places = sorted(held.get(value, ()))
@@ -442,37 +441,37 @@ class Layout:
 
 
 Replan = Callable[[Plan, tuple[str, ...]], Plan]
-"""Gives a plan without the devices that it is told."""
+"""Function that returns a plan without the given devices."""
 
 
 class InstanceStates:
-    """The instances of all models, and what their batches run.
+    """Instances of all models, and the templates of their batches.
 
-    An instance is *gone* where some of its plans run on a device that never comes back, *down*
-    where on one that is to come back, and *stands* otherwise. Batches go to those that stand; where
-    none of a model does, to those that are down, and wait there for their devices; where all are
-    gone, they are planned again on what is left.
+    An instance is *gone* if one of its plans uses a permanently lost device, *down* if one uses a
+    device that will return, and otherwise *stands*. Batches go to standing instances; if a model
+    has none, to those that are down, where they wait; if all are gone, they are replanned on the
+    remaining devices.
 
     Parameters
     ----------
     plans : sequence of Plan
-        By template.
+        Plans by template.
     templates : sequence of sequence of sequence of int
-        By model and instance: what it runs.
+        By model and instance: its templates.
     contention : "fifo" or "none"
     replan : callable
-        Gives a plan without the devices that it is told.
+        Returns a plan that avoids the given devices.
 
     Attributes
     ----------
     versions : list of Version
-        By template: what runs in its place from now on.
+        By template: its current version.
     instances : list of list of int
-        By model, its instances, numbered over all models.
+        By model: its instances, numbered over all models.
     stopped, down : list of bool
-        By device: whether it runs nothing; whether that is known.
+        By device: whether it has stopped; whether that is known.
     lost : list of str
-        Devices that never come back.
+        Devices lost permanently.
     """
 
     def __init__(
@@ -497,16 +496,16 @@ class InstanceStates:
         self.lost: list[str] = []
 
     def gone(self, instance: int) -> bool:
-        """Whether an instance never works again as it is."""
+        """Return whether an instance can never work again unchanged."""
         return self._any_lost(self._uses[instance])
 
     def lose(self, device: int) -> list[int]:
-        """Take a device for lost; return templates that run by other plans from now on.
+        """Mark a device as permanently lost; return the templates whose plans change.
 
         Raises
         ------
         Infeasible
-            Where no device is left that can do the work.
+            If no device remains that can do the work.
         """
         self.lost.append(self._names[device])
         changed: list[int] = []
@@ -530,14 +529,14 @@ class InstanceStates:
         return up or alive
 
     def serves(self, model: int) -> bool:
-        """Whether some instance of a model works."""
+        """Return whether some instance of a model works."""
         return any(
             not self.gone(instance) and not self._meets(instance, self.stopped)
             for instance in self.instances[model]
         )
 
     def whole(self, model: int) -> bool:
-        """Whether all instances of a model work that it still has."""
+        """Return whether all remaining instances of a model work."""
         return all(
             not self._meets(instance, self.stopped)
             for instance in self.instances[model]
@@ -563,11 +562,11 @@ class Continuation(NamedTuple):
     Attributes
     ----------
     rest : int
-        What it has to do; -1: nothing.
+        Number of its rest; -1: none.
     over : bool
-        Whether that makes it over.
+        Whether the request is over.
     places : dict of int to int
-        Where in the rest a task stands that goes on, by its place before.
+        Index in the rest of each continuing task, by its previous index.
     """
 
     rest: int
@@ -582,11 +581,11 @@ def continuations(
     dealt: NDArray[np.int64],
     device: int,
 ) -> tuple[list[Continuation], NDArray[np.int64]]:
-    """Return in which ways requests go on without what they had on a device, and each one's.
+    """Return the distinct ways in which requests continue without a device, and each one's index.
 
-    A device beyond all that there are: nothing is lost. `layout_for` gives the plan by which a
-    request goes on, of its rest and its number in `dealt`.
-    Complexity: O(tasks in flight), and V + E of the plan a way.
+    A device number beyond all devices means no loss. `layout_for` returns the plan of a request's
+    continuation from its rest and its number in `dealt`. Complexity: O(tasks in flight), plus V + E
+    of the plan per distinct continuation.
     """
     ways: list[Continuation] = []
     way = np.zeros(len(flight.request), dtype=np.int64)
@@ -597,7 +596,7 @@ def continuations(
         return _continuation(rests, layout_for, number, int(dealt[row]), progress, device)
 
     begun = flight.progress.any(axis=1)
-    # Those that nothing has happened to are alike by rest and replica.
+    # Requests without progress are equal if their rest and replica are.
     waiting = np.flatnonzero(~begun)
     kinds = rest[waiting] * (dealt.max(initial=0) + 1) + dealt[waiting]
     for kind in np.unique(kinds):
@@ -619,7 +618,7 @@ def _continuation(
     progress: NDArray[np.int8],
     device: int,
 ) -> Continuation:
-    """How a request goes on without what it had on a device."""
+    """Return the continuation of a request without what it had on a device."""
     rest = rests.known[number]
     state = progress[: len(rest.tasks)].tolist()
     running = [
@@ -648,7 +647,7 @@ def _continuation(
 def _progress(
     problem: Problem, rest: Rest, state: Sequence[int], device: int
 ) -> tuple[dict[int, frozenset[int]], frozenset[int]]:
-    """What is held where, without a lost device, and which nodes nobody reads from have run."""
+    """Return each value's devices without a lost one, and the nodes without readers that ran."""
     held = {value: set(places) for value, places in rest.held.items()}
     computed = set(rest.computed)
     for task, done in zip(rest.tasks, state, strict=True):

@@ -1,9 +1,9 @@
 """Plans under load where devices fail.
 
-A batch is one request of the clock, so what a lost device does to it is what it does to a request
-of one plan (``hetsim.simulation.failures.clock``): what it ran and held there is lost, and it goes
-on from what is held elsewhere. But one that needs a device that is down is taken back where another
-instance gets batches: its requests go to the head of their queues, as they came.
+A batch is one request of the clock, so a lost device affects it like a request of one plan
+(``hetsim.simulation.failures.clock``): what it ran and held there is lost, and it continues from
+values elsewhere. But a batch that needs a device that is down is taken back if another instance
+accepts batches: its requests return to the head of their queues in order.
 """
 
 from __future__ import annotations
@@ -69,24 +69,24 @@ def templates_of(models: Sequence[Model]) -> list[list[list[int]]]:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A time; infinite where it has not ended."""
+    """Interval of time; `end_s` is infinite while it lasts."""
 
     begin_s: float
     end_s: float = math.inf
 
 
 class Outages:
-    """Times in which something of a model did not work.
+    """Intervals in which part of a model did not work.
 
     Attributes
     ----------
     whole : list of bool
-        By model: whether all that serves it works.
+        By model: whether everything that serves it works.
     broken : list of list of Outage
-        By model: when something that serves it did not work, from when it stopped until it had
-        loaded again, was planned for anew, or its work was left to others.
+        By model: outages of any part that serves it, from its stop until it was reloaded,
+        replanned, or its work was left to others.
     out : list of list of Outage
-        When none of its instances worked.
+        By model: outages of all its instances.
     """
 
     def __init__(self, models: int) -> None:
@@ -95,7 +95,7 @@ class Outages:
         self.out: list[list[Outage]] = [[] for _ in range(models)]
 
     def tell(self, model: int, now: float, *, whole: bool, serves: bool) -> None:
-        """Say how a model is from now on."""
+        """Record the state of a model from now on."""
         self.whole[model] = whole
         _tell(self.broken[model], now, whole)
         _tell(self.out[model], now, serves)
@@ -113,7 +113,7 @@ Floats = NDArray[np.float64]
 
 
 class BusyTime:
-    """Busy seconds: of whole templates as they begin, less what of them never ran."""
+    """Busy seconds: whole templates as they begin, minus those parts that never ran."""
 
     def __init__(self, rests: Rests, devices: int, links: int) -> None:
         self._rests = rests
@@ -123,17 +123,17 @@ class BusyTime:
         self._began: dict[int, int] = {}
 
     def begin(self, ran: Any) -> None:
-        """Count the templates that were begun, by their number among those laid out."""
+        """Count the started templates, by number among those laid out."""
         self._began = self.begun(ran)
 
     def add(self, task: Task, seconds: float) -> None:
-        """Count some time of a task; below 0: time that it did not run after all."""
+        """Add seconds of a task; negative seconds for time that it did not run."""
         self._more += self._of(task, seconds)
 
     def leave(self, numbers: NDArray[np.int64], progress: NDArray[np.int8]) -> None:
-        """Take back what requests have of their rests and have not begun.
+        """Subtract the tasks of requests' rests that have not begun.
 
-        `progress` is theirs, as ``InFlight`` has it. Those that are alike are taken together.
+        `progress` as in ``InFlight``. Equal rows are processed together.
         """
         first, kind = alike((numbers,), progress)
         for row, times in zip(first.tolist(), np.bincount(kind).tolist(), strict=True):
@@ -141,12 +141,12 @@ class BusyTime:
             self._more -= times * self._of_rest(int(numbers[row]), begun)
 
     def enter(self, numbers: NDArray[np.int64]) -> None:
-        """Count what requests have of rests, but for what is under way, which was counted."""
+        """Add the rests of requests, except for running tasks, which were counted before."""
         kinds, kind = np.unique(numbers, return_inverse=True)
         if not len(kinds):
             return
         seconds = [self._of_rest(one, self._rests.known[one].under_way) for one in kinds.tolist()]
-        # One after another: how floats are rounded hangs on it.
+        # Accumulated one by one, as the rounding depends on the order.
         self._more = np.add.accumulate(np.vstack((self._more, np.array(seconds)[kind])))[-1]
 
     def begun(self, ran: Any) -> dict[int, int]:
@@ -160,7 +160,7 @@ class BusyTime:
     def busy(self, ran: Any) -> tuple[list[float], list[float]]:
         """Return busy seconds by device, summed over streams, and by link.
 
-        `ran` as in ``begin``: what was begun since that was called last.
+        `ran` as in ``begin``: templates started since its last call.
         """
         total = self._more.copy()
         for number, times in self.begun(ran).items():
@@ -169,7 +169,7 @@ class BusyTime:
         return seconds[: self._devices], seconds[self._devices :]
 
     def _of_rest(self, number: int, without: Sequence[int]) -> Floats:
-        """Seconds by device and link of a rest, but for some of its tasks."""
+        """Return the seconds by device and link of a rest, without some of its tasks."""
         tasks = self._rests.known[number].tasks
         if number not in self._whole:
             self._whole[number] = sum(
@@ -192,9 +192,9 @@ class BusyTime:
 
 
 def take_back(flow: Flow, batches: Batches, records: Records, slot: int, now: float) -> list[int]:
-    """Take a batch from its instance as though it had not been sent; return its requests.
+    """Remove a batch from its instance as if it had not been sent; return its requests.
 
-    Its model's lengths must be accounted for, and it must be put in its place afterwards.
+    The caller accounts for its model's lengths before, and requeues the requests afterwards.
     """
     model, instance = batches.model[slot], batches.instance[slot]
     flow.in_flight[instance] -= 1
@@ -212,7 +212,7 @@ def take_back(flow: Flow, batches: Batches, records: Records, slot: int, now: fl
 
 
 def put_first(setup: Setup, flow: Flow, records: Records, requests: Collection[int]) -> None:
-    """Put requests at the head of their queues, in the order in which they came."""
+    """Put requests at the head of their queues in order of arrival."""
     told = flow.counts[TOLD]
     for request in sorted(requests, reverse=True):
         stream = records.stream[request - told]
@@ -228,8 +228,8 @@ def put_first(setup: Setup, flow: Flow, records: Records, requests: Collection[i
 
 
 NOT_WHOLE = 1 << 30
-"""Taken from the idle instances of a model while some device of it does not work: nobody who comes
-then finds everything as it begins anew."""
+"""Offset on a model's count of idle instances while one of its devices does not work: an arrival
+then does not find the initial state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +239,9 @@ class Load:
     Attributes
     ----------
     seconds : float
-        Over idle links.
+        Seconds over idle links.
     resources : tuple of int
-        Links that it holds.
+        Links that the transfer holds.
     """
 
     seconds: float
@@ -256,30 +256,30 @@ class FailingServing(Serving, FailingDriver):
     plan_tasks : PlanTasks
         All templates.
     contention : "fifo" or "none"
-        By which they were made.
+        Contention for which they were made.
     replan : callable
-        Gives a plan without the devices that it is told.
+        Returns a plan that avoids the given devices.
     models, sources, clients, options
-        As ``Serving`` takes them.
+        As in ``Serving``.
     failures : iterable of Failure
-        By time, of devices that there are, none of one that is down; without end where they are.
+        Failures by time, of existing devices that are not down; may be infinite.
     loads : sequence of Load or None
-        By device; empty: none. Where no device is the caller's, there is nowhere to load from.
+        By device; empty: none. Without a host there is no source to load from.
 
     Attributes
     ----------
     happened : list of Failure
-        Those that came until the last request was over.
+        Failures until the end of the last request.
     outages : Outages
-        When models did not work, wholly or at all.
+        Partial and complete outages of models.
     retried : Counter of int
-        How often each request was taken back, by its number in the order of arrival.
+        Number of times each request was taken back, by its number in order of arrival.
     lost : set of int
-        Requests that lost work: something that they ran was cut off, or had to run again.
+        Requests that lost work: a task was cut off or had to run again.
     cut_s : float
-        How long devices had run what was cut off.
+        Device seconds spent on tasks that were cut off.
 
-    Playing raises Infeasible where no device is left that can do the work of lost ones.
+    Playing raises Infeasible if no device remains that can do the work of lost ones.
     """
 
     _shortens = False
@@ -320,7 +320,7 @@ class FailingServing(Serving, FailingDriver):
             **options,
         )
         self._log: Any = empty_log(0, self._arrays)
-        # By template as `models` names them.
+        # By template as numbered in `models`.
         self._table = np.asarray(self._setup.table, dtype=np.int64)
         self._alone = np.array(self._setup.alone[: len(plans)], dtype=np.float64)
         self._load = np.array(self._setup.load[: len(plans)], dtype=np.float64)
@@ -335,7 +335,7 @@ class FailingServing(Serving, FailingDriver):
 
     @property
     def ran(self) -> Ints:
-        """Batches that were sent, by template."""
+        """Number of batches sent, by template."""
         began = self._busy.begun(self._flow.ran)
         found = np.zeros(len(self._fresh), dtype=np.int64)
         for number, template in self._template_of.items():
@@ -343,16 +343,16 @@ class FailingServing(Serving, FailingDriver):
         return found
 
     def busy_seconds(self) -> tuple[list[float], list[float]]:
-        """Return busy seconds by device, summed over streams, and by link; of lost work, too."""
+        """Return busy seconds by device, summed over streams, and by link, lost work included."""
         return self._busy.busy(self._flow.ran)
 
     def _expected(self) -> Ints:
-        """Rests that may come, whatever does."""
+        """Return the rests that may be needed at any time."""
         loads = [self._load_number(device) for device in self._loads]
         return np.array([*self._fresh, *loads], dtype=np.int64)
 
     def _fresh_number(self, template: int) -> int:
-        """The rest of a batch that is to be sent."""
+        """Return the rest of a batch that has not been sent."""
         layout = self._states.versions[template].layouts[0]
         number = self._rests.number(("fresh", template, layout), layout.fresh)
         self._template_of[number] = template
@@ -368,23 +368,23 @@ class FailingServing(Serving, FailingDriver):
         self._log.size[0] = 0
 
     def _deal(self) -> None:
-        """Let batches go to the instances that get some."""
+        """Route batches to the instances that accept them."""
         for model, instances in enumerate(self._states.instances):
             restrict(self._setup, self._flow, model, instances, self._states.taking(model))
 
     def _left_out(self, batches: Ints) -> NDArray[np.bool_]:
-        """Which batches are with an instance that is left out; what is no batch is not."""
+        """Return which batches are at an excluded instance; False for entries that are no batch."""
         slot = self._slot(batches)
         is_one = np.asarray(self._batches.model)[slot] >= 0
-        # What is no batch names something else there.
+        # For an entry that is no batch, the field has another meaning.
         instance = np.where(is_one, np.asarray(self._batches.instance)[slot], 0)
         found: NDArray[np.bool_] = is_one & (np.asarray(self._flow.most)[instance] == 0)
         return found
 
     def _stuck(self, number: int, progress: NDArray[np.int8] | None) -> bool:
-        """Whether a batch gets no further while devices are down.
+        """Return whether a batch makes no progress while devices are down.
 
-        `progress` of its rest; None: what is not under way waits.
+        `progress` of its rest; None: all tasks that do not run are waiting.
         """
         rest = self._rests.known[number]
         return any(
@@ -394,7 +394,7 @@ class FailingServing(Serving, FailingDriver):
         )
 
     def _unstick(self) -> None:
-        """Take batches back that wait where they need not any more."""
+        """Take back batches that no longer need to wait where they are."""
         if not any(self._states.down):
             return
         flight = self.in_flight()
@@ -405,10 +405,10 @@ class FailingServing(Serving, FailingDriver):
             self._go_on(len(self._names))
 
     def _go_on(self, device: int) -> None:
-        """Take from batches what they had on a device; let them go on, or take them back.
+        """Remove from batches what they had on a device; continue them, or take them back.
 
-        A device beyond all that there are: nothing is lost. O(tasks in flight), and V + E of a
-        plan for each way in which batches differ.
+        A device number beyond all devices means no loss. O(tasks in flight), plus V + E of a plan
+        for each distinct continuation.
         """
         now = float(self._now[0])
         flight, running = self._under_way()
@@ -456,7 +456,7 @@ class FailingServing(Serving, FailingDriver):
         self._deal()
 
     def _continuations(self, flight: InFlight, device: int) -> tuple[list[Continuation], Ints]:
-        """How all that is in flight goes on."""
+        """Return the continuations of all batches in flight."""
         is_batch = np.array(
             [bool(self._rests.known[number].groups) for number in self._rests.used.tolist()],
             dtype=np.bool_,
@@ -479,7 +479,7 @@ class FailingServing(Serving, FailingDriver):
         return ways, way
 
     def _template(self, batches: Ints) -> Ints:
-        """What batches run, as `models` names it; 0 where they were answered."""
+        """Return the templates of batches, as numbered in `models`; 0 for answered ones."""
         slot = self._slot(batches)
         model = np.asarray(self._batches.model)[slot]
         at = np.asarray(self._batches.first)[slot] - int(self._flow.counts[TOLD])
@@ -498,7 +498,7 @@ class FailingServing(Serving, FailingDriver):
         end_of = {code: end for end, code in self.ends}
         numbers = self._rests.used[flight.template]
         for row, at, code in zip(*(part.tolist() for part in gone), strict=True):
-            # What had no end any more was cut off before.
+            # Tasks without an end were cut off before.
             if code in end_of:
                 task = self._rests.known[int(numbers[row])].tasks[at]
                 self._busy.add(task, now - end_of[code])
@@ -507,7 +507,7 @@ class FailingServing(Serving, FailingDriver):
             self.lost.update(self._requests_of(code >> SHIFT))
 
     def _enter(self, flight: InFlight, ways: Sequence[Continuation], way: Ints) -> None:
-        """Count what begins, and say of which batches some is waited for by nobody."""
+        """Count the tasks that begin, and record the batches with tasks that nothing waits for."""
         rest = np.array([found.rest for found in ways], dtype=np.int64)
         counts = [self._rests.known[number].counts if number >= 0 else () for number in rest]
         partly = np.array([not all(counted) for counted in counts], dtype=np.bool_)
@@ -524,7 +524,7 @@ class FailingServing(Serving, FailingDriver):
         account(self._flow, self._spans, self._batches.model[slot], now)
 
     def _answer(self, batch: int, now: float) -> None:
-        """A batch is over."""
+        """Process the completion of a batch."""
         slot = self._slot(batch)
         mine = self._requests_of(batch)
         if not mine:
@@ -542,7 +542,7 @@ class FailingServing(Serving, FailingDriver):
         return requests_of(self._flow, self._batches, self._records, self._slot(batch))
 
     def _retable(self) -> None:
-        """Let the tables name templates as they are laid out now."""
+        """Update the tables to the current template numbers."""
         used = self._rests.used
         at = np.searchsorted(used, self._fresh)
         alone, load = np.zeros((2, len(used)))
@@ -557,7 +557,7 @@ class FailingServing(Serving, FailingDriver):
         self._flow.ran = ran.tolist()
 
     def _price(self, template: int) -> None:
-        """Say what a plan in the place of another takes, to those who route by that."""
+        """Update the seconds of a replacement plan for routing."""
         if LEAST_FINISH in self._setup.routing:
             tasks = self._states.versions[template].plan_tasks
             duration = tasks.templates[0].duration
@@ -567,11 +567,11 @@ class FailingServing(Serving, FailingDriver):
 
     @property
     def now_s(self) -> float:
-        """When a request last came or was over."""
+        """Time of the last arrival or completion."""
         return float(max(self._spans.since))
 
     def _open(self) -> bool:
-        # Failures at the moment at which the last request ends happen still.
+        # Failures at the end of the last request are still processed.
         return super()._open() or float(self._now[0]) <= self.now_s
 
     def _happen(self) -> None:
@@ -586,7 +586,7 @@ class FailingServing(Serving, FailingDriver):
             _, _, what, failure = self._next
             device = self._names.index(failure.device)
             if what == "stop":
-                # What it was loading goes with it.
+                # Its loading is lost with it.
                 self._loading.pop(device, None)
             if what == "back" and device in self._loads:
                 self._begin_load(device)
@@ -618,7 +618,7 @@ class FailingServing(Serving, FailingDriver):
         self._unstick()
 
     def _begin_load(self, device: int) -> None:
-        """Let what a device had held come to it; it is over as a batch of nobody."""
+        """Reload a device's weights as a batch without requests."""
         batch = self._next_batch()
         slot = self._slot(batch)
         self._loading[device] = batch
@@ -631,7 +631,7 @@ class FailingServing(Serving, FailingDriver):
 
     def _load_number(self, device: int, *, runs: bool = False) -> int:
         load = self._loads[device]
-        # Its way begins and ends with the caller: nothing keeps it back.
+        # Its route starts and ends with the caller, so it is not withheld.
         caller = self._host
         assert caller is not None
         task = Task(0, device, load.seconds, -1, -1, -1, caller, caller, load.resources)

@@ -1,1 +1,1 @@
-"""Service of a workload: a deployment resolved to plans, simulated, and summarised."""
+"""Service of a workload: a deployment resolved to plans, simulated and summarised."""

@@ -1,4 +1,4 @@
-"""Cost of a workload's requests: rent, or purchase over years and electricity."""
+"""Cost of a workload's requests: rent, or depreciation and electricity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hetsim.simulation.service.replicas import seconds_of_any, used_by
 from hetsim.simulation.service.service import Service
 
 WHOLE = "platform"
-"""What stands for all of it where prices are given."""
+"""Key of the whole platform among given prices."""
 
 JOULES_A_KWH = 3.6e6
 SECONDS_AN_HOUR = 3600.0
@@ -26,10 +26,10 @@ class Prices:
     Attributes
     ----------
     of : mapping of str to Price
-        By the name of a device, a pattern of names, or ``platform``; of a catalog, by kind or a
-        pattern of kinds. Goes before what files say, and of several that fit the last.
+        By name or pattern of devices, or ``platform``; for a catalog, by kind or pattern of kinds.
+        Overrides prices in files; the last match wins.
     depreciation_years : float, optional
-        For which all is bought; absent: what each price says.
+        Depreciation period of all hardware; absent: that of each price.
     """
 
     of: Mapping[str, Price] = field(default_factory=dict, hash=False)
@@ -44,12 +44,12 @@ class Charge:
     Attributes
     ----------
     hourly_usd : float or None
-        None where it is bought for nobody knows how long.
+        None if its depreciation period is unknown.
     energy_j : float
-        That is paid for beside it; 0 of what is rented.
+        Energy that is paid separately; 0 if rented.
     rented_s : float
-        Seconds that are paid for: of a rented device that only replicas use which come and go,
-        while one is alive there; else the whole run.
+        Seconds that are paid for: for a rented device used only by autoscaled replicas, those with
+        a living replica; otherwise the whole run.
     """
 
     name: str
@@ -61,18 +61,18 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cost of a run, and its unknown parts.
+    """Cost of a run, and the devices whose cost is unknown.
 
     Attributes
     ----------
     unpriced : tuple of str
-        Devices of which nothing says what they cost.
+        Devices without a price.
     unspread : tuple of str
-        Of which nothing says for how many years they are bought.
+        Devices without a depreciation period.
     hardware_usd : float or None
-        Of the run, by its hours; None where something is not known of it.
+        Hardware cost of the run; None if part of it is unknown.
     electricity_usd : float or None
-        0 where all is rented; None where the tariff is not known.
+        0 if all is rented; None if the tariff is unknown.
     on_time : int
         Requests on time over the run.
     """
@@ -87,7 +87,7 @@ class Cost:
 
     @property
     def usd(self) -> float | None:
-        """Of the run, hardware and electricity; None where one is not known."""
+        """Cost of the run for hardware and electricity; None if either is unknown."""
         if self.hardware_usd is None or self.electricity_usd is None:
             return None
         return self.hardware_usd + self.electricity_usd
@@ -98,10 +98,10 @@ class Cost:
 
 
 def priced(platform: Platform, prices: Prices) -> Platform:
-    """Return the platform with the prices that were given.
+    """Return the platform with the given prices.
 
-    Raises UsageError where one is of nothing that the platform has, or of a device beside one of
-    the platform.
+    Raises UsageError if a price matches nothing of the platform, or if both the platform and one
+    of its devices have a price.
     """
     devices = dict(platform.devices)
     # A platform's own price would hide those of its devices.
@@ -127,14 +127,14 @@ def priced(platform: Platform, prices: Prices) -> Platform:
 
 
 def cost_of(service: Service, platform: Platform, prices: Prices | None = None) -> Cost:
-    """Return the cost of a run's requests on `platform`, for the time that they took.
+    """Return the cost of a run on `platform`, for its duration.
 
-    A platform's own price is that of all its devices; without one theirs add up, whether they are
-    used or not. What is bought costs the same every hour of its years, and its electricity, idle
-    or busy, by the tariff; what is rented has electricity in its price. A rented device that only
-    replicas use which come and go is paid for while one of them starts, runs or goes there.
+    A platform's own price covers all its devices; otherwise the device prices add up, used or not.
+    Purchased hardware costs the same every hour of its depreciation period, plus electricity, idle
+    or busy, at the tariff; rent includes electricity. A rented device used only by autoscaled
+    replicas is paid for while one of them starts, runs or stops there.
 
-    Raises UsageError where a price is given of nothing that the platform has.
+    Raises UsageError if a price matches nothing of the platform.
     """
     prices = Prices() if prices is None else prices
     platform = priced(platform, prices)
@@ -182,7 +182,7 @@ def cost_of(service: Service, platform: Platform, prices: Prices | None = None) 
 
 
 def _rented_s(service: Service) -> dict[str, float]:
-    """How long each device is needed that only replicas use which come and go."""
+    """Return by name the seconds for which devices used only by autoscaled replicas are needed."""
     always, found = set(), dict[str, list[tuple[float, float]]]()
     scaled = {one.model: one for one in service.scaled}
     for one in service.resolved:

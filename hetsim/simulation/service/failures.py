@@ -35,16 +35,16 @@ Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 def windows_of(
     outages: Sequence[Outage], arrival_s: Seconds, left_s: Seconds
 ) -> tuple[Window, ...]:
-    """Return the windows of a model.
+    """Return the failure windows of a model.
 
     Parameters
     ----------
     outages : sequence of Outage
-        When something that serves it did not work.
+        Outages of parts that serve it.
     arrival_s, left_s : float64[requests]
-        When each of its requests came, ascending, and when it was over; rejected ones, too.
+        Arrival, ascending, and end of each of its requests, rejected ones included.
 
-    Complexity: O(n log n), and O(n) a window at most.
+    Complexity: O(n log n), plus O(n) per window at most.
     """
     if not outages:
         return ()
@@ -70,7 +70,7 @@ def windows_of(
 def _recovered(
     works_s: float, level: int, arrival_s: Seconds, gone_s: Seconds, inside: Any
 ) -> float:
-    """When, from `works_s` on, at most `level` are inside."""
+    """Return the first time from `works_s` on with at most `level` requests inside."""
     if math.isinf(works_s):
         return math.inf
     at = int(np.searchsorted(gone_s, works_s, side="right"))
@@ -81,7 +81,7 @@ def _recovered(
 
 
 def felt_by(windows: Sequence[Window], arrival_s: Seconds, left_s: Seconds) -> Any:
-    """Return in which window each request was inside, the first of them; -1: in none."""
+    """Return the first window in which each request was inside, or -1."""
     if not windows:
         return np.full(len(arrival_s), -1)
     begins = np.array([one.begin_s for one in windows] + [math.inf])
@@ -91,13 +91,13 @@ def felt_by(windows: Sequence[Window], arrival_s: Seconds, left_s: Seconds) -> A
 
 
 PERCENTILES = (50.0, 99.0)
-"""Of requests before, during and after failures, beside those of the objectives."""
+"""Percentiles before, during and after failures, in addition to those of the objectives."""
 
 
 def failing_engine(
     workload: Workload, setup: Setup, *, until_s: float, machine_code: bool
 ) -> FailingServing:
-    """Return the engine that plays a workload whose devices fail."""
+    """Return the engine of a workload with device failures."""
     assert workload.failures is not None
     if setup.turns is not None:
         raise UsageError(
@@ -121,7 +121,7 @@ def failing_engine(
 
 
 def _loads(setup: Setup) -> list[Load | None]:
-    """The weights of all models, by device, over the route from the host."""
+    """Return by device the loading of all models' weights from the host."""
     problem = setup.plan_tasks.plan.problem
     if problem.host is None:
         return []
@@ -137,7 +137,7 @@ def _loads(setup: Setup) -> list[Load | None]:
 
 
 def left_s(outcomes: Outcomes, timeout_s: float) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return when each request was over; one that expired, when the next batch was sent."""
+    """Return the end of each request; for an expired one, the time of the next batch."""
     left = np.where(outcomes.why == FULL, outcomes.arrival_s, outcomes.finish_s)
     expired = outcomes.why == EXPIRED
     due_s = outcomes.arrival_s[expired] + timeout_s
@@ -156,10 +156,10 @@ def under_failures(
     slo: Slo,
     confidence: float,
 ) -> Verdict:
-    """Return a verdict on one stream that random failures allow: of few of them little is known.
+    """Return the verdict on a stream, limited to what the number of random failures supports.
 
-    It *meets* only where ENOUGH_LATE times something that serves the model stopped, and *misses*
-    only where it does without the requests that felt it, or after as many.
+    It *meets* only after ENOUGH_LATE outages of parts that serve the model, and *misses* only after
+    as many, or if it also misses without the affected requests.
     """
     failing = workload.failures
     if failing is None or not failing.random or verdict.answer == "undecided":
@@ -253,7 +253,7 @@ def failed(
 def _period(
     outcomes: Outcomes, latency_s: Any, which: Any, felt: Any, slos: Sequence[Slo]
 ) -> Period:
-    """Those of `which`, each window of those that felt one a busy period of its own."""
+    """Return the figures of requests `which`; those in a failure window count as a busy period."""
     latency_s = latency_s[which]
     served = outcomes.why[which] == SERVED
     fresh = outcomes.fresh[which]

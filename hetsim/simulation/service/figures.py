@@ -1,4 +1,4 @@
-"""Figures of streams, models, devices and links, from the outcomes of requests."""
+"""Figures of streams, models, devices and links from the outcomes of requests."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from hetsim.workload.workload import Slo, Stream, Workload
 Array: TypeAlias = np.ndarray[Any, Any]
 
 SAME = 1e-6
-"""Relative: what a mean taken by request may differ from the figure that it is an interval of."""
+"""Relative tolerance between a mean by request and the figure that it is an interval of."""
 
 
 def gaps_s(arrival_s: Array, begin_s: float, end_s: float) -> Array:
-    """Return the seconds from each arrival to the next, of the time from `begin_s` to `end_s`."""
+    """Return the seconds from each arrival to the next, between `begin_s` and `end_s`."""
     edges = np.append(arrival_s, end_s)
     edges[0] = begin_s
     return np.diff(edges)
 
 
 def by_request(outcomes: Outcomes) -> Mean | None:
-    """Return the mean latency of those that were answered; None where none was."""
+    """Return the mean latency of answered requests; None without any."""
     served = outcomes.why == SERVED
     if not served.any():
         return None
@@ -52,7 +52,7 @@ def by_request(outcomes: Outcomes) -> Mean | None:
 
 
 def answers_per_s(outcomes: Outcomes, begin_s: float, end_s: float) -> Mean | None:
-    """Return the answers a second; None where none came."""
+    """Return the answers per second; None without any."""
     if not outcomes.requests:
         return None
     served = (outcomes.why == SERVED).astype(np.float64)
@@ -60,7 +60,7 @@ def answers_per_s(outcomes: Outcomes, begin_s: float, end_s: float) -> Mean | No
 
 
 def with_lengths(model: ModelService, outcomes: Outcomes, duration_s: float) -> ModelService:
-    """Return a model with intervals of how many waited and were inside, and of its instances."""
+    """Return a model with intervals for its waiting and ongoing requests, and for its instances."""
     if not outcomes.requests or (outcomes.why == EXPIRED).any():
         return model
     served = outcomes.why == SERVED
@@ -86,7 +86,7 @@ def with_uses(
     outcomes: Outcomes,
     duration_s: float,
 ) -> tuple[dict[str, Use], dict[str, Use]]:
-    """Return devices and links with intervals of their utilization."""
+    """Return devices and links with intervals for their utilization."""
     devices, links = map(dict, uses)
     served = np.flatnonzero(outcomes.why == SERVED)
     if not len(served):
@@ -112,36 +112,36 @@ def with_uses(
 
 
 def _with(use: Use, busy_s: Array, fresh: Array, gaps: Array) -> Use:
-    """Return a use with the interval of its share, of what is busy by request."""
+    """Return a use with the interval of its share, from busy seconds by request."""
     if math.isnan(use.utilization) or not use.busy_s:
         return use
-    # What could be busy at once.
+    # Maximum possible busy seconds.
     whole = use.busy_s / use.utilization / gaps.sum()
     return replace(use, interval=_of(mean_of(busy_s / whole, fresh, gaps), use.utilization))
 
 
 def _of(mean: Mean, figure: float) -> Mean | None:
-    """Return the interval of a figure; None where requests do not tell all that it is of."""
+    """Return the interval of a figure; None if requests do not account for all of it."""
     return mean if math.isclose(mean.estimate, figure, rel_tol=SAME, abs_tol=1e-12) else None
 
 
 def ends_of(interval: Mean | None) -> Sequence[float]:
-    """Return both ends of an interval that holds what it says; nothing where there is none."""
+    """Return both ends of a valid interval, or nothing."""
     return () if interval is None or not interval.enough else (interval.low, interval.high)
 
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
-"""Of every stream, beside those of its objectives."""
+"""Percentiles of every stream, in addition to those of its objectives."""
 
 NEVER_S = 1e18
-"""The latency of what is rejected: beyond all others, and a number for all that."""
+"""Latency of rejected requests: finite, but above all others."""
 
 UNLIKE = 2.0**8
-"""Latencies that are not so many units of the last place of the latest time apart are equal."""
+"""Distance of equal latencies, in units of the last place of the latest time."""
 
 
 def chosen(outcomes: Outcomes, which: Array) -> Outcomes:
-    """Return some of the requests, in their order; themselves where that is all of them."""
+    """Return a selection of the requests in order; the same object if all are selected."""
     if which.all():
         return outcomes
     parts: Any = (part[which] for part in outcomes)
@@ -149,23 +149,23 @@ def chosen(outcomes: Outcomes, which: Array) -> Outcomes:
 
 
 def latencies(outcomes: Outcomes) -> Array:
-    """Return the latency of every request, NEVER_S where it was rejected.
+    """Return the latency of every request, NEVER_S if it was rejected.
 
-    Those that are the same are equal, although times late in a run are rounded by more than
-    early ones: how many are beyond a percentile must not follow from that.
+    Times late in a run are rounded more coarsely. Latencies are rounded to a common unit, so that
+    equal ones stay equal and the count above a percentile does not depend on rounding.
     """
     return latencies_of(outcomes.arrival_s, outcomes.finish_s, outcomes.why)
 
 
 def latencies_of(arrival_s: Array, finish_s: Array, why: Array) -> Array:
-    """Return the same of these columns of requests alone."""
+    """Return the result of ``latencies`` for these columns only."""
     served = why == SERVED
     unit_s = _unit_s(finish_s, served)
     return np.where(served, np.rint((finish_s - arrival_s) / unit_s) * unit_s, NEVER_S)
 
 
 def _unit_s(finish_s: Array, served: Array) -> float:
-    """What latencies are rounded to."""
+    """Return the unit to which latencies are rounded."""
     latest_s = float(np.max(finish_s, where=served, initial=0.0))
     return UNLIKE * float(np.spacing(latest_s))
 
@@ -173,13 +173,13 @@ def _unit_s(finish_s: Array, served: Array) -> float:
 def rate_of(
     workload: Workload, streams: Sequence[Stream], since_s: float, until_s: float
 ) -> float | None:
-    """Return the requests a second that `streams` state; None where clients are among them."""
+    """Return the requests per second that `streams` state; None if clients are among them."""
     total = 0.0
     for stream in streams:
         arrivals, share = workload.arrivals_of(stream)
         if isinstance(arrivals, Closed):
             return None
-        # The rate of a trace that comes at one moment is infinite, and nothing of it is nothing.
+        # A trace at a single instant has an infinite rate, and 0 times that is undefined.
         if share:
             total += _stated(arrivals, since_s, until_s) * share
     return total
@@ -197,7 +197,7 @@ def _stated(arrivals: Open, since_s: float, until_s: float) -> float:
 def stability(
     workload: Workload, streams: Sequence[Stream], outcomes: Outcomes
 ) -> Stability | None:
-    """Return how a model kept up with these requests, all of its own; None where there is none."""
+    """Return how a model kept up with its requests; None without any."""
     if not len(outcomes.arrival_s):
         return None
     since_s = lately_s(outcomes.arrival_s)
@@ -260,7 +260,7 @@ def stream_service(
 
 
 def queue_of(lengths: Lengths, model: int, duration_s: float) -> Queue:
-    """Return how many requests of a model waited over time."""
+    """Return the number of a model's waiting requests over time."""
     at_length = lengths.at_length_s[model]
     seen = np.flatnonzero(at_length > 0)
     most = int(seen[-1]) if len(seen) else 0
@@ -280,7 +280,7 @@ def queue_of(lengths: Lengths, model: int, duration_s: float) -> Queue:
 def percentile_said(
     latency_s: Array, fresh: Array, percentile: float, innovation: Array | None = None
 ) -> Percentile:
-    """Return a percentile with its interval; infinite where it is among the rejected."""
+    """Return a percentile with its interval; infinite if it falls on rejected requests."""
     found = percentile_of(latency_s, fresh, percentile, innovation=innovation)
     ends = (found.estimate_s, found.low_s, found.high_s)
     estimate_s, low_s, high_s = (math.inf if end >= NEVER_S else end for end in ends)
@@ -288,10 +288,10 @@ def percentile_said(
 
 
 def judged(slo: Slo, verdict: Verdict, stability: Stability | None, *, rejects: bool) -> Verdict:
-    """Return the verdict, which of an overloaded model needs no interval.
+    """Return the verdict; for an overloaded model it needs no interval.
 
-    What waits waits ever longer, so that in the end all is late; where some is rejected, no more
-    than what the model carries is on time.
+    Its queue grows without bound, so all requests are eventually late; with rejection, at most the
+    rate that the model sustains is on time.
     """
     if stability is None or stability.state != "overloaded" or verdict.answer != "undecided":
         return verdict
@@ -302,7 +302,7 @@ def judged(slo: Slo, verdict: Verdict, stability: Stability | None, *, rejects: 
 
 
 def _beyond(latency_s: Array, service_s: Array, unit_s: float) -> Array:
-    """What latencies are above the service; differences of rounding are none."""
+    """Return the latencies above the service time; rounding differences count as 0."""
     beyond = latency_s - service_s
     return np.where(beyond > unit_s, beyond, 0.0)
 

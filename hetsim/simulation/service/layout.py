@@ -1,4 +1,4 @@
-"""Layout of all plans that are served as tasks of one engine, and the memory that they hold."""
+"""Layout of all served plans as tasks of one engine, and the memory that they hold."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from hetsim.workload.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Bytes that one model holds of each device: weights, and the `whole` with activations.
+    """Bytes that one model holds on each device: weights, and `whole` with activations.
 
-    `copy` are the bytes of the weights that other devices than the host have: where a model is
-    loaded on demand, or its replicas come and go, they wait in the host's memory.
+    `copy`: bytes of weights on devices other than the host, which are also kept in host memory if
+    the model is loaded on demand or its replicas come and go.
     """
 
     weights: tuple[int, ...]
@@ -48,9 +48,9 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes that all models hold of each device.
+    """Bytes that all models hold on each device.
 
-    `stays` is there all along; in `room` the models that are loaded on demand take turns.
+    `stays` is held throughout; models loaded on demand take turns in `room`.
     """
 
     held: tuple[Held, ...]
@@ -59,16 +59,15 @@ class Memory:
 
 
 def check_together(resolved: Sequence[Resolved], platform: Platform) -> Memory:
-    """Return the memory of all models, if it fits.
+    """Return the memory of all models. Raises OutOfMemory if it does not fit.
 
-    Weights are there once a model, for all its instances, batch sizes and bindings; of a model that
-    is autoscaled once an instance, for each replica is a process of its own. Beside them each
-    instance keeps room for what its largest batch has live, so many times as it may have batches
-    under way; of an instance without a limit that is one.
+    Weights are held once per model for all its instances, batch sizes and bindings; for an
+    autoscaled model once per instance, as each replica is a process of its own. In addition each
+    instance holds the live bytes of its largest batch, times its limit of concurrent batches (1
+    without a limit).
 
-    Raises OutOfMemory where a device has less than all models hold of it that are there all along,
-    or than one that is loaded on demand holds beside them; the first such device. Complexity: that
-    of playing each plan once.
+    OutOfMemory names the first device that has less than all permanently loaded models hold, or
+    less than one that is loaded on demand holds in addition. Complexity: one simulation per plan.
     """
     each = tuple(map(held, resolved))
     host = resolved[0].problem.host
@@ -118,10 +117,10 @@ def _refused(
 
 @dataclass(frozen=True, slots=True)
 class InstanceHeld:
-    """Bytes that one instance holds of each device, of the graph's own types.
+    """Bytes that one instance holds on each device, in the graph's own types.
 
-    `constants`, by name, are shared with other instances of the model; `live` is what all its
-    batches have live at most.
+    `constants`, by name, are shared with other instances of the model; `live` is the maximum over
+    all its concurrent batches.
     """
 
     constants: tuple[dict[str, int], ...]
@@ -129,7 +128,7 @@ class InstanceHeld:
 
 
 def weights_of(rows: Sequence[Sequence[Plan]]) -> tuple[dict[str, int], ...]:
-    """Return the weights of plans [variants][sizes]: by device, constants by name, and bytes."""
+    """Return by device the constants of plans [variants][sizes], by name with bytes."""
     found: tuple[dict[str, int], ...] = tuple({} for _ in rows[0][0].problem.devices)
     for plan in _each(rows):
         _merge(found, _constants(plan))
@@ -139,7 +138,7 @@ def weights_of(rows: Sequence[Sequence[Plan]]) -> tuple[dict[str, int], ...]:
 def held_by_instance(
     one: Resolved, entry: Instances, rows: Sequence[Sequence[Plan]]
 ) -> InstanceHeld:
-    """Return the memory of an instance of `entry` with the plans `rows` [variants][sizes]."""
+    """Return the memory of one instance of `entry` with the plans `rows` [variants][sizes]."""
     most = [0] * len(one.problem.devices)
     for plan in _each(rows):
         found = once(plan)
@@ -178,19 +177,19 @@ def held(one: Resolved) -> Held:
 
 
 def _each(rows: Sequence[Sequence[Plan]]) -> Iterable[Plan]:
-    """Each plan once."""
+    """Return each plan once."""
     return {id(plan): plan for row in rows for plan in row}.values()
 
 
 def _merge(whole: Sequence[dict[str, int]], more: Sequence[Mapping[str, int]]) -> None:
-    """Take further constants in, by device: of those of one name the largest."""
+    """Add further constants by device, keeping the largest of each name."""
     for mine, others in zip(whole, more, strict=True):
         for name, nbytes in others.items():
             mine[name] = max(mine.get(name, 0), nbytes)
 
 
 def _constants(plan: Plan) -> list[dict[str, int]]:
-    """By device: the constants that its nodes read, and their bytes."""
+    """Return by device the constants that its nodes read, with bytes."""
     problem = plan.problem
     found: list[dict[str, int]] = [{} for _ in problem.devices]
     for constant in problem.constants:
@@ -200,13 +199,13 @@ def _constants(plan: Plan) -> list[dict[str, int]]:
 
 
 LOADED = -1
-"""In the place of the value that a transfer moves: weights."""
+"""Marker for weights, instead of the value that a transfer moves."""
 
 
 def turns_of(
     resolved: Sequence[Resolved], memory: Memory, templates: int
 ) -> tuple[Turns | None, tuple[Template, ...]]:
-    """Return how models take turns, and the templates that load them, numbered from `templates`."""
+    """Return how models share memory, and weight-loading templates numbered from `templates`."""
     devices = len(memory.room)
     host = resolved[0].problem.host
     weight = np.zeros((len(resolved), devices), dtype=np.int64)
@@ -235,7 +234,7 @@ def turns_of(
 
 
 def load_s(problem: Problem, device: int, nbytes: int) -> float:
-    """Return the seconds of this number of bytes from the host to a device on idle links."""
+    """Return the seconds to move `nbytes` from the host to a device over idle links."""
     assert problem.host is not None
     return problem.routes[problem.host][device].seconds(nbytes)
 
@@ -273,7 +272,7 @@ def load_template(one: Resolved, device: int, nbytes: int) -> Template:
 def scalings_of(
     resolved: Sequence[Resolved], templates: int
 ) -> tuple[tuple[Scaling | None, ...] | None, tuple[Template, ...]]:
-    """Return how models are scaled, and the templates that load replicas, from `templates` on."""
+    """Return the scaling of each model, and replica-loading templates numbered from `templates`."""
     loads: list[Template] = []
     found: list[Scaling | None] = []
     for one in resolved:
@@ -303,17 +302,17 @@ class Setup:
     Attributes
     ----------
     plan_tasks : PlanTasks
-        Of all plans, each once; `layout` and `duration` (float array [tasks]) are those of it.
+        Tasks of all plans without duplicates, with their `layout` and `duration` (float [tasks]).
     models, sources, clients
-        In the order of the deployment; one a stream of the workload; of closed streams.
+        Models of the deployment; one source per stream of the workload; clients of closed streams.
     variant : tuple of int array
-        By stream: which of its model's variants each of its own is.
+        By stream: index in its model's variants of each of its own.
     alone_s : tuple of float array [variants, instances, sizes]
-        By model: what a batch of 1, 2, ... takes alone.
+        By model: seconds of a batch of 1, 2, ... alone.
     turns, memory
-        Memory in which models take turns, and what models hold.
+        Memory in which models take turns, and bytes that models hold.
     scalings : tuple of Scaling or None, or None
-        By model: how its replicas come and go; None where those of no model do.
+        By model: scaling of its replicas; None if no model is scaled.
     """
 
     plan_tasks: PlanTasks
@@ -330,10 +329,10 @@ class Setup:
 
 
 def set_up(resolved: Sequence[Resolved], workload: Workload, memory: Memory) -> Setup:
-    """Lay out every plan once, and say which of them a batch runs.
+    """Return the layout of every plan once, with the plan of each batch size.
 
-    A batch runs as the least size that is planned for and holds it. `memory` is what models hold,
-    as ``check_together`` says.
+    A batch runs with the smallest planned size that holds it. `memory` is the result of
+    ``check_together``.
     """
     templates: list[Template] = []
     number: dict[int, int] = {}
@@ -391,7 +390,7 @@ def set_up(resolved: Sequence[Resolved], workload: Workload, memory: Memory) -> 
 
 
 def _model(served: Served, numbers: list[list[list[int]]]) -> Model:
-    """`numbers`: template by instance, variant and place in `served.sizes`."""
+    """Return the model; `numbers`: template by instance, variant and index in `served.sizes`."""
     batching = served.dynamic_batching
     template = np.asarray(numbers, dtype=np.int64).swapaxes(0, 1)[:, :, _holds(served)]
     policy = served.queue_policy
@@ -415,7 +414,7 @@ def _alone(one: Resolved) -> NDArray[np.float64]:
 
 
 def _holds(served: Served) -> NDArray[np.int64]:
-    """The place, among its sizes, of the least that holds a batch of 1, 2, ... requests."""
+    """Return by batch of 1, 2, ... requests the index of the smallest size that holds it."""
     batching = served.dynamic_batching
     largest = 1 if batching is None else batching.max_batch_size
     return np.searchsorted(np.asarray(served.sizes), np.arange(1, largest + 1))

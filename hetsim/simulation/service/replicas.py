@@ -1,17 +1,17 @@
-"""Replicas of autoscaled models over a run, and the fewest replica-seconds of any scaling.
+"""Replicas of autoscaled models over a run, and a lower bound on replica-seconds.
 
-The bound holds for whoever knows all that comes: who starts and stops replicas at whatever moments,
-sends each request, in batches or alone, to whatever instance, and lets those be late, or be
-rejected, that cost most, as many as the objectives allow. It is a bound on work, not a schedule.
+The bound holds even for policies that know all arrivals in advance, start and stop replicas at any
+time, send each request, batched or alone, to any instance, and let the most expensive requests be
+late or rejected, as many as the objectives allow. It bounds work and constructs no schedule.
 
-**Work.** For each instance one thing is chosen that a replica there has so much of in a second: a
-device's streams, a link, or its batches at a time, of which each takes at least as long as its plan
-where nothing is in its way. A replica does at most a second of that in a second that it is alive;
-so the least share of it that a request of a batch asks, of all instances and sizes, is a part of
-replica-seconds that nobody spares: the *work* of the request. Any choice holds; taken is what makes
-it the most. Three bounds follow, and the largest is given.
+**Work.** For each instance one limiting resource is chosen: the streams of a device, a link, or its
+concurrent batches, each of which takes at least the latency of its plan without contention. A
+replica provides at most one second of it per second alive; so the least share that a request of a
+batch needs, over all instances and sizes, is a lower bound on its replica-seconds: the *work* of
+the request. Every choice is valid; the one with the most work is used. Three bounds follow, and the
+largest is returned.
 
-1. *All work*: of every request that must be answered.
+1. *All work*: the sum over requests that must be answered.
 2. *Silence*: requests with an objective come in clusters: what comes within the latency after one
    is of its cluster. Between the end of a cluster, by which it is answered, and the begin of the
    next, either some replica is alive all the time, or one starts before the first request of the
@@ -50,15 +50,15 @@ from hetsim.workload.workload import Workload
 Array: TypeAlias = np.ndarray[Any, Any]
 
 ROUNDING = 1e-9
-"""Of sums: what of a bound is not claimed."""
+"""Relative rounding error of sums, deducted from a bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaBound:
-    """Lower bound on replica-seconds over all scaling policies; infinite where none will do.
+    """Lower bound on replica-seconds over all scaling policies; infinite if none is sufficient.
 
-    `work_s` is that of all requests that must be answered; `binds` which bound it is: "work",
-    "silence", "peaks" or, where no scaling keeps them, "objectives".
+    `work_s` is the work of all requests that must be answered; `binds` names the binding bound:
+    "work", "silence", "peaks", or "objectives" if no policy meets them.
     """
 
     replica_s: float
@@ -68,10 +68,10 @@ class ReplicaBound:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demand:
-    """Requests of which the same is asked.
+    """Requests with the same objective.
 
-    `work_s` are the replica-seconds that each asks at least; so many may be `late`, or rejected,
-    all where nothing is asked; the others take at most `latency_s`, or infinitely long.
+    `work_s` is the minimum replica-seconds of each; at most `late` of them may be late or rejected
+    (all without an objective); the others take at most `latency_s`, which may be infinite.
     """
 
     arrival_s: Array
@@ -81,23 +81,23 @@ class Demand:
 
     @property
     def spared_s(self) -> float:
-        """The most work that those do which are late."""
+        """Maximum work of the requests that are late."""
         return float(np.sort(self.work_s)[max(len(self.work_s) - self.late, 0) :].sum())
 
 
 def fewest(
     asked: Sequence[Demand], config: Autoscaling, start_s: float, *, rejects: bool
 ) -> ReplicaBound:
-    """Lower bound on replica-seconds over all scaling policies.
+    """Return a lower bound on replica-seconds over all scaling policies.
 
     Parameters
     ----------
     asked : sequence of Demand
         All requests of a model, each once.
     start_s : float
-        What a start takes at least.
+        Minimum seconds of a replica start.
     rejects : bool
-        Whether requests may be rejected; else each is answered, late or not.
+        Whether requests may be rejected; otherwise each is answered, late or not.
 
     Complexity: O(n log n) for n requests.
     """
@@ -124,12 +124,12 @@ def fewest(
 
 
 def _silences(arrival_s: Array, latency_s: float, start_s: float, late: int) -> float:
-    """Return what it costs at least to be there after each silence; `late` requests are late."""
+    """Return the least cost of being ready after each silence, with up to `late` late requests."""
     quiet_s = np.diff(arrival_s) - latency_s
     begins = np.flatnonzero(quiet_s > 0) + 1
     cost = np.minimum(quiet_s[begins - 1], start_s)
     sizes = np.diff(np.append(begins, len(arrival_s)))
-    # Those that cost most a request are late: at least as much as any choice of whole clusters.
+    # Skip the most expensive clusters per request: at least as much as any set of whole clusters.
     for at in np.argsort(-cost / sizes, kind="stable"):
         if late <= 0:
             break
@@ -140,7 +140,7 @@ def _silences(arrival_s: Array, latency_s: float, start_s: float, late: int) -> 
 
 
 def _beyond(arrival_s: Array, work_s: Array, latency_s: float, replicas: int) -> float:
-    """Return the work that so many replicas cannot do in time, a second of it in a second each."""
+    """Return the work that `replicas` cannot do in time, at one second per second each."""
     room_s = replicas * latency_s
     queue_s = cut_s = 0.0
     before_s = -math.inf
@@ -156,10 +156,10 @@ def _beyond(arrival_s: Array, work_s: Array, latency_s: float, replicas: int) ->
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLife:
-    """One replica instead of an instance, within the run.
+    """Replica in an instance, within the run.
 
-    When it was started, got its first request at the soonest, got no more, and was gone; of what
-    came later the end of the run, and of one that never got any `up_s` is `gone_s`.
+    Times of its start, earliest first request, last request and end, cut at the end of the run;
+    `up_s` equals `gone_s` if it never got a request.
     """
 
     instance: int
@@ -176,18 +176,18 @@ class Scaled:
     Attributes
     ----------
     lived : tuple of ReplicaLife
-        In the order of their starts; those of which the run began were there.
+        Replicas by start; those at the beginning of the run existed before.
     mean : float
-        Replicas that were alive on average, starting and going ones too.
+        Mean number of living replicas, starting and stopping ones included.
     starts : int
-        Of replicas after the begin.
+        Number of starts after the beginning.
     start_s : float
-        Mean seconds that a start took, those of replicas that left sooner apart; NaN without any.
+        Mean seconds of a start, without replicas that stopped earlier; NaN without any.
     replica_s : float
-        Seconds of all replicas from their starts until they were gone, or the end of the run.
+        Seconds of all replicas from start to end, or to the end of the run.
     fewest : ReplicaBound or None
-        What no scaling goes below; None where clients send as they are answered, so that what comes
-        is another where replicas are others.
+        Lower bound over all policies; None with closed-loop clients, whose requests depend on the
+        replicas.
     """
 
     model: str
@@ -206,11 +206,11 @@ class Scaled:
 
     @property
     def most(self) -> int:
-        """The most replicas that were alive at once."""
+        """Maximum number of living replicas."""
         return max((alive for _, alive, _ in self.changes()), default=0)
 
     def changes(self) -> list[tuple[float, int, int]]:
-        """When the number of replicas changed, and how many were alive and got requests then."""
+        """Return (time, number of living replicas, number that get requests) at each change."""
         moves: dict[float, list[int]] = {}
         for one in self.lived:
             ran = int(one.up_s < one.leave_s)
@@ -232,7 +232,7 @@ class Scaled:
 
 
 def lived(ever: Sequence[Replica], duration_s: float) -> tuple[ReplicaLife, ...]:
-    """Return the replicas that there were until the end of a run."""
+    """Return the replicas that existed until the end of a run."""
     return tuple(
         ReplicaLife(
             one.place,
@@ -255,7 +255,7 @@ def used_by(one: Resolved) -> list[list[str]]:
 
 
 def seconds_of_any(spells: Sequence[tuple[float, float]]) -> float:
-    """Return for how long at least one of several spells lasted. O(n log n)."""
+    """Return the total seconds in which at least one of the spells lasts. O(n log n)."""
     whole, until_s = 0.0, 0.0
     for begin_s, end_s in sorted(spells):
         whole += max(end_s - max(begin_s, until_s), 0.0)
@@ -264,7 +264,7 @@ def seconds_of_any(spells: Sequence[tuple[float, float]]) -> float:
 
 
 ALLOWED = 1e-9
-"""By which a share of requests may be rounded."""
+"""Tolerance of rounded shares of requests."""
 
 
 def scaled_of(
@@ -275,7 +275,7 @@ def scaled_of(
     outcomes: Outcomes,
     duration_s: float,
 ) -> tuple[Scaled, ...]:
-    """Return the replicas over a run of each autoscaled model."""
+    """Return the replicas of each autoscaled model over a run."""
     found = []
     for at, replicas in engine.replicas.items():
         one = resolved[at]
@@ -303,7 +303,7 @@ def scaled_of(
 
 
 def instances_s(there: Sequence[ReplicaLife], instances: int) -> list[float]:
-    """Return the seconds for which each instance had a living replica."""
+    """Return by instance the seconds with a living replica."""
     found = [0.0] * instances
     for one in there:
         found[one.instance] += one.gone_s - one.start_s
@@ -313,7 +313,7 @@ def instances_s(there: Sequence[ReplicaLife], instances: int) -> list[float]:
 def _fewest(
     workload: Workload, one: Resolved, setup: Setup, at: int, outcomes: Outcomes
 ) -> ReplicaBound | None:
-    """What no scaling goes below on these requests; None where clients are among them."""
+    """Return the lower bound over all policies for these requests; None with closed loops."""
     config = one.served.autoscaling
     assert config is not None
     mine = [k for k, source in enumerate(setup.sources) if source.model == at]
@@ -327,7 +327,7 @@ def _fewest(
         policy.default_timeout_us > 0 and policy.timeout_action == "reject"
     )
     start_s = config.startup_s + _least_load_s(setup, at)
-    # Each objective must hold: any one of each stream gives a bound.
+    # All objectives must hold, so any one of each stream gives a bound.
     objectives = [workload.streams[k].slos for k in mine]
     quickest = [min(slos, key=lambda slo: slo.latency_s, default=None) for slos in objectives]
     strictest = [max(slos, key=lambda slo: slo.share, default=None) for slos in objectives]
@@ -349,7 +349,7 @@ def _fewest(
 
 
 def _least_load_s(setup: Setup, at: int) -> float:
-    """What loading the weights of a replica takes at least, wherever it starts."""
+    """Return the minimum seconds to load a replica's weights, over all instances."""
     assert setup.scalings is not None
     scaling = setup.scalings[at]
     assert scaling is not None
@@ -361,7 +361,7 @@ def _least_load_s(setup: Setup, at: int) -> float:
 
 
 def _works(one: Resolved, setup: Setup, at: int, requests: Array) -> Array:
-    """The replica-seconds that a request of each variant asks at least; see ``fewest``."""
+    """Return the minimum replica-seconds of a request of each variant; see ``fewest``."""
     model = setup.models[at]
     problem = one.problem
     width = np.array([*problem.streams, *[1.0] * len(setup.plan_tasks.links)], dtype=np.float64)
@@ -382,6 +382,6 @@ def _works(one: Resolved, setup: Setup, at: int, requests: Array) -> Array:
             ]
             rows.append(np.min(ways, axis=0))
         table = np.array(rows)
-        # Of what the replica has so much of in a second, the one of which most is asked.
+        # Of a replica's limited resources, the one that requests need most.
         each.append(table[:, int(np.argmax(requests @ table))])
     return np.asarray(np.min(each, axis=0))

@@ -1,4 +1,4 @@
-"""Plans of all that a deployment serves, one for each instance, batch size and binding."""
+"""Plans of a deployment: one for each instance, batch size and binding."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from hetsim.workload.workload import Workload, by_model
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Options of ``load_model``, ``Problem.of`` and ``plan`` for every model that is served.
+    """Options of ``load_model``, ``Problem.of`` and ``plan`` for every served model.
 
-    Whole shapes and inputs fix the batch, too. Profiles are of the one model that is served, in one
-    shape. `constraints` gives further options for a problem: what of it is to run where.
+    Full shapes and inputs also fix the batch. Profiles belong to the single served model, in one
+    shape. `constraints` maps a problem to further options that restrict its placement.
     """
 
     canonical: Literal["none", "basic", "extended"] | None = None
@@ -64,18 +64,18 @@ class Asked:
     constraints: Callable[[Problem], Mapping[str, Any]] | None = None
 
     def options_for(self, problem: Problem) -> dict[str, Any]:
-        """Return the options of a strategy that plans for `problem`."""
+        """Return the strategy options for planning `problem`."""
         more = {} if self.constraints is None else self.constraints(problem)
         return {**self.options, **more}
 
     @property
     def shaped(self) -> bool:
-        """Whether the shapes of all inputs are given, that of the batch among them."""
+        """Whether the shapes of all inputs are given, including the batch."""
         return bool(self.shapes) or self.inputs is not None
 
 
 Inputs = list[onnx.ValueInfoProto]
-"""Of a model, as its file has them."""
+"""Inputs of a model as in its file."""
 
 
 def batch_dims(
@@ -85,14 +85,13 @@ def batch_dims(
     shaped: bool = False,
     read: dict[str, Inputs] | None = None,
 ) -> list[dict[str, int]]:
-    """Return, for each of `served.sizes`, the dimensions of the model that make it that batch.
+    """Return, for each of `served.sizes`, the dimensions that give the model that batch size.
 
-    `dims` is what streams bind of the model; `shaped`, whether the shapes of all its inputs are
-    given; `read` has the inputs of models whose files were read, and gets what is read.
+    `dims` are the dimensions bound by streams; `shaped`, whether the shapes of all inputs are
+    given; `read` caches the inputs of model files.
 
-    Raises WorkloadError where the model cannot take one of the sizes: its first dimension is fixed,
-    or a stream binds it, or it has none of the name that is given; ModelError where the file cannot
-    be read.
+    Raises WorkloadError if the model cannot take a size: its first dimension is fixed or bound by a
+    stream, or the named dimension does not exist; ModelError if the file cannot be read.
     """
     alone = served.dynamic_batching is None and served.sizes == (1,)
     if shaped and alone:
@@ -138,7 +137,7 @@ def batch_dims(
 
 
 def _ones(inputs: Inputs) -> list[str]:
-    """First dimensions that are 1 in a model of one request at a time."""
+    """Return the first dimensions that are 1 in a model of one request at a time."""
     return [
         f"{value.name}[0]"
         for at, value in enumerate(inputs)
@@ -154,7 +153,7 @@ def _inputs(source: str) -> Inputs:
 
 
 def _batch_of(served: Served, inputs: Inputs) -> tuple[str | None, int | None]:
-    """Name of the batch dimension, and its size where that is fixed; no name: there is none."""
+    """Return the name of the batch dimension, and its size if fixed; None without one."""
     if served.batch_dim is None:
         shape = inputs[0].type.tensor_type.shape.dim if inputs else ()
         if not shape:
@@ -184,27 +183,27 @@ Dims = Mapping[str, int]
 T = TypeVar("T")
 
 MAX_PLANS = 1024
-"""Of one model: for its instances that differ, bindings of dimensions and batch sizes."""
+"""Maximum number of plans per model: distinct instances x bindings x batch sizes."""
 
 MAX_CHOICES = 2**24
-"""Which plan a batch runs: for each instance, binding and number of requests in it."""
+"""Maximum size of the table of plans: instances x bindings x requests per batch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resolved:
-    """One model that is served, with a plan for whatever one of its instances may run.
+    """Served model, with a plan for everything that one of its instances may run.
 
     Attributes
     ----------
     served : Served
-        Its instances are those of the deployment; an entry whose plan has replicas stands once for
-        each of them, and routing chooses among all.
+        Instances of the deployment; an entry whose plan has replicas counts once per replica, and
+        routing chooses among all.
     variants : tuple of mapping
-        Bindings of the model's open dimensions that its requests may have, each once.
+        Distinct bindings of the model's open dimensions among its requests.
     of_stream : mapping of int to tuple of int
-        By stream of the workload: which of `variants` each of the stream's own is.
+        By stream of the workload: index in `variants` of each of the stream's own.
     plans : tuple of Plan, [entries][variants][sizes]
-        By entry of `served.instances`, variant and place in `served.sizes`.
+        By entry of `served.instances`, variant and index in `served.sizes`.
     """
 
     served: Served
@@ -214,7 +213,7 @@ class Resolved:
 
     @property
     def seconds(self) -> tuple[tuple[tuple[float, ...], ...], ...]:
-        """Seconds that one batch takes alone, by entry, variant and size as `plans`."""
+        """Seconds of a single batch alone, indexed like `plans`."""
         return tuple(
             tuple(tuple(once(plan).latency_s for plan in row) for row in rows)
             for rows in self.plans
@@ -222,7 +221,7 @@ class Resolved:
 
     @property
     def on_demand(self) -> bool:
-        """Whether its weights are loaded where a batch needs them, rather than there all along."""
+        """Whether its weights are loaded when a batch needs them, instead of permanently."""
         return self.served.loading == "on_demand"
 
     def each(self, of_entries: Sequence[T]) -> list[T]:
@@ -240,15 +239,15 @@ class Resolved:
 
 
 def devices_of(rows: Sequence[Sequence[Plan]]) -> frozenset[str]:
-    """Return the devices that plans [variants][sizes] use, those of one instance."""
+    """Return the devices used by the plans [variants][sizes] of one instance."""
     return frozenset(name for row in rows for plan in row for name in plan.devices_used)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Made:
-    """Problems, plans and inputs of models that deployments on one platform have in common.
+    """Cache of problems, plans and inputs shared by deployments on one platform.
 
-    Loaded `models` do not depend on the platform, and may be those of other platforms, too.
+    Loaded `models` do not depend on the platform and may be shared with other platforms.
     """
 
     problems: dict[Any, Problem] = field(default_factory=dict)
@@ -268,25 +267,24 @@ def resolve(
     asked: Asked | None = None,
     made: Made | None = None,
 ) -> tuple[Resolved, ...]:
-    """Load, bind, price and plan every model that is served.
+    """Load, bind, price and plan every served model.
 
-    A batch takes at least as long as one request alone: where its plan says less, its times are
-    stretched to that. What is `made` already, for other deployments of the same models on the same
-    platform as `asked`, is not made again.
+    A batch takes at least as long as one request alone: a plan with a shorter time is stretched to
+    that. Entries of `made`, from other deployments of the same models on the same platform with the
+    same `asked`, are reused.
 
     Raises
     ------
     WorkloadError
-        Where a stream asks for a model that is not served, a model cannot take a batch size, a
+        If a stream asks for a model that is not served, a model cannot take a batch size, a
         dimension stays open, or a saved plan is of another model or platform.
     UsageError
-        Where a device or a strategy does not exist, or a profile would have to be of several
-        models or shapes.
+        If a device or strategy does not exist, or a profile would apply to several models or
+        shapes.
     UnsupportedNode, Infeasible
-        Where a model fits none of the devices that it is to be served on; what is told names
-        model and batch size.
+        If a model fits none of its devices; the error names the model and batch size.
 
-    Complexity: a plan for each entry of ``instances``, variant and batch size.
+    Complexity: one plan per entry of ``instances``, variant and batch size.
     """
     asked = Asked() if asked is None else asked
     made = Made() if made is None else made
@@ -304,7 +302,7 @@ def resolve_model(
     served: Served, workload: Workload, platform: Platform, asked: Asked, made: Made
 ) -> Resolved:
     """Return the result of ``resolve`` for one model alone."""
-    # A model that nothing asks for holds its memory all the same.
+    # A model without requests holds its memory all the same.
     found: list[Dims] = []
     of_stream = {}
     for stream in by_model(workload).get(served.model, ()):
@@ -335,7 +333,7 @@ def resolve_model(
 
 
 def _check_many(served: Served, variants: int) -> None:
-    """Raise WorkloadError where more would have to be planned for than anyone waits for."""
+    """Raise WorkloadError if the number of plans is above MAX_PLANS or MAX_CHOICES."""
     entries, sizes = len(served.instances), len(served.sizes)
     if entries * variants * sizes > MAX_PLANS:
         raise WorkloadError(
@@ -357,7 +355,7 @@ def _check_many(served: Served, variants: int) -> None:
 
 
 def _replicas(served: Served, rows: Sequence[Sequence[Sequence[object]]]) -> int:
-    """How many replicas the plans of an entry have, each an instance."""
+    """Return the number of replicas of an entry's plans, each an instance."""
     found = {len(each) for row in rows for each in row}
     if len(found) > 1:
         raise UsageError(
@@ -371,7 +369,7 @@ def _replicas(served: Served, rows: Sequence[Sequence[Sequence[object]]]) -> int
 def _problems(
     served: Served, dims: Dims, platform: Platform, asked: Asked, made: Made
 ) -> list[Problem]:
-    """One a batch size."""
+    """Return one problem per batch size."""
     found: list[Problem] = []
     sizes = batch_dims(served, dims, shaped=asked.shaped, read=made.inputs)
     for size, batch in zip(served.sizes, sizes, strict=True):
@@ -421,7 +419,7 @@ def _problem(
 def _plans(
     served: Served, entry: Instances, problems: Sequence[Problem], asked: Asked, made: Made
 ) -> list[list[Plan]]:
-    """By batch size: the replicas of an entry's plan."""
+    """Return by batch size the replicas of an entry's plan."""
     strategy = entry.strategy or served.strategy
     found: list[list[Plan]] = []
     for size, problem in zip(served.sizes, problems, strict=True):
@@ -441,7 +439,7 @@ def _plans(
 
 
 def _planned(entry: Instances, strategy: str, problem: Problem, asked: Asked) -> tuple[Plan, ...]:
-    """The replicas of an entry's plan for one batch size."""
+    """Return the replicas of an entry's plan for one batch size."""
     narrow = only_devices(problem, entry.devices)
     check_runnable(narrow)
     if entry.plan is None:
@@ -454,7 +452,7 @@ def _planned(entry: Instances, strategy: str, problem: Problem, asked: Asked) ->
 
 
 def no_quicker(made: Plan, least_s: float) -> Plan:
-    """Return the plan; one that takes less than `least_s` with all times stretched, rounded up."""
+    """Return the plan, with all times stretched (rounded up) if it takes less than `least_s`."""
     took_s = once(made).latency_s
     if took_s >= least_s:
         return made
@@ -501,17 +499,17 @@ def _as_given(given: Plan, problem: Problem, path: str) -> Plan:
 def kept_on(resolved: Sequence[Resolved], platform: Platform) -> tuple[Resolved, ...]:
     """Return the served models with unchanged plans, priced on `platform`.
 
-    A batch takes at least as long as one request alone, as in ``resolve``. Raises what
-    ``Problem.of`` raises, and Infeasible where a plan no longer fits.
+    A batch takes at least as long as one request alone, as in ``resolve``. Raises as
+    ``Problem.of``, and Infeasible if a plan no longer fits.
 
-    Complexity: a pricing for each binding and batch size, and a play for each plan.
+    Complexity: one pricing per binding and batch size, and one simulation per plan.
     """
     known: dict[str, Problem] = {}
 
     def anew(plan: Plan) -> Plan:
         model = plan.problem.model
         assert model is not None
-        # One model in one binding has one sort of shapes, whatever its plans are stretched by.
+        # A model in one binding has one set of shapes, however its plans are stretched.
         key = repr((model.source, sorted(model.dims.items()), sorted(model.shapes.items())))
         if key not in known:
             known[key] = repriced(plan.problem, platform)
@@ -521,7 +519,7 @@ def kept_on(resolved: Sequence[Resolved], platform: Platform) -> tuple[Resolved,
 
 
 def kept_as(one: Resolved, change: Callable[[Plan], Plan]) -> Resolved:
-    """Return a model that is served with each of its plans changed."""
+    """Return a served model with `change` applied to each plan."""
     known: dict[int, Plan] = {}
 
     def row(plans: Sequence[Plan]) -> tuple[Plan, ...]:

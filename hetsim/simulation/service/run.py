@@ -40,9 +40,9 @@ from hetsim.workload.workload import Workload
 
 
 class Recorded:
-    """Requests of one model as they were answered, in the order of arrival and of sending.
+    """Outcomes of one model's requests in order of arrival, for engines that record them.
 
-    It tells what an engine tells of its own; requests of instance k ran template k.
+    Request outcomes have the form of an engine's own; requests of instance k ran template k.
     """
 
     machine_code = False
@@ -57,7 +57,7 @@ class Recorded:
 
 
 def _lengths(outcomes: Outcomes, now_s: float) -> Lengths:
-    """Count who waited and who was inside, from one event to the next."""
+    """Return the waiting and ongoing requests over time, from one event to the next."""
     begin_s = float(outcomes.arrival_s[0])
     spans = new_spans(1, None, arrays=False)
     spans.length[1] = spans.since[0] = begin_s
@@ -77,24 +77,24 @@ def _lengths(outcomes: Outcomes, now_s: float) -> Lengths:
 Floats = NDArray[np.float64]
 
 BLOCK = 1 << 14
-"""Requests that are played at a time."""
+"""Number of requests simulated at a time."""
 
 EARLY = FIRST_LOOK
-"""Requests that a run is taken for, at first, that ends when it is answered."""
+"""Initial assumption for the number of requests of a run that ends when it is answered."""
 
 MOST_REQUESTS, MOST_TASKS = 2**20, 2**24
-"""Requests, and task events of all of them, after which an undecided run ends by default:
-some seconds."""
+"""Number of requests, and of their task events, after which an undecided run ends by default: a few
+seconds."""
 
 KEPT_BYTES = 128
-"""Of each request: what became of it, and what is made of that at the end."""
+"""Bytes of memory per request, for its outcome and the final figures."""
 
 PRECISE = 99.0
-"""The percentile that is to be precise of a stream that has no objective."""
+"""Percentile to be made precise for a stream without an objective."""
 
 
 def expected(workload: Workload) -> float:
-    """Return the approximate number of requests."""
+    """Return the approximate number of requests of a workload."""
     counts = [math.inf if workload.requests is None else float(workload.requests)]
     if workload.duration_s is not None:
         rate = rate_of(workload, workload.streams, 0.0, workload.duration_s)
@@ -111,7 +111,7 @@ def most_requests(setup: Setup, most_tasks: float = MOST_TASKS) -> int:
 
 
 def check_room(requests: float) -> None:
-    """Raise WorkloadError where this machine's memory cannot hold the outcomes."""
+    """Raise WorkloadError if this machine's memory cannot hold the outcomes."""
     most = memory_bytes() // KEPT_BYTES
     if requests > most:
         raise WorkloadError(
@@ -142,8 +142,8 @@ def engine_of(
 ) -> Serving:
     """Return the engine that plays a workload in virtual time.
 
-    `machine_code` absent: where it costs less than it saves over the requests that are expected, of
-    a run that may end `early` over EARLY at most.
+    `machine_code` absent: if it costs less than it saves over the expected requests, or over EARLY
+    at most for a run that may end `early`.
     """
     if machine_code is None:
         coming = min(expected(workload), EARLY if early else math.inf)
@@ -166,12 +166,12 @@ def engine_of(
 
 
 def until_s(workload: Workload) -> float:
-    """Return when clients no longer send."""
+    """Return the time after which clients no longer send."""
     return math.inf if workload.duration_s is None else workload.duration_s
 
 
 class Run:
-    """A workload on its way through an engine, and what is known of it so far."""
+    """Workload in progress on an engine, with its outcomes so far."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class Run:
     ) -> None:
         self.workload, self.setup, self.engine = workload, setup, engine
         self._machine_code = machine_code
-        # Whether percentiles are estimates of those of all runs, which are not this one's.
+        # Whether percentiles are estimates over all runs instead of this run's own.
         self._of_all_runs = False
         self._begin()
 
@@ -201,9 +201,9 @@ class Run:
         until_overloaded: bool = False,
         confidence: float = CONFIDENCE,
     ) -> End:
-        """Feed the engine; return why it ended. Verdicts are all right so often, over all looks.
+        """Run the engine; return why it ended. `confidence` covers all verdicts over all looks.
 
-        `until_overloaded`: to end as soon as no model keeps up, of which nothing else is told.
+        `until_overloaded`: end as soon as no model keeps up, without further verdicts.
         """
         early = until_answered or within is not None
         self._of_all_runs = within is not None and self._foreseeable()
@@ -213,7 +213,7 @@ class Run:
         for block in blocks_of(self.workload, self.setup):
             self.fed += len(block)
             if self.fed >= plain_until:
-                # All again by machine code: what was looked at was the same.
+                # Restart in machine code: the requests examined so far are the same.
                 self.engine = engine_of(self.workload, self.setup, machine_code=True)
                 self._begin()
                 return self.play(
@@ -237,7 +237,7 @@ class Run:
                     self._rest()
                     return "answered"
         self._rest()
-        # One look at a run of a length that was given may err by all that a verdict may.
+        # A single look at a run of given length may use the full error probability of a verdict.
         answered = self.look(
             confidence_of_look(look + 1, confidence) if early else confidence,
             whole=self._all_came(),
@@ -249,9 +249,9 @@ class Run:
         return "answered" if answered else "budget"
 
     def requests_for(self, within: float) -> int:
-        """Return after how many requests to look whether percentiles are so precise; 0: they are.
+        """Return the number of requests after which to check precision again; 0: precise.
 
-        Those of each stream's objectives, or its p99. Of a stream that is overloaded there are
+        Checks the percentiles of each stream's objectives, or its p99; overloaded streams have
         none.
         """
         times = 0.0
@@ -270,7 +270,7 @@ class Run:
         return math.ceil(times * self.told)
 
     def _foreseeable(self) -> bool:
-        """Whether no latency depends on what comes later."""
+        """Return whether no latency depends on later requests."""
         setup = self.setup
         world_changes = setup.turns is not None or setup.scalings is not None
         if world_changes or self.workload.failures is not None:
@@ -278,23 +278,23 @@ class Run:
         return foreseeable(setup.layout, setup.duration, setup.models, setup.sources, setup.clients)
 
     def innovation(self, stream: int, outcomes: Outcomes) -> Floats | None:
-        """Arguments of ``percentile_of`` for consecutive requests of one stream.
+        """Return arguments of ``percentile_of`` for consecutive requests of one stream.
 
-        None where percentiles are those of this run, where a latency may depend on what comes
-        later, and where gaps are not independent.
+        None if percentiles are those of this run, a latency may depend on later requests, or gaps
+        are not independent.
         """
         arrivals, share = self.workload.arrivals_of(self.workload.streams[stream])
         if not self._of_all_runs or not isinstance(arrivals, Poisson | Gamma) or not share:
             return None
-        # A part of a Poisson process is one, too; of others gaps depend on what others got.
+        # A thinned Poisson process is one too; for others, gaps depend on the other parts.
         if not arrivals.rate_per_s or (share < 1 and not isinstance(arrivals, Poisson)):
             return None
         return innovations_of(outcomes.arrival_s, arrivals.rate_per_s * share)
 
     def keep(self, outcomes: Outcomes) -> None:
-        """Take what became of requests that follow those before.
+        """Append the outcomes of further requests.
 
-        Raises WorkloadError where they are more than the machine keeps.
+        Raises WorkloadError if they exceed the machine's memory.
         """
         self.parts.append(outcomes)
         self.told += len(outcomes.arrival_s)
@@ -309,22 +309,22 @@ class Run:
             self.keep(outcomes)
 
     def outcomes(self) -> Outcomes:
-        """All that is over so far, in the order of arrival."""
+        """Return all outcomes so far in order of arrival."""
         if len(self.parts) != 1:
             self.parts = [Outcomes.joined(self.parts)]
         return self.parts[0]
 
     def counted(self, stream: int) -> Outcomes:
-        """Outcomes of one stream's requests after the warm-up."""
+        """Return the outcomes of one stream's requests after the warm-up."""
         found = self.outcomes()
         return chosen(
             found, (found.stream == stream) & (found.arrival_s >= self.workload.warm_up_s)
         )
 
     def of_model(self, model: int) -> tuple[Outcomes, Stability | None]:
-        """Outcomes of one model's requests, warm-up included.
+        """Return the outcomes of one model's requests, warm-up included, and its stability.
 
-        Also how it kept up with the others; None where none came.
+        The stability is None without requests.
         """
         found = self.outcomes()
         streams = [at for at, one in enumerate(self.setup.sources) if one.model == model]
@@ -334,12 +334,12 @@ class Run:
         return own, stability(self.workload, asking, counted)
 
     def _overloaded(self) -> bool:
-        """Whether no model keeps up with what comes."""
+        """Return whether no model keeps up with its requests."""
         kept_up = (self.of_model(at)[1] for at in range(len(self.setup.models)))
         return all(one is not None and one.state == "overloaded" for one in kept_up)
 
     def _all_came(self) -> bool:
-        """Whether what came is all that could: traces from end to end, streams without chance."""
+        """Return whether all possible requests came: complete traces, streams without chance."""
         workload = self.workload
         if workload.drawn:
             return False
@@ -348,11 +348,11 @@ class Run:
             return all(one is None or one.state == "stable" for one in kept_up)
         ends_s = max(one.span_s[1] for one in workload.traces)
         came = self.outcomes().arrival_s
-        # Times may be divided in another order than here.
+        # Times may be split in another order than here.
         return bool(len(came)) and float(came[-1]) >= ends_s * (1 - 1e-12)
 
     def look(self, confidence: float = CONFIDENCE, *, whole: bool = False) -> bool:
-        """Ask what is not answered yet; return whether all is. `whole`: nothing else could come."""
+        """Check open objectives; return if all are decided. `whole`: there is no other run."""
         for at, stream in enumerate(self.workload.streams):
             if not stream.slos:
                 continue

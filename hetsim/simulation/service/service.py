@@ -20,15 +20,15 @@ from hetsim.workload.workload import Slo, Stream, Workload
 
 State = Literal["stable", "backlogged", "overloaded"]
 STATES: tuple[State, ...] = ("stable", "backlogged", "overloaded")
-"""From the best to the worst."""
+"""States from best to worst."""
 
 Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 LATELY = 0.1
-"""The last part of a run, which tells what still comes: a trace may have ended before it."""
+"""Final share of a run used for the current rate, as a trace may have ended before it."""
 
 SIGMAS = 3.0
-"""Deviations that chance alone may make a backlog of, before it counts as one."""
+"""Standard deviations that a backlog by chance alone may have before it counts as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class Stability:
     Attributes
     ----------
     caught_up_s : float
-        When a request last found nothing to wait for; the start where none did.
+        Last time at which an arrival did not have to wait; the start without any.
     backlog : int
-        Requests that had come since then and were not answered when the last one came.
+        Requests since then that were unanswered when the last one arrived.
     offered_per_s : float
-        Requests a second that come at the end of the run: as their arrivals state it.
+        Requests per second at the end of the run, as stated by the arrivals.
     carried_per_s : float
-        Requests a second that were answered from `caught_up_s` until the last one came, or NaN;
-        until all were where none was before that, of what is not stable.
+        Requests per second answered from `caught_up_s` to the last arrival, or NaN; to the last
+        answer if none came before that and the model is not stable.
     """
 
     state: State
@@ -63,22 +63,22 @@ def stability_of(
 ) -> Stability:
     """Return whether a model kept up with the requests of a run.
 
-    It is *stable* where requests found nothing to wait for in the second half of the run still,
-    or where it since answered all that came but for what chance makes: what is left of n requests
-    deviates by the root of n times the squared variations of gaps between arrivals and between
-    answers. Else it was busy all the time since it last caught up, so what it answered since
-    then is what it carries. It is *overloaded* where requests come faster than that over a
-    long time, and *backlogged* where they do not: so many came at once, or the run is short.
+    It is *stable* if requests still found nothing to wait for in the second half of the run, or if
+    it has since answered all but a random backlog: that of n requests deviates by the root of n
+    times the squared variations of gaps between arrivals and between answers. Otherwise it was busy
+    since it last caught up, so its rate of answers since then is what it sustains. It is
+    *overloaded* if requests arrive faster than that in the long run, and otherwise *backlogged*: by
+    a burst, or because the run is short.
 
     Parameters
     ----------
     arrival_s, finish_s : float64[requests]
-        In the order of arrival; NaN for the end of what was rejected.
+        In order of arrival; NaN for the end of rejected requests.
     fresh : bool[requests]
-        Those with which a busy period begins.
+        Requests with which a busy period begins.
     offered_per_s : float, optional
-        As their arrivals state it from ``lately_s`` on. Absent: as many as came, of clients
-        among others; they never overload on their own.
+        Rate stated by the arrivals from ``lately_s`` on. Absent: the observed rate, e.g. with
+        clients, which never overload on their own.
 
     Complexity: O(n log n).
     """
@@ -99,14 +99,14 @@ def stability_of(
         chance = len(gaps) * (_variation(gaps) + _variation(np.diff(ends)))
         if left > 1 + SIGMAS * math.sqrt(chance):
             if not len(ends) and len(answers):
-                # All came before the first was answered: what it answers afterwards tells.
+                # All arrived before the first answer, so later answers show the rate.
                 carried = _rate(len(answers), float(answers[-1]) - caught_up_s)
             state = "overloaded" if came > carried else "backlogged"
     return Stability(state, caught_up_s, left, came, carried)
 
 
 def lately_s(arrival_s: Seconds) -> float:
-    """Return since when requests tell what still comes."""
+    """Return the time from which requests represent the current rate."""
     first_s, last_s = float(arrival_s[0]), float(arrival_s[-1])
     return last_s - LATELY * (last_s - first_s)
 
@@ -116,18 +116,18 @@ def _rate(count: int, seconds: float) -> float:
 
 
 def _variation(gaps: Seconds) -> float:
-    """Squared coefficient of variation; 0 of fewer than two gaps."""
+    """Return the squared coefficient of variation; 0 for fewer than two gaps."""
     mean = float(gaps.mean()) if len(gaps) > 1 else 0.0
     return float(gaps.var()) / mean**2 if mean else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A time in which failures were felt by a model.
+    """Interval in which failures affected a model.
 
-    It begins when a device stopped that serves it, and ends when no more requests are inside than
-    then or, if that is more, than on average before the first failure. A failure before the end of
-    another makes it longer. From `works_s` on all that still serves the model worked.
+    It begins when a device that serves it stops, and ends when no more requests are inside than
+    then or, if that is more, than the mean before the first failure. A failure before the end
+    extends it. From `works_s` on all remaining parts of the model worked.
     """
 
     begin_s: float
@@ -139,7 +139,7 @@ class Window:
 class Period:
     """Requests of one stream before, during or after failures.
 
-    `mean_s` is of those answered; percentiles are of all, where rejected ones are infinitely late;
+    `mean_s` covers answered requests; percentiles cover all, with rejected ones infinitely late;
     `on_time` is the share answered in time, by objective of the stream.
     """
 
@@ -158,12 +158,12 @@ class StreamFailed:
     Attributes
     ----------
     before, during, after : Period
-        *During* are requests that were inside at some time of a window of their model; *before*
-        those of the others that came before its first, *after* the rest: between windows, too.
+        *During*: requests inside at some time in a window of their model; *before*: others that
+        arrived before the first window; *after*: the rest, including between windows.
     lost : int
-        Requests something of whose work was cut off, or had to run again.
+        Requests with a task that was cut off or had to run again.
     retried : int
-        Requests that were taken back from an instance, and sent anew.
+        Requests that were taken back from an instance and sent again.
     """
 
     name: str
@@ -178,8 +178,8 @@ class StreamFailed:
 class ModelFailed:
     """Effects of failures on one model.
 
-    `available` is the share of the time in which some instance of it worked; `outages` are times
-    in which none did.
+    `available` is the share of time in which some instance of it worked; `outages` are intervals in
+    which none did.
     """
 
     model: str
@@ -189,7 +189,7 @@ class ModelFailed:
 
     @property
     def recoveries_s(self) -> tuple[float, ...]:
-        """From the begin of each window to its end, where it has one."""
+        """Duration of each finished window."""
         return tuple(one.end_s - one.begin_s for one in self.windows if math.isfinite(one.end_s))
 
 
@@ -206,7 +206,7 @@ class DeviceFailed:
 class Failed:
     """Effects of failures on devices, models and streams.
 
-    `cut_s` is how long devices had run what was cut off; `random`, whether some were random.
+    `cut_s` is the device time spent on cut-off tasks; `random`, whether some failures were random.
     """
 
     devices: tuple[DeviceFailed, ...]
@@ -218,7 +218,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Part of the latencies of one stream that were answered; NaN where none was."""
+    """Component of the latencies of a stream's answered requests; NaN without any."""
 
     mean_s: float
     p50_s: float
@@ -228,7 +228,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One objective of a stream, the share of requests answered in time, and the verdict."""
+    """Objective of a stream, with the share of requests answered in time and the verdict."""
 
     slo: Slo
     on_time: float
@@ -242,25 +242,25 @@ class StreamService:
     Attributes
     ----------
     requests, answered, full, expired : int
-        That came; of these, answered; rejected as the queue was full; as they waited too long.
+        Requests; of these answered, rejected by a full queue, and rejected by timeout.
     throughput_per_s : float
-        Answers a second, from the end of the warm-up to the last arrival or answer.
+        Answers per second, from the end of the warm-up to the last arrival or answer.
     mean_s : float
-        Latency of those answered; NaN where none was.
+        Latency of answered requests; NaN without any.
     percentiles : tuple of Percentile
-        Of the latency of all that came, where a rejected one is infinitely late; empty where the
-        model is overloaded.
+        Percentiles of latency, rejected requests being infinite; empty if overloaded.
     queue : Part
-        What a request took beyond what its batch takes alone: waiting for an instance and for
-        others in its batch, and for devices, links and memory that others hold.
+        Latency above that of its batch alone: waiting for an instance, for others in its batch, and
+        for devices, links and memory held by others.
     loading : Part
-        What it waited for weights that were loaded on demand.
+        Waiting for weights loaded on demand.
     service : Part
-        What its batch takes alone.
+        Latency of its batch alone.
     batch : float
-        Mean size of the batch that a request was in; NaN where none was answered.
+        Mean batch size of a request; NaN without answers.
     mean, throughput : Mean or None
-        With their intervals; None where the model is overloaded, or none was answered.
+        Mean latency and throughput with intervals; None if the model is overloaded, or without
+        answers.
     """
 
     name: str
@@ -282,7 +282,7 @@ class StreamService:
 
     @property
     def p99_s(self) -> float:
-        """The 99th percentile; NaN where there is none, inf where those requests were rejected."""
+        """99th percentile of latency; NaN if unknown, inf if it falls on rejected requests."""
         known = percentile_at(self.percentiles, 99.0)
         return math.nan if known is None else known.estimate_s
 
@@ -291,8 +291,8 @@ class StreamService:
 class Queue:
     """Numbers of waiting and of ongoing requests of a model over time.
 
-    By window (float64[windows]) and over the whole run, with intervals (None where the model is
-    overloaded, or some waited too long). At most `most` waited at once, or more if `beyond`.
+    By window (float64[windows]) and over the whole run, with intervals (None if the model is
+    overloaded, or some requests timed out). At most `most` waited at once, or more if `beyond`.
     """
 
     window_s: float
@@ -308,18 +308,18 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """One model's weights in one device's memory, where they are loaded on demand.
+    """Loading of one model's weights on demand into one device's memory.
 
     Attributes
     ----------
     loads : int
-        How often they were loaded over the whole run; what fits is there when it starts.
+        Number of loads over the whole run; weights that fit are loaded at the start.
     nbytes : int
-        Of each load.
+        Bytes per load.
     alone_s, seconds : float
-        What one takes where links are free, and all, with what they waited for links.
+        Seconds of one load over idle links, and of all loads, waiting for links included.
     resident : float
-        Share of the run in which they had their room.
+        Share of the run in which memory was allocated to them.
     """
 
     model: str
@@ -338,14 +338,14 @@ class Use:
     Attributes
     ----------
     busy_s : float
-        Summed over streams of a device, and batches under way in an instance.
+        Busy seconds, summed over a device's streams, or an instance's batches.
     utilization : float
-        Of what it could be busy, NaN of an instance without a limit; of an instance of a model that
-        is autoscaled, of the time in which a replica was alive in its place.
+        Share of its maximum busy time, NaN without a limit; if autoscaled, of the time with a
+        living replica.
     energy_j : float
-        Of a device; NaN of links and instances.
+        Energy of a device; NaN for links and instances.
     interval : Mean or None
-        Of the utilization; None where a model is overloaded, or it is not of requests alone.
+        Interval of the utilization; None if a model is overloaded or not only requests count.
     """
 
     busy_s: float
@@ -356,9 +356,9 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class ModelService:
-    """One model: how it kept up (None where nothing came), its queue, and its instances.
+    """Results of one model: stability (None without requests), queue and instances.
 
-    `utilization` is of all instances, of the time that they were there; NaN where one has no limit.
+    `utilization` is that of all instances over their existence; NaN if one has no limit.
     """
 
     model: str
@@ -376,7 +376,7 @@ class ModelService:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """The first requests of a run one by one, and what failed during all of it."""
+    """First requests of a run one by one, and all its failures."""
 
     outcomes: Outcomes
     happened: tuple[Failure, ...] = ()
@@ -389,28 +389,28 @@ class Service(Result):
     Attributes
     ----------
     resolved : tuple of Resolved
-        The models that were served, with their plans.
+        Served models with their plans.
     streams, models
-        As in the workload, and as in the deployment.
+        In the order of the workload, and of the deployment.
     requests : int
-        That were played, those of the warm-up too.
+        Number of simulated requests, warm-up included.
     duration_s : float
-        From 0 to the last answer.
+        Seconds from 0 to the last answer.
     on_time : int
-        Requests that were answered within the longest latency of their stream's objectives;
-        of streams without, all that were answered.
+        Requests answered within the longest latency of their stream's objectives; for streams
+        without objectives, all answered requests.
     energy_j : float
-        Of all devices over `duration_s`, idle or busy.
+        Energy of all devices over `duration_s`, idle or busy.
     memory_bytes : mapping of str to int
-        By device: the most that models hold of it at once.
+        By device: maximum bytes that models hold at once.
     bottleneck : str
-        What is used most: a device, a link, or the instances of a model.
+        Most utilized device, link, or model's instances.
     end : "answered", "budget" or "ended"
-        Every objective was answered, the budget was spent, or no more requests came.
+        All objectives were decided, the budget was spent, or no more requests came.
     loading, failures, scaled
-        Of models that are loaded on demand, of failures that were asked for, of replicas.
+        Results for models loaded on demand, requested failures, and replicas.
     kept : Kept or None
-        Single requests, where they were asked for; not compared.
+        Single requests, if requested; not compared.
     """
 
     workload: Workload
@@ -433,18 +433,18 @@ class Service(Result):
 
     @property
     def state(self) -> State:
-        """The worst of its models."""
+        """Worst state of its models."""
         found = [one.stability.state for one in self.models if one.stability is not None]
         return max(found, key=STATES.index, default="stable")
 
     @property
     def energy_per_1000_j(self) -> float | None:
-        """Joules for a thousand requests on time; None where none was."""
+        """Joules per thousand requests on time; None without any."""
         return self.per_1000(self.energy_j)
 
     @property
     def untold(self) -> tuple[Stream, ...]:
-        """Streams with objectives of which no request came, though chance may make some."""
+        """Streams with objectives but without requests, although chance may produce some."""
         if not self.workload.drawn:
             return ()
         found = zip(self.workload.streams, self.streams, strict=True)
@@ -454,7 +454,7 @@ class Service(Result):
     def requests_to_tell(self) -> int:
         """Approximate number of requests of all streams until every objective is decided.
 
-        As many as were played where nothing is undecided.
+        Equals the number simulated if nothing is undecided.
         """
         times = 2.0 if self.untold else 1.0
         for stream in self.streams:
@@ -463,5 +463,5 @@ class Service(Result):
         return math.ceil(times * self.requests)
 
     def per_1000(self, whole: float) -> float | None:
-        """Return this amount of the run per thousand requests on time; None where none was."""
+        """Return this amount of the run per thousand requests on time; None without any."""
         return 1000 * whole / self.on_time if self.on_time else None

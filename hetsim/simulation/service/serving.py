@@ -1,4 +1,4 @@
-"""Simulation of a workload on a deployment until its end or all objectives are decided."""
+"""Simulation of a workload on a deployment to its end, or until all objectives are decided."""
 
 from __future__ import annotations
 
@@ -63,41 +63,40 @@ def serve(
     machine_code: bool | None = None,
     keep: int = 0,
 ) -> Service:
-    """Play `workload` on `deployment` on the virtual clock, and say what became of it.
+    """Simulate `workload` on `deployment` on the virtual clock, and return the results.
 
     Parameters
     ----------
     asked : Asked, optional
-        How models are read, priced and planned for.
+        Options for reading, pricing and planning models.
     made : Made, optional
-        Problems and plans that other workloads on the same platform as `asked` had, too.
+        Problems and plans of other workloads on the same platform with the same `asked`.
     until_answered : bool
         Whether to end as soon as every objective is met or missed, after `requests` or `duration_s`
-        at most. It is looked at after 16,384 requests, and whenever there are twice as many.
+        at most; checked after 16,384 requests, and at each doubling.
     within : float, optional
-        Half of an interval over the estimate: it goes on until the percentile of each objective,
-        or the 99th of a stream that has none, is known as closely, and objectives are answered.
-        Where gaps between requests are independent and no latency depends on what comes later,
-        percentiles are those of all such runs; see ``statistics.batches``.
+        Relative half-width of intervals: continues until the percentile of each objective, or the
+        99th of a stream without one, is that precise, and objectives are decided. If gaps between
+        requests are independent and no latency depends on later requests, percentiles are those
+        over all such runs; see ``statistics.batches``.
     most_tasks : float
-        Of `until_answered`: task events after which it ends, too, after 16,384 requests at least.
+        Task events after which `until_answered` ends as well, but after at least 16,384 requests.
     machine_code : bool, optional
-        Whether numba compiles the clock; absent: where much comes. The answer is the same.
+        Whether numba compiles the clock; absent: for many requests. The result is the same.
     keep : int
-        So many of the first requests are kept one by one, for ``Service.kept``.
+        Number of first requests to keep one by one, in ``Service.kept``.
 
     Raises
     ------
     WorkloadError, UsageError, UnsupportedNode, Infeasible
-        As ``resolve`` does.
+        As ``resolve``.
     OutOfMemory
-        Where what is served does not fit a device together.
+        If the served models together do not fit a device.
     UsageError
-        Where nothing comes, all of it is warm-up, `until_answered` has nothing to answer, or
-        `within` is no number above 0.
+        If there are no requests or only warm-up, `until_answered` without an objective, or `within`
+        is not above 0.
 
-    Complexity: that of the plans; then O(tasks of a request) each. Memory for what became of
-    each request.
+    Complexity: that of the plans, plus O(tasks) per request. Memory: the outcome of each request.
     """
     if until_answered and not any(stream.slos for stream in workload.streams):
         raise UsageError(
@@ -133,9 +132,9 @@ def played(
     machine_code: bool | None = None,
     keep: int = 0,
 ) -> Service:
-    """Play what is resolved and set up; see ``serve``.
+    """Simulate a resolved setup; see ``serve``.
 
-    `until_overloaded`: to end as soon as no model keeps up; `confidence`: that no verdict is wrong.
+    `until_overloaded`: end once no model keeps up; `confidence`: probability of no wrong verdict.
     """
     early = until_answered or within is not None
     if until_answered and within is None and math.isfinite(most_tasks) and not workload.traces:
@@ -160,7 +159,7 @@ def played(
 def keeping(
     service: Service, outcomes: Outcomes, keep: int, happened: Sequence[Failure] = ()
 ) -> Service:
-    """Return the service with the first `keep` requests one by one; 0: none."""
+    """Return the service with its first `keep` requests one by one; 0: none."""
     if not keep:
         return service
     columns: Any = (column[:keep].copy() for column in outcomes)
@@ -175,9 +174,8 @@ def service_of(
 ) -> Service:
     """Return the figures of a finished run.
 
-    `busy`: seconds by device and by link, as measured, without intervals; absent: what the
-    templates that ran ask of them.
-    Raises WorkloadError where nothing came, or all of it within the warm-up.
+    `busy`: measured seconds by device and by link, without intervals; absent: those of the
+    templates that ran. Raises WorkloadError without requests after the warm-up.
     """
     workload, engine, setup = run.workload, run.engine, run.setup
     outcomes, modelled = run.outcomes(), busy is None
@@ -278,7 +276,7 @@ def _loading(
     setup: Setup,
     duration_s: float,
 ) -> tuple[tuple[Loading, ...], Sequence[int]]:
-    """What was loaded, by model and device, and the most bytes that took turns in each device."""
+    """Return the loads by model and device, and the maximum shared bytes on each device."""
     problem = resolved[0].problem
     if setup.turns is None or not isinstance(engine, Serving):
         return (), [0] * len(problem.devices)
@@ -302,7 +300,7 @@ def _loading(
 def _uses(
     plan_tasks: PlanTasks, busy: Busy, duration_s: float
 ) -> tuple[dict[str, Use], dict[str, Use]]:
-    """Devices and links by name: busy and idle over the whole run."""
+    """Return devices and links by name, with their utilization over the whole run."""
     problem = plan_tasks.plan.problem
     device_busy, link_busy = busy
     joules = energies(problem, device_busy, duration_s)
@@ -322,9 +320,9 @@ def _uses(
 def _instances(
     outcomes: Outcomes, limits: Sequence[int], there_s: Sequence[float]
 ) -> tuple[Use, ...]:
-    """How long each instance had batches under way, of the time that it could: it was there."""
+    """Return the utilization of each instance over the time that it existed."""
     served = outcomes.why == 0
-    # Each of the requests of a batch has its part of the time that it was under way.
+    # Each request of a batch gets an equal share of the batch's time.
     under_way = (outcomes.finish_s - outcomes.sent_s)[served] / outcomes.size[served]
     busy = np.bincount(outcomes.instance[served], under_way, minlength=len(limits))
     return tuple(
@@ -334,7 +332,7 @@ def _instances(
 
 
 def _used(instances: Sequence[Use], limits: Sequence[int], there_s: Sequence[float]) -> float:
-    """How much of all instances was used, each as much as it was there."""
+    """Return the utilization of all instances together, each weighted by its existence."""
     if not all(limits):
         return math.nan
     if len(set(there_s)) == 1:
@@ -346,7 +344,7 @@ def _used(instances: Sequence[Use], limits: Sequence[int], there_s: Sequence[flo
 def _bottleneck(
     devices: Mapping[str, Use], links: Mapping[str, Use], models: Sequence[ModelService]
 ) -> str:
-    """Name what is used most; of what is used as much the first, devices before all."""
+    """Return the name of the most utilized; of equal ones the first, devices before all others."""
     uses = [(use.utilization, f"device {name}") for name, use in devices.items()]
     uses += [(use.utilization, f"link {name}") for name, use in links.items()]
     for model in models:
@@ -356,11 +354,11 @@ def _bottleneck(
 
 
 def at_bad_end(service: Service, platform: Platform) -> Service | None:
-    """Return the result of the same requests and plans at the bad end of all times.
+    """Return the result of the same requests and plans at the pessimistic end of all times.
 
-    There every device and link takes as long as the upper end of its own 80 % interval says, all
-    at once. Where no model keeps up with them, of the requests until that shows. None where the
-    figures are exact, or at their bad end already.
+    Every device and link takes the upper end of its own 80 % interval, all at once. If no model
+    keeps up, only the requests until that shows count. None if the times are exact, or pessimistic
+    already.
     """
     plans = (plan for one in service.resolved for rows in one.plans for row in rows for plan in row)
     if all(plan.problem.certain for plan in plans):
@@ -369,9 +367,9 @@ def at_bad_end(service: Service, platform: Platform) -> Service | None:
 
 
 def fixed(service: Service, platform: Platform) -> tuple[Service, ...]:
-    """Return the results of the same requests with always the fewest, and the most replicas.
+    """Return the results of the same requests with a constant minimum, and maximum, of replicas.
 
-    Of each model that is scaled its first instances, one at least; nothing where none is scaled.
+    Uses the first instances of each scaled model, at least one; empty if none is scaled.
     """
     if not service.scaled:
         return ()
@@ -385,7 +383,7 @@ def _again(service: Service, platform: Platform, resolved: Sequence[Resolved]) -
     workload = replace(service.workload, requests=service.requests, duration_s=None)
     setup = set_up(resolved, workload, check_together(resolved, platform))
     arrivals = [workload.arrivals_of(stream)[0] for stream in workload.streams]
-    # Where what comes or what serves it changes, a model may catch up again.
+    # With other requests or replicas, a model may catch up again.
     changes = any(isinstance(one, Mmpp | Replay) for one in arrivals)
     steady = not changes and workload.failures is None and setup.scalings is None
     return played(workload, resolved, setup, until_overloaded=steady)

@@ -1,11 +1,11 @@
-"""Batching: Triton's rules for the next batch.
+"""Batching by Triton's rules for the next batch.
 
-As its documentation tells them and its scheduler has them
-(https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/batcher.html), for
-requests of batch size 1 and a batch that is made when an instance can take it. The batcher walks
-over what waits, level after level, within one those that waited too long last, until a batch of
-the largest size is full or another input shape comes. What it meets that waited too long is
-rejected, or put last. Then
+Follows its documentation and scheduler
+(https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/batcher.html) for
+requests of batch size 1, with a batch formed when an instance can take it. The batcher walks over
+the waiting requests by priority level, timed-out ones last within a level, until a batch of the
+largest size is full or an input shape differs. Requests found to have timed out are rejected, or
+moved to the end. Then
 
 - a batch of the largest preferred size that it passed goes, unless the oldest request that it
   passed has waited the delay;
@@ -42,7 +42,7 @@ from hetsim.simulation.serving.tables import (
 
 
 def append(flow: Flow, records: Records, line: int, request: int) -> None:
-    """Put a request at the end of a line: of a queue, or of those there that waited too long."""
+    """Append a request to a line: a queue, or its timed-out requests."""
     told = flow.counts[TOLD]
     records.following[request - told] = -1
     last = flow.tail[line]
@@ -54,7 +54,7 @@ def append(flow: Flow, records: Records, line: int, request: int) -> None:
 
 
 def unlink(flow: Flow, records: Records, line: int, before: int, request: int) -> None:
-    """Take a request out of a line, where `before` stands before it; -1: nobody does."""
+    """Remove a request from a line; `before` is its predecessor, or -1 for none."""
     told = flow.counts[TOLD]
     following = records.following[request - told]
     if before < 0:
@@ -73,10 +73,10 @@ def walk(
     now: float,
     just_after: bool,
 ) -> int:
-    """Walk over what waits; return the first that was rejected, or -1.
+    """Walk over the waiting requests; return the first that was rejected, or -1.
 
-    What was found is in the flow's counts and times; the rejected follow each other by
-    ``Records.following``. O(largest batch + what waited too long).
+    The findings are in the flow's counts and times; rejected requests are linked by
+    ``Records.following``. O(largest batch + timed-out requests).
     """
     counts, told = flow.counts, flow.counts[TOLD]
     timeout, largest, liked = setup.timeout[model], setup.largest[model], setup.liked_at[model]
@@ -127,7 +127,7 @@ def walk(
 
 
 def decide(setup: Setup, flow: Flow, model: int, now: float) -> int:
-    """Return how many of what ``walk`` found go now."""
+    """Return how many requests found by ``walk`` go now."""
     counts = flow.counts
     pending, delay = counts[PENDING], setup.delay[model]
     waited = delay > 0.0 and now >= flow.times[OLDEST_CAME] + delay
@@ -139,7 +139,7 @@ def decide(setup: Setup, flow: Flow, model: int, now: float) -> int:
 
 
 def wait(setup: Setup, flow: Flow, model: int, now: float) -> bool:
-    """Let the batcher look again when the delay of what ``walk`` found is over, or one expires.
+    """Set the batcher's timer to the end of the delay found by ``walk``, or the next timeout.
 
     Return whether that is later than now.
     """
@@ -152,7 +152,7 @@ def wait(setup: Setup, flow: Flow, model: int, now: float) -> bool:
 
 
 def take_first(setup: Setup, flow: Flow, records: Records, model: int, size: int) -> int:
-    """Take the first `size` requests of what waits; return the first, which others follow."""
+    """Remove the first `size` waiting requests; return the first, which links to the others."""
     told = flow.counts[TOLD]
     first, last = -1, -1
     line = 2 * setup.queue_at[model]
@@ -172,7 +172,7 @@ def take_first(setup: Setup, flow: Flow, records: Records, model: int, size: int
 
 
 def account(flow: Any, spans: Spans, model: int, now: float) -> None:
-    """Count the time since the last call, before something changes. O(windows passed)."""
+    """Account for the time since the last call, before a change. O(windows passed)."""
     since = spans.since[model]
     if now <= since:
         return
@@ -198,7 +198,7 @@ def account(flow: Any, spans: Spans, model: int, now: float) -> None:
 
 
 def double(spans: Spans) -> None:
-    """Let each window be two. O(windows)."""
+    """Double the length of each window. O(windows)."""
     half = WINDOWS // 2
     for model in range(len(spans.window)):
         row = model * WINDOWS

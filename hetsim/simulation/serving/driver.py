@@ -1,12 +1,11 @@
-"""The clock's rules driven by a heap of events, with queues and batchers in front of them.
+"""Driver of the clock's rules by a heap of events, with queues and batchers before them.
 
-At one instant, in this order, until nothing more happens at it: what ends now ends, and what comes
-now comes, streams before clients; then, at `until_s`, the world changes; then each batcher looks at
-all that has come; then devices start.
-A request of a model without gates goes at once, as the clock admits it, so that the times are
-those of ``hetsim.simulation.clock.virtual_time`` to the bit. A batch is one request of the clock.
+At one instant, in this order, until nothing more happens: ends; arrivals, streams before clients;
+at `until_s`, external changes; then each batcher sees all arrivals; then devices start. Requests of
+a model without gates are admitted to the clock at once, so times are bitwise those of
+``hetsim.simulation.clock.virtual_time``. A batch is one request of the clock.
 
-In the subset of Python that numba compiles: on lists as it stands, on arrays compiled.
+In the subset of Python that numba compiles: on lists when interpreted, on arrays when compiled.
 """
 
 from __future__ import annotations
@@ -58,11 +57,11 @@ from hetsim.simulation.serving.tables import (
 )
 
 OVER, MORE, CROWDED, FILLED, THINK, RETRIED, MOMENT, LATER, ALONE = 0, 1, 2, 3, 4, 5, 6, 7, 8
-"""Why ``advance`` returns: nothing happens any more; it must know what comes next; no slot for a
-batch is free; no place for a record; client ``Flow.counts[THINKS]`` needs times to think; a client
-that was rejected comes again at once; it is `until_s`, or what was no batch is over, and all has
-ended and come that does now; what happens next does after ``Flow.times[LIMIT]``; template
-``counts[ASKED] - 1`` is to be known alone."""
+"""Reasons why ``advance`` returns: no more events; further arrivals needed; no free slot for a
+batch; no free record; client ``Flow.counts[THINKS]`` needs think times; a rejected client retries
+at once; `until_s` is reached or weights have arrived, and all ends and arrivals of this instant are
+processed; the next event is after ``Flow.times[LIMIT]``; the run of template ``counts[ASKED] - 1``
+alone is needed."""
 
 
 class Coming(NamedTuple):
@@ -72,7 +71,7 @@ class Coming(NamedTuple):
     ----------
     arrival, stream, variant : [requests]
     last : int
-        Whether nothing comes after it.
+        Whether no block follows.
     """
 
     arrival: Sequence[float]
@@ -96,10 +95,10 @@ def advance(
     now_s: Floats,
     until_s: float,
 ) -> int:
-    """Let time go on from ``now_s[0]``, as far as is known what comes.
+    """Advance the simulation from ``now_s[0]`` as far as arrivals are known.
 
-    To be called again with what it returned for. O(log (tasks that run + batches in flight)) a
-    task, and O(largest batch + levels) each time that a batcher looks.
+    Must be called again after supplying what it returned for. O(log (running tasks + batches in
+    flight)) per task, and O(largest batch + levels) per look of a batcher.
     """
     count, counts, slots = state.counts, flow.counts, state.window - 1
     total, room = len(coming.arrival), len(records.arrival)
@@ -162,7 +161,7 @@ def advance(
                 if counts[STORM] > 0:
                     return RETRIED
             if flow.times[WHOLE] < math.inf:
-                # No task has this number: all of the batch ends at once.
+                # No task has this number: it stands for the end of the whole batch.
                 put(events, flow.times[WHOLE], ((count[ADMITTED] - 1) << SHIFT) + MASK)
                 flow.times[WHOLE] = math.inf
             if count[STARTING] > 0:
@@ -185,7 +184,7 @@ def advance(
 def upcoming(setup: Setup, flow: Flow, coming: Coming, events: Any, returning: Any) -> float:
     """Return the time of the next event, as far as arrivals are known.
 
-    What comes after as many requests as are asked for, or too late, is none.
+    Arrivals beyond the number of requests, or too late, do not count.
     """
     now = min(earliest(events), flow.times[SOONEST])
     if flow.counts[CAME] >= setup.most:
@@ -205,7 +204,7 @@ def calm(
     returning: Any,
     until_s: float,
 ) -> float:
-    """Return until when nothing happens but what is sent now; -infinite where that is not known."""
+    """Return the time until which only the batch sent now is active; -inf if unknown."""
     idle = state.counts[ADMITTED] == state.counts[OLDEST]
     if idle and (flow.counts[TAKEN] < len(coming.arrival) or coming.last > 0):
         return min(upcoming(setup, flow, coming, events, returning), until_s, flow.times[LIMIT])
@@ -215,7 +214,7 @@ def calm(
 def launch(
     state: State, duration: Sequence[float], batches: Batches, events: Any, now: float
 ) -> None:
-    """Put up the ends of what starts now. O(log events) each."""
+    """Push the ends of the tasks that start now. O(log events) each."""
     count, starting = state.counts, state.starting
     for k in range(count[STARTING]):
         code = starting[k]
@@ -227,7 +226,7 @@ def launch(
 
 
 def ring(flow: Flow, now: float) -> None:
-    """Let the batchers look whose time it is. O(models)."""
+    """Mark the batchers whose timers have expired. O(models)."""
     soonest = math.inf
     for model in range(len(flow.timer)):
         if flow.timer[model] <= now:
@@ -238,7 +237,7 @@ def ring(flow: Flow, now: float) -> None:
 
 
 def answered(state: State, duration: Sequence[float], batches: Batches, code: int) -> bool:
-    """Whether the end of a task is that of the last one that a batch's answer waits for."""
+    """Return whether a task's end completes the answer of its batch."""
     slot = (code >> SHIFT) & (state.window - 1)
     if batches.needed[slot] == 0 or math.isnan(duration[code & MASK]):
         return False
@@ -257,9 +256,9 @@ def finish(
     code: int,
     now: float,
 ) -> None:
-    """A batch is over: its clients think, and its instance may take another.
+    """Complete a batch: its clients think, and its instance may take another.
 
-    Or weights are where they are needed.
+    Or note that weights have reached a device.
     """
     slot = (code >> SHIFT) & (state.window - 1)
     model = batches.model[slot]
@@ -280,7 +279,7 @@ def finish(
 def answer(
     setup: Setup, flow: Flow, records: Records, returning: Any, first: int, now: float
 ) -> None:
-    """Let the clients of requests that follow each other think."""
+    """Start the think times of the clients of linked requests."""
     if len(setup.stream_of) == 0:
         return
     request = first
@@ -307,7 +306,7 @@ def come(
     client: int,
     now: float,
 ) -> None:
-    """Take a request: it goes, waits, or is rejected."""
+    """Process an arriving request: send it, queue it, or reject it."""
     counts = flow.counts
     request = counts[CAME]
     counts[CAME] = request + 1
@@ -341,7 +340,7 @@ def come(
         return
     flow.inside[model] += 1
     if setup.gated[model] == 0:
-        # One, and not by a constant, for which numba would compile all that is called anew.
+        # A variable instead of a constant, for which numba would compile all callees again.
         size = counts[CAME] - request
         send(structure, state, setup, flow, batches, records, model, request, size, now)
         if records.why[place] != OPEN:
@@ -354,7 +353,7 @@ def come(
 
 
 def full(flow: Flow, model: int) -> bool:
-    """Whether no instance takes one more beside what waits already."""
+    """Return whether no instance takes one more request than those waiting."""
     return flow.waiting[model] >= flow.spare[model]
 
 
@@ -369,7 +368,7 @@ def look(
     returning: Any,
     now: float,
 ) -> None:
-    """Let the first batcher that is to look send one batch, or wait, or have weights loaded."""
+    """Let the first marked batcher send a batch, wait, or load weights."""
     if flow.counts[FETCHES] > 0:
         fetch(structure, state, setup, flow, batches)
         return
@@ -402,9 +401,9 @@ def look(
 def sized(
     setup: Setup, flow: Flow, records: Records, returning: Any, model: int, now: float
 ) -> int:
-    """Return how many go now, and reject what waited too long.
+    """Return how many requests go now, and reject those that timed out.
 
-    What would wait until this very instant is looked at as it is just after it.
+    A request that would wait until this instant is treated as just after it.
     """
     size = 0
     for again in range(2):
@@ -424,7 +423,7 @@ def sized(
 def restrict(
     setup: Setup, flow: Flow, model: int, instances: Sequence[int], taking: Collection[int]
 ) -> None:
-    """Let batches of a model go to some of its instances only. O(instances)."""
+    """Restrict batches of a model to some of its instances. O(instances)."""
     spare = 0
     for instance in instances:
         limit = setup.limit[instance]

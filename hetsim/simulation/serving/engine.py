@@ -67,47 +67,47 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 BLOCK = 1 << 16
-"""Requests told of at a time where none come by themselves."""
+"""Number of requests reported at a time, if none arrive on their own."""
 
 AT_FIRST = 64
-"""Batches in flight that machine code has room for from the first: making it wider takes longer
-than playing some hundred batches."""
+"""Initial capacity of machine code in batches in flight: widening it takes longer than simulating
+some hundred batches."""
 
 
 class Serving(Driver):
-    """Models on one platform, and what has become of their requests so far.
+    """Models on one platform, with the outcomes of their requests so far.
 
     Parameters
     ----------
     layout : Layout
-        Of all templates, as ``clock.templates.laid_out`` makes it.
+        Layout of all templates, from ``clock.templates.laid_out``.
     duration : float array [tasks]
         Seconds.
     models : sequence of Model
     sources : sequence of Source
-        Which model each stream asks for.
+        Model of each stream.
     clients : sequence of Clients
-        Of the streams that are closed loops.
+        Clients of closed-loop streams.
     requests : int, optional
-        How many come in all; further ones do not. Absent: all.
+        Maximum number of requests; absent: all.
     until_s : float
-        When clients no longer send.
+        Time after which clients no longer send.
     turns : Turns, optional
-        Memory in which models take turns; absent: all are loaded all along.
+        Memory in which models take turns; absent: all are always loaded.
     window_s : float, optional
-        Length of the first windows of ``lengths``, which double as they are used up.
+        Initial length of the windows of ``lengths``, which doubles when they are used up.
     machine_code : bool
-        Whether numba compiles the driver. The answer is the same, bit for bit.
+        Whether numba compiles the driver. The result is bitwise identical.
     known : two float arrays [templates], optional
-        What ``tables.seconds_alone`` and ``loads`` give, where that is known.
+        Results of ``tables.seconds_alone`` and ``loads``, if known.
 
-    What a Deployment and a Workload have checked is not checked again.
+    The checks of Deployment and Workload are not repeated.
 
-    Memory: of the requests from the oldest that is not over, and of what is told at once.
+    Memory: the requests from the oldest open one on, and those reported at once.
     """
 
     _shortens = True
-    """Whether batches that meet nothing else pass as a whole, with the same times to the bit."""
+    """Whether batches without interference are skipped as a whole, with bitwise equal times."""
 
     def __init__(
         self,
@@ -173,10 +173,9 @@ class Serving(Driver):
         return self._arrays
 
     def serve(self, arrival_s: Floats, stream: Ints, variant: Ints | None = None) -> Outcomes:
-        """Take a block of requests, ascending over all blocks; return those that are over.
+        """Simulate a block of requests, ascending over all blocks; return those that are over.
 
-        They are told in the order in which they came, from the first that was not told of: what
-        came after one that is not over comes with a later answer.
+        Outcomes are in order of arrival: requests after an open one are returned by a later call.
         """
         return Outcomes.joined(list(self._play(arrival_s, stream, variant, last=0)))
 
@@ -185,7 +184,7 @@ class Serving(Driver):
         return Outcomes.joined(list(self._play(arrival_s, stream, variant, last=1)))
 
     def rest(self) -> Iterator[Outcomes]:
-        """End the open-loop arrivals; yield the outcomes of the others, in blocks."""
+        """End the open-loop arrivals; yield the remaining outcomes in blocks."""
         none, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)
         yield from self._play(none, nowhere, nowhere, last=1)
 
@@ -195,12 +194,12 @@ class Serving(Driver):
 
     @property
     def now_s(self) -> float:
-        """When something last happened."""
+        """Time of the last event."""
         return float(self._now[0])
 
     @property
     def ran(self) -> Ints:
-        """Batches by template: busy seconds by ``clock.metrics.busy_seconds``."""
+        """Number of batches by template, as ``clock.metrics.busy_seconds`` takes it."""
         return np.array(self._flow.ran, dtype=np.int64)
 
     @property
@@ -210,7 +209,7 @@ class Serving(Driver):
 
     @property
     def residency(self) -> Residency:
-        """Whose weights were in memory so far, and how often they were loaded."""
+        """Return the weights' loads and residency in memory so far."""
         flow, setup = self._flow, self._setup
         shape = (len(setup.room), len(setup.budget))
         there, since, whole = (
@@ -227,7 +226,7 @@ class Serving(Driver):
     def _play(
         self, arrival: Floats, stream: Ints, variant: Ints | None, *, last: int
     ) -> Iterator[Outcomes]:
-        """Take a block, and yield what becomes of it; `last`: whether nothing comes after it."""
+        """Simulate a block and yield its outcomes; `last`: whether no block follows."""
         if variant is None:
             variant = np.zeros(len(arrival), dtype=np.int64)
         columns: Any = (arrival, stream, variant)
@@ -241,7 +240,7 @@ class Serving(Driver):
         block: Any = (*columns, last)
         coming: Any = Coming._make(block)
         self._flow.counts[TAKEN] = 0
-        # All that come have room at once: they are told of together.
+        # All arrivals get records at once, as they are reported together.
         self._make_room(min(len(arrival), BLOCK))
         while True:
             why = self._go(coming)
@@ -261,7 +260,7 @@ class Serving(Driver):
             raise never_start(self._strategy)
 
     def _go(self, coming: Any) -> int:
-        """Let time go on; return why not further: OVER, LATER, FILLED, at a MOMENT, needs MORE."""
+        """Advance the driver; return why it stopped: OVER, LATER, FILLED, MOMENT or MORE."""
         advance = compiled(turns=self._turns) if self._arrays else driver.advance
         while True:
             state, batches, records = self._state, self._batches, self._records
@@ -298,21 +297,21 @@ class Serving(Driver):
                 return int(why)
 
     def _open(self) -> bool:
-        """Whether somebody waits for an answer, or is to come."""
+        """Return whether a client waits for an answer, or is yet to send."""
         earliest: Any = heaps.earliest if self._arrays else virtual_time.earliest
         returns = not self._all_came and earliest(self._returning) < self._setup.until
         return any(self._flow.inside) or bool(returns)
 
     @property
     def _all_came(self) -> bool:
-        """Whether as many requests came as are asked for."""
+        """Return whether the maximum number of requests has arrived."""
         return bool(self._flow.counts[CAME] >= self._setup.most)
 
     def _happen(self) -> None:
-        """Let the world change at ``_until_s``, and say there when it does next."""
+        """Apply external changes at ``_until_s``, and set it to the next."""
 
     def _tell(self) -> Outcomes:
-        """Take the records of the first requests that are over out."""
+        """Remove and return the records of the first requests that are over."""
         counts = self._flow.counts
         many = self._untold
         why = np.asarray(self._records.why[:many], dtype=np.int8)
@@ -331,11 +330,11 @@ class Serving(Driver):
 
     @property
     def _untold(self) -> int:
-        """Requests that came and were not told of yet."""
+        """Return the number of requests that arrived and are not reported yet."""
         return int(self._flow.counts[CAME] - self._flow.counts[TOLD])
 
     def _make_room(self, more: int) -> None:
-        """See to it that so many more records have room beside those that are open."""
+        """Ensure room for `more` records besides the open ones."""
         many = self._untold
         if many + more <= self._room:
             return
@@ -347,22 +346,22 @@ class Serving(Driver):
         self._records = wider
 
     def _slot(self, batch: Any) -> Any:
-        """Return where a batch in flight, or each of an array of them, is in tables."""
+        """Return the table index of a batch in flight, or of an array of them."""
         return batch & (self._state.window - 1)
 
     def _next_batch(self) -> int:
-        """Return the number of the batch that is admitted next, and make room for it."""
+        """Return the number of the next batch, and make room for it."""
         batch = int(self._state.counts[ADMITTED])
         if batch - self._state.counts[OLDEST] > self._state.window - 1:
             self._widen()
         return batch
 
     def _is_over(self, batch: int) -> bool:
-        """Whether nothing of a batch that was admitted is under way, or to come."""
+        """Return whether an admitted batch has nothing running or left to run."""
         return bool(batch < self._state.counts[OLDEST] or not self._state.left[self._slot(batch)])
 
     def _widen(self) -> None:
-        """Make room for twice the batches in flight."""
+        """Double the room for batches in flight."""
         count, old = self._state.counts, self._state.window
         numbers = np.arange(count[OLDEST], count[ADMITTED])
         here, there = numbers & (old - 1), numbers & (2 * old - 1)
@@ -378,7 +377,7 @@ class Serving(Driver):
         self._widen_heap()
 
     def _think(self, client: int) -> None:
-        """Bring the next times to think of a client."""
+        """Load the next think times of a client."""
         which, column = self._place[client]
         self._fetched[client] += 1
         at = self._fetched[client]
@@ -398,15 +397,15 @@ class Serving(Driver):
 
 
 COMPILE_FROM, LEAST = 160_000, 500
-"""Task events that take plain Python a second, of all that a process plays; of one play, those that
-outweigh handing over its arrays."""
+"""Task events of a process from which machine code pays off (interpreted in about one second), and
+of one play, whose arrays take time to hand over."""
 
 OWN_EVENTS = 3.0
-"""Of each request, beside those of its tasks: it comes, is sent, and is answered."""
+"""Events of each request besides those of its tasks: arrival, dispatch and answer."""
 
 
 class _Unused:
-    """What functions come to where all weights are loaded all along: half as much to compile."""
+    """Stubs of functions that are unused if all weights stay loaded, to halve the compile time."""
 
     @staticmethod
     def able(setup: Setup, flow: Flow, model: int, instance: int) -> bool:
@@ -453,7 +452,7 @@ _IN_TURNS = (
 
 @functools.cache
 def compiled(*, turns: bool) -> Compiled:
-    """Machine code of ``driver.advance``, which the first call in a process loads or makes.
+    """Return ``driver.advance`` as machine code, loaded or compiled by the first call.
 
     `turns`: whether models take turns in memory.
     """
@@ -468,12 +467,12 @@ def compiled(*, turns: bool) -> Compiled:
 
 
 def events_of(layout: Layout) -> float:
-    """Return about how many task events a request takes, its own included."""
+    """Return the mean number of task events per request, its own included."""
     return OWN_EVENTS + float(np.diff(layout.first).mean())
 
 
 def python_until(layout: Layout) -> float:
-    """Return from how many requests of a run on machine code pays, which it was begun without."""
+    """Return the number of requests from which a run begun without machine code switches to it."""
     share = left_to_python.LOADING if compiled(turns=False).kept else 1.0
     return share * COMPILE_FROM / events_of(layout)
 

@@ -1,7 +1,7 @@
 """Plans under load in real time: the caller runs started tasks and reports their ends.
 
-The driver's rules are those of virtual time, for it is the same driver: a task that somebody else
-runs has an infinite duration here, until its end is told.
+Uses the driver of virtual time: a task run by the caller has an infinite duration until its end is
+reported.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from hetsim.simulation.serving.setup import Clients, Model, Outcomes, Source
 from hetsim.simulation.serving.tables import LIMIT, TAKEN, requests_of
 
 Block = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
-"""Requests that come: arrivals in seconds, streams, variants."""
+"""Block of arriving requests: arrivals in seconds, streams, variants."""
 
 
 class Started(NamedTuple):
-    """A task that somebody else is to run now.
+    """Task that the caller is to run now.
 
     Attributes
     ----------
     batch : int
     task : int
-        Of all templates, one after another.
+        Number over all templates.
     at_s : float
-        When it starts.
+        Time of its start.
     """
 
     batch: int
@@ -48,11 +48,11 @@ class RealTime(Serving):
     Parameters
     ----------
     layout, duration, models, sources, clients, requests, until_s
-        As of ``Serving``; batches are sent to where they would end first by `duration`.
+        As in ``Serving``; `duration` estimates where batches end first.
     lasts : float array [tasks]
-        Seconds until each ends by itself; infinite where ``ended`` tells.
+        Seconds until each task ends automatically; infinite if ``ended`` reports it.
     blocks : iterable of Block
-        What comes, ascending over all; taken as time goes on.
+        Arrivals, ascending over all blocks; read as time advances.
     """
 
     _shortens = False
@@ -89,22 +89,22 @@ class RealTime(Serving):
 
     @property
     def next_s(self) -> float:
-        """When something next happens that nobody has to tell; infinite where nothing does."""
+        """Time of the next event that needs no report by the caller; infinite without one."""
         return upcoming(self._setup, self._flow, self._coming, self._events, self._returning)
 
     @property
     def over(self) -> bool:
-        """Whether all that came is over, and nothing more comes."""
+        """Whether all requests are over and no more arrive."""
         return self.next_s == math.inf and not self._outside
 
     def step(self) -> tuple[Started, ...]:
-        """Let all happen that does at ``next_s``; return what somebody is to run, in order."""
+        """Process all events at ``next_s``; return the tasks to run, in order."""
         at_s = self.next_s
         self._advance(at_s)
         found = [code for time_s, code in self._events if time_s == math.inf]
         if not found:
             return ()
-        # In place: the driver holds the list.
+        # In place, as the driver holds the list.
         self._events[:] = [event for event in self._events if event[0] < math.inf]
         heapify(self._events)
         started = tuple(
@@ -114,7 +114,7 @@ class RealTime(Serving):
         return started
 
     def ended(self, batch: int, task: int, at_s: float) -> float:
-        """Note that a task ends at `at_s`, or now where that is past; return when it does."""
+        """Report the end of a task at `at_s`, or now if that is past; return that time."""
         self._outside.remove((batch, task))
         at_s = max(at_s, self.now_s)
         virtual_time.put(self._events, at_s, (batch << rules.SHIFT) + task)
@@ -130,7 +130,7 @@ class RealTime(Serving):
         return self._parts[0]
 
     def _advance(self, until_s: float) -> None:
-        """Let time go on to `until_s`, and take what comes as far as that."""
+        """Advance to `until_s`, reading arrivals up to then."""
         self._flow.times[LIMIT] = until_s
         while (why := self._go(self._coming)) not in (LATER, OVER):
             if why == MORE:

@@ -1,15 +1,15 @@
-"""Models that share device memory by turns: loading, eviction, waiting.
+"""Device memory shared in turns by models: loading, eviction, waiting.
 
-A batch goes to an instance that is *ready*: its model's weights are on every device that it uses.
-Where none is, memory is kept for one of the instances that take a batch more, and what is not there
-is loaded, over the links, as a request of the clock; what waits goes when all is there. Room is
-made by those whose weights nobody uses, the one last used longest ago first; never by those that
-have a batch under way, or are on their way.
+A batch goes to a *ready* instance: its model's weights are on all devices that it uses. If none is
+ready, memory is reserved for one of the instances with capacity, and missing weights are loaded
+over the links as a request of the clock; waiting requests go once all are loaded. Unused weights
+are evicted to make room, least recently used first; never those of a batch under way, or being
+loaded.
 
-A model for which there is no room *claims* it. While it does, no later batch of others begins on
-its devices, so that they come to rest; claims are met in the order in which they were made. So
-nobody waits for ever, and each has one batch between two of another (the queue of pending requests
-of Ollama's scheduler does the same: https://github.com/ollama/ollama, ``server/sched.go``).
+A model without enough memory *claims* it. Meanwhile, no later batch of others begins on its
+devices, so they drain; claims are served in order. So no model waits forever, and each gets one
+batch between two of another (like the queue of pending requests in Ollama's scheduler:
+https://github.com/ollama/ollama, ``server/sched.go``).
 
 In the subset of Python that numba compiles.
 """
@@ -44,21 +44,21 @@ from hetsim.simulation.serving.tables import (
 
 
 def mark(flow: Flow, model: int) -> None:
-    """Let a batcher look."""
+    """Mark a batcher to be looked at."""
     if flow.dirty[model] == 0:
         flow.dirty[model] = 1
         flow.counts[LOOKS] += 1
 
 
 def wake(setup: Setup, flow: Flow) -> None:
-    """Let the batchers look that may wait for memory. O(models)."""
+    """Mark the batchers that may wait for memory. O(models)."""
     for model in range(len(flow.claim)):
         if setup.on_demand[model] > 0 and flow.waiting[model] > 0:
             mark(flow, model)
 
 
 def outrun(setup: Setup, flow: Flow, model: int, instance: int) -> bool:
-    """Whether another model claimed memory that an instance uses before its own did.
+    """Return whether another model claimed memory of an instance before this model did.
 
     O(models times devices of the instance).
     """
@@ -74,7 +74,7 @@ def outrun(setup: Setup, flow: Flow, model: int, instance: int) -> bool:
 
 
 def able(setup: Setup, flow: Flow, model: int, instance: int) -> bool:
-    """Whether a batch more can go to an instance now."""
+    """Return whether an instance can take one more batch now."""
     if flow.in_flight[instance] >= flow.most[instance]:
         return False
     if setup.on_demand[model] == 0:
@@ -87,9 +87,9 @@ def able(setup: Setup, flow: Flow, model: int, instance: int) -> bool:
 
 
 def missing(setup: Setup, flow: Flow, model: int, device: int, spared: bool) -> int:
-    """Return the bytes that a device lacks for a model's weights, where they are not there.
+    """Return the bytes that a device lacks for a model's missing weights.
 
-    0 or less: it has them. `spared` says that nobody is to make room. O(models).
+    0 or less: it has room. `spared`: without evictions. O(models).
     """
     devices = len(flow.room)
     if flow.there[model * devices + device] != ABSENT:
@@ -104,7 +104,7 @@ def missing(setup: Setup, flow: Flow, model: int, device: int, spared: bool) -> 
 
 
 def evict(setup: Setup, flow: Flow, device: int, now: float) -> None:
-    """Let go of the weights that nobody uses and that were used longest ago. O(models)."""
+    """Evict the least recently used of the unused weights. O(models)."""
     devices, best = len(flow.room), -1
     for other in range(len(flow.claim)):
         k = other * devices + device
@@ -120,7 +120,7 @@ def evict(setup: Setup, flow: Flow, device: int, now: float) -> None:
 def reserve(setup: Setup, flow: Flow, model: int, instance: int, spared: bool, now: float) -> bool:
     """Reserve the memory that an instance needs, if available; return whether it was.
 
-    O(models times devices of the instance), and as much for each that makes room.
+    O(models times devices of the instance), and as much again for each eviction.
     """
     if outrun(setup, flow, model, instance):
         return False
@@ -147,7 +147,7 @@ def reserve(setup: Setup, flow: Flow, model: int, instance: int, spared: bool, n
 
 
 def use(setup: Setup, flow: Flow, model: int, instance: int, more: int, now: float) -> None:
-    """Add a number of users of the memory that an instance needs."""
+    """Add `more` users (or remove, if negative) to the memory of an instance."""
     row = model * len(flow.room)
     for at in range(setup.place_at[instance], setup.place_at[instance + 1]):
         k = row + setup.places[at]
@@ -156,10 +156,10 @@ def use(setup: Setup, flow: Flow, model: int, instance: int, more: int, now: flo
 
 
 def settle(setup: Setup, flow: Flow, model: int, now: float) -> int:
-    """See to the memory of a batch that would go: 1: one can; 0: it waits; -1: look again.
+    """Prepare memory for the next batch; return 1: ready; 0: wait; -1: look again.
 
-    Memory is kept for no more instances than what waits fills. First for one for which nobody has
-    to make room, then for one for which somebody has to; of several the first that is written.
+    Memory is reserved for at most as many instances as the waiting requests fill: first one that
+    needs no eviction, then one that does; of several the first in the deployment.
     """
     begin, after = setup.instance_at[model], setup.instance_at[model + 1]
     kept = 0
@@ -186,14 +186,14 @@ def settle(setup: Setup, flow: Flow, model: int, now: float) -> int:
 
 
 def unclaim(setup: Setup, flow: Flow, model: int) -> None:
-    """No longer wait for memory; who stood behind may go."""
+    """Withdraw the claim for memory, and wake those behind it."""
     if flow.claim[model] > 0:
         flow.claim[model] = 0
         wake(setup, flow)
 
 
 def renounce(setup: Setup, flow: Flow, model: int, now: float) -> None:
-    """Nothing is to go: give back what is kept and there, and the claim."""
+    """Without requests to send, release reserved memory with loaded weights, and the claim."""
     row = model * len(flow.room)
     given = False
     for instance in range(setup.instance_at[model], setup.instance_at[model + 1]):
@@ -218,7 +218,7 @@ def fetch(
     flow: Flow,
     batches: Batches,
 ) -> None:
-    """Let the first weights for which room was made be loaded, of those of the last who made it."""
+    """Start the first pending load of weights, of the model that reserved room last."""
     devices, model = len(flow.room), flow.counts[FETCHES] - 1
     for device in range(devices):
         k = model * devices + device
@@ -243,7 +243,7 @@ def fetch(
 
 
 def arrived(setup: Setup, flow: Flow, model: int, device: int, now: float) -> None:
-    """A model's weights are there; its batcher is to look. O(instances)."""
+    """Note that a model's weights are loaded on a device, and mark its batcher. O(instances)."""
     k = model * len(flow.room) + device
     flow.there[k] = THERE
     flow.loading_s[k] += now - flow.since_s[k]
@@ -258,7 +258,7 @@ def arrived(setup: Setup, flow: Flow, model: int, device: int, now: float) -> No
 def occupy(
     setup: Setup, flow: Flow, records: Records, model: int, instance: int, first: int, now: float
 ) -> None:
-    """A batch goes to an instance: it uses its memory, and what was kept is no longer kept."""
+    """Assign a batch to an instance: it uses the memory, and the reservation ends."""
     if setup.on_demand[model] == 0:
         return
     if flow.reserved[instance] > 0:
@@ -275,16 +275,16 @@ def occupy(
 
 
 def vacate(setup: Setup, flow: Flow, model: int, instance: int, now: float) -> None:
-    """A batch is over: its memory may go to those who wait for it."""
+    """Release the memory of a finished batch to those who wait for it."""
     if setup.on_demand[model] > 0:
         use(setup, flow, model, instance, -1, now)
         wake(setup, flow)
 
 
 def choose(setup: Setup, flow: Flow, model: int, row: int, size: int, now: float) -> int:
-    """Return the instance, numbered over all models. One must take a batch more.
+    """Return the instance for a batch, numbered over all models; one must have capacity.
 
-    `row` is where the templates of the batch's variant begin. O(instances).
+    `row` is the offset of the templates of the batch's variant. O(instances).
     """
     begin, after = setup.instance_at[model], setup.instance_at[model + 1]
     routing = setup.routing[model]
@@ -316,7 +316,7 @@ def choose(setup: Setup, flow: Flow, model: int, row: int, size: int, now: float
 
 
 OFTEN = 4
-"""Batches of a template from which on it is asked how it runs alone."""
+"""Number of batches of a template from which its run alone is recorded."""
 
 
 def passes(
@@ -327,12 +327,12 @@ def passes(
     size: int,
     now: float,
 ) -> bool:
-    """Whether a batch ends before anything else happens; ``Flow.times[WHOLE]`` is then its end.
+    """Return whether a batch ends before any other event; its end is then ``Flow.times[WHOLE]``.
 
-    Where nothing else is, tasks begin and end as in the template's run from 0 on, as long as the
-    moments of that run follow each other: what the rules do depends on their order alone, and each
-    end is the moment at which the task begins, plus its seconds, to the bit. Where rounding puts
-    them in another order, all is played task by task. O(models + tasks).
+    Without other work, tasks begin and end as in the template's run from 0, as long as the order of
+    that run's times is kept: the rules depend on the order only, and each end is the start plus the
+    task's seconds, bitwise. If rounding changes the order, the batch is simulated task by task.
+    O(models + tasks).
     """
     counts, times, moments = flow.counts, flow.times, flow.moments
     if times[CALM] <= now or counts[LOOSE] > 0 or state.counts[ADMITTED] > state.counts[OLDEST]:
@@ -428,7 +428,7 @@ def leave(
     batch: int,
     now: float,
 ) -> None:
-    """Note that a batch is over."""
+    """Process the end of a batch."""
     told = flow.counts[TOLD]
     slot = batch & (state.window - 1)
     model, instance = batches.model[slot], batches.instance[slot]

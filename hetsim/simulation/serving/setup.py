@@ -15,35 +15,34 @@ from hetsim.workload.deployment import Routing, TimeoutAction
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """One model: its instances, its queues, its batcher.
+    """Model with its instances, queues and batcher.
 
     Attributes
     ----------
     template : int array [variants, instances, max_batch_size]
-        Which template a batch runs: of its variant, on an instance, of size 1, 2, ...
+        Template of a batch, by variant, instance and size 1, 2, ...
     limits : tuple of int
-        Batches that each instance takes at a time; 0: any number, as its plan pipelines them.
+        Concurrent batches of each instance; 0: unlimited, as its plan pipelines them.
     routing : "round_robin", "shortest_queue" or "least_finish"
-        Which instance gets a batch, of those that take one more: the next in `cycle`; that with
-        the fewest batches; or that in which it would end first, were each batch alone with those
-        before it there. Of equals the lowest.
+        Instance that gets a batch, among those with capacity: the next in `cycle`; that with the
+        fewest batches; or that where it would end first, if batches there ran one after another.
+        Ties go to the lowest.
     cycle : tuple of int
-        Instances in the order of round robin; empty: each once.
+        Round-robin order of instances; empty: each once.
     ranks : tuple of int
-        One for each level of priority, the most urgent first: the rank on devices of a batch
-        whose first request has this level.
+        Rank on devices by priority level of a batch's first request, most urgent level first.
     max_queue_size : int, optional
-        Requests that may wait in a level; a further one is rejected. Absent: any number. 0: a
-        request is rejected unless an instance takes it at once.
+        Maximum waiting requests per level; further ones are rejected. Absent: unlimited. 0:
+        rejected unless an instance takes it at once.
     timeout_s : float
-        How long a request may wait; infinite: for ever.
+        Maximum seconds that a request waits; infinite: no limit.
     timeout_action : "reject" or "delay"
-        Of a request that waited longer: it is rejected, or goes after all of its level that
+        Action on a request that waited longer: rejection, or a place behind all of its level that
         did not.
     preferred : tuple of int
-        Ascending sizes of batches that go at once; empty: the largest alone.
+        Ascending batch sizes that go at once; empty: only the largest.
     delay_s : float
-        How long the oldest request waits for others to join it.
+        Seconds that the oldest request waits for others to join its batch.
     """
 
     template: NDArray[np.int64]
@@ -65,18 +64,18 @@ class Model:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turns:
-    """Memory that models share by turns: their weights are loaded when a batch needs them.
+    """Memory that models share in turns: their weights are loaded when a batch needs them.
 
     Attributes
     ----------
     budget : tuple of int [devices]
-        Bytes in which they take turns.
+        Shared bytes.
     weight : int array [models, devices]
-        Bytes that each needs there; 0: none, or it has its own. A model with any takes turns.
+        Shared bytes that each model needs; 0: none. A model with any takes turns.
     fetch : int array [models, devices]
-        The template that loads its weights; -1: nothing is to be loaded.
+        Template that loads its weights; -1: none.
     places : tuple of tuple of tuple of int [models][instances]
-        Devices of which an instance needs those bytes.
+        Devices whose shared memory an instance needs.
     """
 
     budget: tuple[int, ...]
@@ -95,17 +94,17 @@ class Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clients:
-    """A stream whose clients each wait for an answer, think, and send their next request.
+    """Stream whose clients each wait for an answer, think, and send their next request.
 
     Attributes
     ----------
     stream : int
     concurrency : int
     think : function
-        Of the number of a block: how long each client thinks before each of its requests in it,
-        float array [turns, concurrency], in seconds.
+        Function of a block number: think seconds of each client before each of its requests in the
+        block, float array [turns, concurrency].
     variant : int
-        Of its model: what all its requests are.
+        Variant of its model, for all its requests.
     """
 
     stream: int
@@ -126,24 +125,24 @@ Floats = NDArray[np.float64]
 
 
 class Outcomes(NamedTuple):
-    """Requests that are over, in the order in which they came.
+    """Outcomes of finished requests, in order of arrival.
 
-    Of those that were rejected `sent_s`, `begun_s` and `finish_s` are NaN, the instance -1 and
-    the size 0.
+    For rejected requests `sent_s`, `begun_s` and `finish_s` are NaN, the instance -1 and the size
+    0.
 
     Attributes
     ----------
     arrival_s, sent_s, begun_s, finish_s : float64[requests]
-        When each came, went to an instance, had its first task started, and was answered.
+        Times of arrival, dispatch to an instance, start of its first task, and answer.
     stream, variant, instance : int32[requests]
     size : int32[requests]
-        Of the batch that it was in.
+        Size of its batch.
     why : int8[requests]
-        SERVED, or FULL or EXPIRED: why it was rejected.
+        SERVED, or FULL or EXPIRED for rejected requests.
     fresh : bool[requests]
-        Whether nobody waited when it came, and an instance had nothing to do.
+        Whether it arrived with an empty queue and an idle instance.
     load_s : float64[requests]
-        For how long before `sent_s` the weights were loaded that its batch needed.
+        Seconds before `sent_s` in which weights for its batch were loaded.
     """
 
     arrival_s: Floats
@@ -165,29 +164,29 @@ class Outcomes(NamedTuple):
 
     @property
     def latency_s(self) -> Floats:
-        """From arrival to answer."""
+        """Seconds from arrival to answer."""
         return self.finish_s - self.arrival_s
 
     @classmethod
     def joined(cls, parts: Sequence[Outcomes]) -> Outcomes:
-        """Return several that follow each other as one."""
+        """Return the concatenation of consecutive outcomes."""
         columns: Any = zip(*parts, strict=True)
         return cls(*(np.concatenate(column) for column in columns))
 
 
 class Residency(NamedTuple):
-    """Of models that take turns in memory: whose weights were there.
+    """Residency of the weights of models that take turns in memory.
 
     Attributes
     ----------
     loads : int64[models, devices]
-        How often they were loaded.
+        Number of loads.
     loading_s : float64[models, devices]
-        For how long, queues of links included.
+        Seconds of loading, queueing on links included.
     resident_s : float64[models, devices]
-        For how long they had their room, loading included.
+        Seconds for which memory was allocated, loading included.
     most : int64[devices]
-        Bytes that models ever had at once.
+        Maximum bytes allocated to models at once.
     """
 
     loads: NDArray[np.int64]
@@ -202,12 +201,12 @@ class Lengths(NamedTuple):
     Attributes
     ----------
     begin_s, window_s : float
-        When the first window begins, and how long each is.
+        Start of the first window, and length of each.
     waiting_s, inside_s : float64[windows, models]
-        Requests times seconds: in the queue of a model; there or at its instances. The last
-        window ends with what was last played.
+        Request-seconds in a model's queue, and in its queue or instances. The last window ends with
+        the last event.
     at_length_s : float64[models, bins]
-        Seconds for which so many waited; in the last bin that many and more.
+        Seconds by number of waiting requests; the last bin holds all larger numbers.
     """
 
     begin_s: float

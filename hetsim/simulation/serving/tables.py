@@ -1,4 +1,4 @@
-"""Tables of plans under load, for the driver: lists in plain Python, arrays for machine code."""
+"""Tables of plans under load for the driver: lists if interpreted, arrays for machine code."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from hetsim.simulation.serving.setup import Clients, Model, Source, Turns
 from hetsim.workload.deployment import ROUTINGS
 
 SERVED, FULL, EXPIRED = 0, 1, 2
-"""What became of a request: answered; rejected as too many waited; rejected as it waited too
-long."""
+"""Outcomes of a request: answered; rejected by a full queue; rejected by timeout."""
 OPEN = -1
-"""Of a request of which that is not known yet."""
+"""Outcome of a request that is not decided yet."""
 
 CAME, TOLD, TAKEN, LOOKS, THINKS, STORM, PENDING, BEST, CLOSED = 0, 1, 2, 3, 4, 5, 6, 7, 8
 LOOSE, FOREIGN, FETCHES, CLAIMS, ASKED = 9, 10, 11, 12, 13
-"""Places in ``Flow.counts``."""
+"""Indices into ``Flow.counts``."""
 COUNTS = 14
 SOONEST, OLDEST_CAME, CLOSEST, LIMIT, CALM, WHOLE = 0, 1, 2, 3, 4, 5
-"""Places in ``Flow.times``."""
+"""Indices into ``Flow.times``."""
 TIMES = 6
 
 ROUND_ROBIN, SHORTEST_QUEUE, LEAST_FINISH = 0, 1, 2
@@ -37,7 +36,7 @@ WINDOWS = 2048
 BINS = 1024
 
 ABSENT, AWAITED, LOADING, THERE = 0, 1, 2, 3
-"""Of a model's weights in a device's memory: not there; there is room for them; on their way."""
+"""States of a model's weights in a device's memory: absent; memory allocated; loading; loaded."""
 
 
 class Setup(NamedTuple):
@@ -52,33 +51,33 @@ class Setup(NamedTuple):
         Instances are numbered over all models, too.
     limit : [instances]
     routing, largest, gated, room, delays, table_at : [models]
-        Largest batch; whether requests may wait; how many, -1 for any number; whether those that
-        waited too long go last; where its templates begin in `table`.
+        Routing rule; largest batch; whether requests may wait; how many, -1 for unlimited; whether
+        timed-out requests go last; offset of its templates in `table`.
     timeout, delay : [models]
         Seconds.
     cycle_at, cycle : [models + 1], [turns]
     liked_at, liked : [models + 1], [sizes]
-        Whether a size is preferred, from size 0 on.
+        Whether each size is preferred, from size 0 on.
     table : [models' variants, instances, sizes]
     alone, load : [templates]
-        Seconds that a batch takes alone, and those after which the next may follow.
+        Seconds of a batch alone, and until the next may follow.
     on_demand : [models]
-        Whether its weights take turns with others' in the memory of devices.
+        Whether its weights share device memory in turns.
     budget : [devices]
-        Bytes in which models take turns.
+        Shared bytes.
     weight : [models * devices]
-        Bytes that a model then needs of a device; 0 where it needs none.
+        Shared bytes that a model needs on a device; 0: none.
     fetch : [models * devices]
-        The template that loads them; -1: nothing is to be loaded.
+        Template that loads them; -1: none.
     place_at, places : [instances + 1], [places]
-        Devices whose memory an instance needs so.
+        Devices whose shared memory an instance needs.
     stream_of, variant_of : [clients]
     turns : int
-        Times to think that are at hand for each client.
+        Number of think times stored per client.
     most : int
-        Requests that come in all.
+        Maximum number of requests.
     until : float
-        When clients no longer send.
+        Time after which clients no longer send.
     """
 
     model_of: Sequence[int]
@@ -116,49 +115,48 @@ class Setup(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """Queues, instances and clients.
+    """State of queues, instances and clients.
 
     Attributes
     ----------
     head, tail : [2 * queues]
-        First and last request of queue q at 2 q, of those that waited too long at 2 q + 1; -1.
+        First and last request of queue q at 2 q, of its timed-out requests at 2 q + 1; -1: none.
     queued : [queues]
     waiting, inside : [models]
-        Requests in its queues; those and what its instances have.
+        Requests in its queues; in its queues and instances.
     in_flight, most, free_s : [instances]
-        Batches that it has; that it may have, 0 where it is left out; when it could begin one
-        more, were it alone.
+        Current batches; maximum, 0 if excluded; time at which it could begin one more on its own.
     spare, idle : [models]
-        Batches that its instances could still take, and instances that have none.
+        Free capacity of its instances in batches, and number of idle instances.
     turn : [models]
-        Of round robin.
+        Position in the round-robin cycle.
     timer, dirty : [models]
-        When its batcher looks again by itself; whether it is to look now.
+        Time of its batcher's timer; whether it is marked to look now.
     ran : [templates]
     think, thought : [clients * turns], [clients]
-        Seconds before each of a client's requests, and which of them it thinks, or is to think
-        when its request is over; -1: its first is under way.
+        Think seconds before each of a client's requests, and index of the current or next one; -1:
+        its first is under way.
     room : [devices]
-        Bytes of `Setup.budget` that nobody has.
+        Free bytes of `Setup.budget`.
     there, users : [models * devices]
-        Where a model's weights are: ABSENT, AWAITED, LOADING or THERE; batches under way that use
-        them, and instances for which they are kept.
+        State of a model's weights: ABSENT, AWAITED, LOADING or THERE; number of batches under way
+        that use them, plus instances that reserve them.
     used_s, since_s : [models * devices]
-        When they were last used, and when their room was taken.
+        Times of their last use, and of the allocation.
     reserved, from_s, until_s : [instances]
-        Whether its memory is kept for its next batch, and from when to when that was loaded.
+        Whether memory is reserved for its next batch, and start and end of the loading.
     claim : [models]
-        The number of its claim for memory, in the order in which they were made; 0: none.
+        Sequence number of its claim for memory; 0: none.
     loads, loading_s, resident_s : [models * devices]
-        How often they were loaded, for how long, and for how long they had their room in all.
+        Number of loads, seconds of loading, and seconds of allocated memory.
     highest : [devices]
-        Bytes of it that were ever taken.
+        Maximum shared bytes allocated.
     alone_s : [templates]
-        Seconds of a batch that meets nothing else; NaN where that was not asked yet, infinite where
-        it is not known. Empty: every batch is played task by task.
+        Seconds of a batch without interference; NaN if not computed yet, infinite if unknown.
+        Empty: every batch is simulated task by task.
     lasts, since, until : [tasks]
-        Of each template's tasks in the order in which they then end: seconds, and the numbers of
-        the moments at which they begin and end; see ``routing.passes``.
+        For each template's tasks by end: seconds, and indices of the times at which they begin and
+        end; see ``routing.passes``.
     moments : [most moments]
     counts, times : [COUNTS], [TIMES]
     """
@@ -202,20 +200,20 @@ class Flow(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """Of the batches in flight, by their slots in the clock's state.
+    """Batches in flight, by slot in the clock's state.
 
     Attributes
     ----------
     first : [window]
-        The first of its requests; ``Records.following`` has the others.
+        Its first request; ``Records.following`` links the others.
     instance, model : [window]
-        Model -1: no batch, or one that was answered and leaves behind what nobody waits for.
-        Model -2 - m: no batch, but weights of model m on their way to a device, the instance.
+        Model -1: no batch, or an answered one with tasks that nothing waits for. Model -2 - m:
+        loading of model m's weights to a device, given as the instance.
     begun : [window]
-        When its first task started; infinite before.
+        Start of its first task; infinite before.
     needed : [window]
-        Of a batch under way with tasks that nobody waits for (``counts[LOOSE]`` says whether there
-        are any): how many others it has still; they have a duration that is a number. 0 of others.
+        For a batch with tasks that nothing waits for (``counts[LOOSE]`` counts these): number of
+        its other open tasks, whose durations are not NaN. 0 for other batches.
     """
 
     first: Ints
@@ -226,14 +224,14 @@ class Batches(NamedTuple):
 
 
 class Records(NamedTuple):
-    """Records of requests not reported yet: request r at ``r - counts[TOLD]``.
+    """Records of unreported requests: request r at index ``r - counts[TOLD]``.
 
     Attributes
     ----------
     arrival, sent, begun, finish : [room]
     stream, variant, instance, size, why, fresh : [room]
     client, following : [room]
-        -1 where there is none; the next in the same queue or batch.
+        Client of a request, and next request in the same queue or batch; -1: none.
     load : [room]
         Seconds that it waited while weights were loaded for its batch.
     """
@@ -259,13 +257,13 @@ class Spans(NamedTuple):
     Attributes
     ----------
     waiting, inside : [models * WINDOWS]
-        Requests times seconds, by window.
+        Request-seconds by window.
     at_length : [models * BINS]
-        Seconds for which so many waited; in the last bin that many and more.
+        Seconds by number of waiting requests; the last bin holds all larger numbers.
     since, window : [models]
-        Until when this is accounted for, and the window of that time.
+        Time accounted for so far, and its window.
     length : [2]
-        Seconds of a window, and when the first begins.
+        Seconds of a window, and start of the first.
     """
 
     waiting: Floats
@@ -277,7 +275,7 @@ class Spans(NamedTuple):
 
 
 def requests_of(flow: Flow, batches: Batches, records: Records, slot: int) -> list[int]:
-    """Return the requests of a batch; none of one of nobody."""
+    """Return the requests of a batch; none for a weight-loading batch."""
     found: list[int] = []
     request = -1 if batches.model[slot] < 0 else int(batches.first[slot])
     while request >= 0:
@@ -287,10 +285,10 @@ def requests_of(flow: Flow, batches: Batches, records: Records, slot: int) -> li
 
 
 UNLIMITED = 1 << 40
-"""Batches that an instance without a limit could take still."""
+"""Remaining batch capacity of an instance without a limit."""
 
 WINDOW_S = 2.0**-20
-"""Length of the first windows."""
+"""Initial length of windows in seconds."""
 
 
 def setup_of(
@@ -305,7 +303,7 @@ def setup_of(
     turns_in_memory: Turns | None = None,
     known: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
 ) -> Setup:
-    """Put models one after another. `known`: what ``seconds_alone`` and ``loads`` give."""
+    """Return the constant tables. `known`: results of ``seconds_alone`` and ``loads``."""
     memory = turns_in_memory or _no_turns(models)
     places = [list(places) for instances in memory.places for places in instances]
     shapes = [model.template.shape for model in models]
@@ -359,8 +357,8 @@ def new_flow(
 ) -> Flow:
     """Return empty queues and idle instances; `think` is [clients, turns].
 
-    `first` is that of the layout; `shortens`: whether batches that meet nothing else may pass as a
-    whole.
+    `first` is that of the layout; `shortens`: whether batches without interference may be skipped
+    as a whole.
     """
     templates = len(first) - 1
     tasks, widest = (first[-1], max(map(int, np.diff(first)))) if shortens else (0, -1)
@@ -413,7 +411,7 @@ def new_flow(
 
 
 def new_spans(models: int, window_s: float | None, *, arrays: bool) -> Spans:
-    """Return windows in which nothing was yet; `window_s` absent: WINDOW_S."""
+    """Return empty windows; `window_s` absent: WINDOW_S."""
 
     def zeros(size: int) -> Floats:
         return np.zeros(size) if arrays else [0.0] * size  # type: ignore[return-value]
@@ -449,9 +447,9 @@ def new_records(room: int, arrays: bool) -> Records:
 
 
 def as_arrays(record: Any) -> Any:
-    """Return a named tuple of lists as one of arrays, whole numbers apart from seconds.
+    """Return a named tuple of lists as arrays, integers separate from seconds.
 
-    Those of a kind are parts of one array, which is made in a fraction of the time of many.
+    Fields of a kind are slices of one array, which is much faster to build than many.
     """
     fields = list(record)
     kinds: Any = type(record)
@@ -466,7 +464,7 @@ def as_arrays(record: Any) -> Any:
 
 @functools.cache
 def _places(record: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Which fields of a named tuple are whole numbers, and which are seconds."""
+    """Return the indices of integer fields, and of fields in seconds, of a named tuple."""
     kinds = [str(record.__annotations__[name]) for name in record._fields]
     seconds = tuple(at for at, kind in enumerate(kinds) if "loat" in kind)
     return tuple(at for at in range(len(kinds)) if at not in seconds), seconds
@@ -478,9 +476,9 @@ def _no_turns(models: Sequence[Model]) -> Turns:
 
 
 def _loaded_first(setup: Setup) -> tuple[list[int], list[int]]:
-    """Return the room that is left, and what is there: what fits, before anything comes.
+    """Return the free shared bytes and the states of weights initially, with those loaded that fit.
 
-    The first instance of each model that it fits with, model after model, then the next of each.
+    Loads the first instance of each model that fits, model by model, then the next of each.
     """
     room, devices = list(setup.budget), len(setup.budget)
     there = [ABSENT] * len(setup.weight)
@@ -503,7 +501,7 @@ def _loaded_first(setup: Setup) -> tuple[list[int], list[int]]:
 
 
 def seconds_alone(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Seconds that a request of each template takes where nothing else is."""
+    """Return the seconds of a request of each template without other work."""
     one = np.zeros(1)
     return np.array(
         [
@@ -516,7 +514,7 @@ def seconds_alone(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.f
 
 
 def learn(flow: Flow, layout: Layout, duration: NDArray[np.float64], template: int) -> None:
-    """Note how a template runs where nothing else is, for ``routing.passes``. A run of it."""
+    """Record a template's run without other work, for ``routing.passes``. Simulates it once."""
     recording = run(
         layout, duration, np.zeros(1), np.array([template]), traced=True, machine_code=False
     )
@@ -530,7 +528,7 @@ def learn(flow: Flow, layout: Layout, duration: NDArray[np.float64], template: i
 
 
 def loads(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Seconds that each template asks of what it asks the most of."""
+    """Return by template the seconds on its busiest resource."""
     structure = layout.structure
     found = []
     for begin, end in pairwise(layout.first):
