@@ -1,4 +1,4 @@
-"""Coarse problems: each node a task that stands for several nodes of a finer problem."""
+"""Coarse problems: each node is a task that stands for several nodes of a finer problem."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hetsim.problem.problem import Problem
 class Coarse:
     """Coarser problem of fewer nodes."""
 
-    fine: Problem = field(repr=False)  # What was coarsened, and the tasks that came of it
+    fine: Problem = field(repr=False)  # The original problem, and the problem of its tasks
     problem: Problem = field(repr=False)
-    # The fine nodes that each task stands for, ascending
+    # The fine nodes of each task, ascending
     members: tuple[tuple[int, ...], ...] = field(repr=False)
     task_of: tuple[int, ...] = field(repr=False)  # The task of each fine node
 
@@ -40,15 +40,15 @@ class Coarse:
         ])  # fmt: skip
 
     def on(self, fine: Problem) -> Coarse:
-        """Return the same tasks of another problem of the same nodes. O(V + E)."""
+        """Return the same tasks for another problem with the same nodes. O(V + E)."""
         if self.problem is self.fine:
             return replace(self, fine=fine, problem=fine)
         return contracted(fine, self.members)
 
     def cut_by(self, groups: Sequence[Group]) -> Coarse:
-        """Return these tasks, cut where `groups`, in an executable order, split them. O(V + E).
+        """Return these tasks, split where `groups`, in an executable order, split them. O(V + E).
 
-        Both ranks never fall along an edge, so that no cycle closes.
+        Neither rank decreases along an edge, so no cycle arises.
         """
         rank = {v: place for place, group in enumerate(groups) for v in group.nodes}
         first: dict[tuple[int, int], int] = {}
@@ -61,7 +61,7 @@ class Coarse:
         return contracted(self.fine, tuple(parts))
 
     def gathered(self, groups: Sequence[Group]) -> tuple[Group, ...] | None:
-        """Return groups of fine nodes as groups of tasks; None where a group splits a task."""
+        """Return groups of fine nodes as groups of tasks; None if a group splits a task."""
         found: list[Group] = []
         for group in groups:
             tasks = sorted({self.task_of[v] for v in group.nodes})
@@ -72,7 +72,7 @@ class Coarse:
 
 
 def uncoarsened(problem: Problem) -> Coarse:
-    """Return the problem as a coarse one of itself."""
+    """Return the problem as a coarse problem of single nodes."""
     nodes = range(problem.n)
     return Coarse(problem, problem, tuple((v,) for v in nodes), tuple(nodes))
 
@@ -127,7 +127,7 @@ def _least(
     task_of: Sequence[int],
     seconds: np.typing.NDArray[np.float64],
 ) -> dict[int, tuple[float, ...]]:
-    """The least time of tasks that hold a node which may take less than it is priced at."""
+    """Return the least seconds of tasks with a node that may take less than its price."""
     easier = sorted({task_of[v] for v in problem.least_s})
     return {
         task: tuple(
@@ -160,7 +160,7 @@ def _spanning(
     task_of: Sequence[int],
     seconds: np.typing.NDArray[np.float64],
 ) -> Iterable[FusedKernel]:
-    """Fusions between tasks: what tasks that share kernels cost together on a device."""
+    """Yield fusions across tasks: the joint seconds of tasks that share kernels on a device."""
     for device in range(len(problem.devices)):
         kernels = [
             k

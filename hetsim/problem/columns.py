@@ -25,7 +25,7 @@ def travel_matrices(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.f
 
 
 def transfer_costs(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return (latency_s, seconds a byte) [P, P], staging included; the diagonal is free."""
+    """Return (latency_s, seconds per byte) [P, P], staging included; the diagonal is free."""
     latency_s, bytes_per_s = travel_matrices(problem)
     per_byte_s = 1.0 / bytes_per_s
     if problem.staging is not None:
@@ -39,19 +39,19 @@ Floats = NDArray[np.float64]
 
 
 class Columns(NamedTuple):
-    """Read-only arrays of a problem; matrices are flat, by row."""
+    """Read-only arrays of a problem; matrices are flat, row by row."""
 
-    seconds: Floats  # [n P]: Of nodes as a subgraph's members; inf where not supported alone
-    # [n + 1]: Which values each node makes, their bytes, and whether the host awaits them
+    seconds: Floats  # [n P]: Seconds of nodes within a subgraph; inf if not supported individually
+    # [n + 1]: Values that each node produces, their bytes, and whether the host awaits them
     made_at: Ints
     made_bytes: Floats
     leaves: Ints
-    reader_at: Ints  # [made + 1]: The nodes that read each of these
+    reader_at: Ints  # [produced + 1]: Readers of each of these values
     readers: Ints
-    latency: Floats  # [P P]: Of routes; the diagonal is free
+    latency: Floats  # [P P]: Route costs; the diagonal is free
     bandwidth: Floats
-    # [n P]: When the inputs of each node are on each device, and what its outputs take from there
-    # to the host
+    # [n P]: Arrival of the inputs of each node on each device, and seconds of its outputs from
+    # there to the host
     arrival: Floats
     back: Floats
 
@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 
 def cached(make: Callable[[Problem], T]) -> Callable[[Problem], T]:
-    """Let a function of a problem answer once for each, as long as the problem is there."""
+    """Cache the results of a function of a problem for the lifetime of the problem."""
     known: WeakKeyDictionary[Problem, T] = WeakKeyDictionary()
 
     @wraps(make)
@@ -74,7 +74,7 @@ def cached(make: Callable[[Problem], T]) -> Callable[[Problem], T]:
 
 @cached
 def columns_of(problem: Problem) -> Columns:
-    """Return the columns. O(V P + E) the first time."""
+    """Return the columns of a problem, cached. O(V P + E)."""
     n, count, host = problem.n, len(problem.devices), problem.host
     values = problem.value_arrays
     latency_s, bytes_per_s = travel_matrices(problem)
@@ -110,7 +110,7 @@ def columns_of(problem: Problem) -> Columns:
 
 @cached
 def made_by(problem: Problem) -> Sequence[Sequence[Value]]:
-    """Return the values that each node makes, in the problem's order. O(V + E) the first time."""
+    """Return the values that each node produces, in the problem's order, cached. O(V + E)."""
     made: list[list[Value]] = [[] for _ in range(problem.n)]
     for value in problem.values:
         if value.producer != GRAPH_INPUT:

@@ -1,4 +1,4 @@
-"""Evidence behind the prices of a model: what figures rest on, and by how much times may be off."""
+"""Evidence behind the prices of a model: the sources of figures, and the errors of times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hetsim.hardware.spec import DeviceSpec, Link
 from hetsim.problem.parts import PROFILED_SD, Evidence, Floor
 
 DATASHEET_SD, DATASHEET_COMMON = 0.73, 0.32
-"""Of a device without figures of its kernels, priced by its datasheet and typical efficiencies.
+"""Errors of a device without kernel figures, priced by its datasheet and typical efficiencies.
 
 Measured by ``benchmarks/datasheet_error.py``: of 919 published medians at batch 1, of 100 networks
 in 124 series on 82 devices of the catalog, half were within a factor of 1.64 of such a price, 80 %
@@ -32,15 +32,15 @@ of devices on one network was 0.32^2.
 """
 
 PRIOR_SD, PRIOR_COMMON = 0.45, 0.2
-"""Of figures that kin and datasheet alone gave, where nothing more is stated: leaving whole devices
-out, 90 % of the logarithms were below 0.48 to 0.87 by kin."""
+"""Errors of figures from device family and datasheet alone, without a stated error: with whole
+devices left out, 90 % of the logarithms were below 0.48 to 0.87 by device family."""
 
 LINK_SD = 0.35
-"""Of a link that states none. The catalog's bandwidths are within 1.4 of most published ones of
-their kind (``data/measured/links.jsonl``), latencies of copies within 2."""
+"""Error of a link that states none. The catalog's bandwidths are within a factor 1.4 of most
+published ones of their kind (``data/measured/links.jsonl``), latencies of copies within 2."""
 
 BY_KERNEL = 0.24
-"""Share of the variance of a device's factor that its kernels have each for itself.
+"""Share of the variance of a device's factor that is independent for each kernel.
 
 Measured by ``hetsim devices calibrate`` on a quiet machine (AMD EPYC, one thread, 14 networks and
 47 parts of them): the squared logarithm of a part's error over its whole's, by 1 / share of the
@@ -49,22 +49,22 @@ parts were off by 1.35 times as much as wholes, which is 0.27.
 """
 
 OTHER_BATCH_SD = 0.27
-"""Of figures at a range of batch sizes that was not measured on the device: with the rows of each
-range of batch sizes left out of each chip of 8 kins, misses of the range grow by this much."""
+"""Additional error at a range of batch sizes that was not measured on the device: with each range
+left out of each chip of 8 device families, errors in that range grow by this much."""
 
 UNLIKE_FROM, UNLIKE_SD = 1.2, 0.28
-"""Distance of traits from the nearest network of the family beyond which it ran none like it, and
-by how much less sure its times are. 80 % intervals of networks that are farther held 73 %
-where their family of networks was left out of 27 kins, 57 % where their kind was (transformers,
-detection, dense prediction, other convolutional ones); with it, learned from other makers'
-runtimes, 82 and 78 %. Nearer ones held 77 to 89 %."""
+"""Distance of traits from the nearest network of the family above which a network is unlike all of
+them, and the additional error of its times. For more distant networks, 80 % intervals held 73 %
+when their family of networks was left out of 27 device families, and 57 % when their kind was
+(transformers, detection, dense prediction, other CNNs); with the addition, learned from other
+makers' runtimes, 82 and 78 %. Nearer networks held 77 to 89 %."""
 
 DOUBTFUL_SD = 0.35
-"""Of a device whose peak may be that of sparse weights, twice the dense one, and may not."""
+"""Error of a device whose datasheet peak may be that of sparse weights, twice the dense one."""
 
 TIMES_BY = ("flops_per_s", "bytes_per_s", "launch_s", "dispatch_s", "efficiency",
             "memory_efficiency")  # fmt: skip
-"""Figures of a device that prices need where it has none of its kernels."""
+"""Figures needed to price a device without kernel figures."""
 
 
 def device_evidence(
@@ -97,7 +97,7 @@ def device_evidence(
 def _floors(
     found: Evidence, spec: DeviceSpec, figures: KernelFigures | None, batch: int
 ) -> Iterator[Floor]:
-    """Yield what misses of networks and chips that were left out do not contain."""
+    """Yield the errors that cross-validation by networks and chips does not cover."""
     doubted = {dtype for dtype, _ in doubtful_peaks(spec.flops_per_s)}
     if doubted and (figures is None or figures.precision in doubted):
         yield Floor("peaks", DOUBTFUL_SD)
@@ -111,12 +111,12 @@ def _floors(
 
 
 def basis_floors(basis: Basis, sd: float, networks: int | None) -> Iterator[Floor]:
-    """Yield the errors that follow from what figures rest on.
+    """Yield the errors that follow from the sources of figures.
 
-    - `sd`: of misses of what was left out, of so many networks; None: of other families.
+    - `sd`: cross-validation error over `networks` left out; None: of other families.
 
-    The one of a family is known from its dies, for which it counts those networks. Where chips of
-    families of two or three dies were left out, 80 % intervals held 66 %; with it 91 %.
+    The error of a family is estimated from its dies, but its `sd` counts networks. With chips of
+    families of two or three dies left out, 80 % intervals held 66 %, and 91 % with this term.
     """
     yield Floor("sources", basis.elsewhere)
     if basis.device is None and networks is not None:
@@ -125,14 +125,14 @@ def basis_floors(basis: Basis, sd: float, networks: int | None) -> Iterator[Floo
 
 
 def _few(freedom: int) -> float:
-    """Student's quantile over the normal one, by its expansion to the second order; at most 2."""
+    """Return the ratio of Student's to the normal quantile, to second order; at most 2."""
     z = HALF_WIDTH
     first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
     return min(1 + first / (freedom * z) + second / (freedom**2 * z), 2.0)
 
 
 def _with_floors(found: Evidence, floors: tuple[Floor, ...]) -> Evidence:
-    """Return the evidence with further errors, of which kernels have none each for itself."""
+    """Return the evidence with further errors, which do not vary between kernels."""
     every = tuple(floor for floor in floors if floor.sd > 0)
     sd = hypot(found.sd, *(floor.sd for floor in every))
     by_kernel = BY_KERNEL * (found.sd / sd) ** 2 if sd > 0 else BY_KERNEL
@@ -144,7 +144,7 @@ def _by_figures(name: str, spec: DeviceSpec, figures: KernelFigures, batch: int)
     sd, common = (PRIOR_SD, PRIOR_COMMON) if error is None else (error.sd, error.common)
     by_peaks, how = figures.provenance["rate_tflops"]
     if by_peaks == "derived" and how != str(figures.factor) and error is not None:
-        # The errors are those of another precision.
+        # The errors were measured in another precision.
         status, sd, error = by_peaks, hypot(sd, PRIOR_SD), None
     if figures.factor is not None:
         status, sd, error = "derived", hypot(sd, figures.factor.sd), None
@@ -163,20 +163,20 @@ def _by_figures(name: str, spec: DeviceSpec, figures: KernelFigures, batch: int)
 
 
 def _as_likely(found: Evidence, likely: Likely) -> Evidence:
-    """As much surer, or less sure, as the kin say of the model."""
+    """Return the evidence adjusted to what the device family shows about the model."""
     sd, common = as_sure(found.own, found.common, likely.surer, likely.noise)
     return replace(found, sd=sd, common=common, likely=likely)
 
 
 def _profiled(found: Evidence, share: MeasuredShare) -> Evidence:
-    """What is measured is off by little, and by nothing that its kin have in common."""
+    """Return the evidence with the measured share almost exact and independent of the family."""
     modelled = 1.0 - share.share
     common = found.common * modelled
     own = hypot(found.own * modelled, PROFILED_SD * share.share)
     whole = all(share.measured[node] for node in range(len(share.measured))) or modelled == 0.0
     return replace(
         found,
-        # Another model or profile of it is off otherwise.
+        # Another model or profile of the device has a different error.
         of=f"{found.of} by {share.profile.sha256[:12]}",
         status="measured" if whole else found.status,
         sd=hypot(common, own),
@@ -190,7 +190,7 @@ def _profiled(found: Evidence, share: MeasuredShare) -> Evidence:
 
 
 def supposing(found: Evidence, supposed: Collection[str]) -> Evidence:
-    """Return the evidence with hypothetical figures of the devices or links `supposed`."""
+    """Return the evidence with hypothetical figures for the devices or links in `supposed`."""
     if found.name not in supposed:
         return found
     return replace(found, status=WHAT_IF, before=found.status)

@@ -1,4 +1,4 @@
-"""Groups of nodes: the record, how they feed each other, and their execution order."""
+"""Groups of nodes: their record, dependencies and execution order."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hetsim.graph.dag import Dag, Ints, Rows, different_pairs, least_joined
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Nodes that one device takes as a subgraph: its name, and the node ids in graph order."""
+    """Group of nodes that a device runs as a subgraph: device name, and node ids in graph order."""
 
     device: str
     nodes: tuple[int, ...]
 
 
 def owners(n: int, groups: Sequence[Group]) -> list[int]:
-    """Return the group index of each node, -1 for none; a later group wins. O(n)."""
+    """Return the group index of each node, -1 for none; the last group wins. O(n)."""
     owner = [-1] * n
     for index, group in enumerate(groups):
         for node in group.nodes:
@@ -37,7 +37,7 @@ def condense(dag: Dag, owner: Sequence[int] | Ints, count: int) -> tuple[tuple[i
 
 
 def _crossing(dag: Dag, owner: Ints, count: int) -> tuple[Ints, Ints]:
-    """Edges between different groups, each once."""
+    """Return the distinct edges between different groups."""
     source, target = owner[dag.succ_rows.owner], owner[dag.succ_rows.node]
     apart = source != target
     return different_pairs(count, source[apart], target[apart])
@@ -46,21 +46,21 @@ def _crossing(dag: Dag, owner: Ints, count: int) -> tuple[Ints, Ints]:
 def order_groups(
     dag: Dag, labels: Sequence[int], rank: Sequence[float] | None = None
 ) -> list[tuple[int, ...]] | None:
-    """Sort the groups that `labels` names into execution order.
+    """Return the groups given by `labels` in execution order.
 
     Parameters
     ----------
     dag : Dag
     labels : sequence of int
-        Any label a node; nodes of one label form a group.
+        One label per node; nodes with equal labels form a group.
     rank : sequence of float, optional
-        Priority by node, smaller first; a group takes its least. Absent: the node id.
+        Priority by node, smaller first; a group has that of its smallest. Absent: the node id.
 
     Returns
     -------
-    The groups' nodes, each ascending, so that every group stands after all that feed it
-    and, among those that could stand next, the least rank comes first; None where the
-    graph of groups has a cycle. O((V + E) log (V + E)).
+    The nodes of each group, ascending; every group follows all that feed it, and among those
+    possible next, the least rank comes first. None if the graph of groups has a cycle. O((V + E)
+    log (V + E)).
     """
     found = owners_in_order(dag, np.asarray(labels, dtype=np.int64), rank)
     if found is None:
@@ -95,28 +95,28 @@ def owners_in_order(
 
 
 def first_of_label(labels: Ints) -> Ints:
-    """Return, by node, the first node of its label. O(n), or a sort where labels are far apart."""
+    """Return by node the first node with its label. O(n), or a sort if labels are sparse."""
     least = int(labels.min()) if labels.size else 0
     if labels.size and int(labels.max()) - least > 4 * labels.size:
         labels, least = np.unique(labels, return_inverse=True)[1], 0
     found = np.empty(int(labels.max()) - least + 1 if labels.size else 0, dtype=np.int64)
-    # Of what is written to one place, the last stays.
+    # Of several writes to one index, the last one stays.
     found[labels[::-1] - least] = np.arange(labels.size - 1, -1, -1)
     first: Ints = found[labels - least]
     return first
 
 
 def by_label(labels: Sequence[int]) -> dict[int, list[int]]:
-    """Return the nodes of each label, ascending, by their first nodes. O(n)."""
+    """Return the nodes of each label, ascending, in order of their first nodes. O(n)."""
     return grouped(zip(labels, range(len(labels)), strict=True))
 
 
 def least_order(count: int, source: Ints, target: Ints) -> list[int] | None:
-    """The topological order of 0 .. count - 1 that is least at every step; None on a cycle.
+    """Return the lexicographically least topological order of 0 .. count - 1; None on a cycle.
 
-    Where no edge leads from a number above k to one up to k, those up to k all come first: in
-    each of them that is left there is one that could stand next, and it is less than the rest.
-    So numbers between two such k need no sorting where they are one.
+    If no edge leads from a number above k to one up to k, all numbers up to k come first: one of
+    them is always available, and it is less than the others. So the numbers between two such k need
+    no sorting if there is only one.
     """
     back = source > target
     closed = np.zeros(count + 1, dtype=np.int64)
@@ -147,7 +147,7 @@ def least_order(count: int, source: Ints, target: Ints) -> list[int] | None:
 
 
 def components(dag: Dag, labels: Sequence[int]) -> list[int]:
-    """Split every label into weakly connected parts: the first node of each node's part."""
+    """Return by node the first node of its weakly connected part within its label."""
     first: list[int] = _first_of_part(dag, np.asarray(labels, dtype=np.int64), ()).tolist()
     return first
 
@@ -155,9 +155,9 @@ def components(dag: Dag, labels: Sequence[int]) -> list[int]:
 def component_counts(
     dag: Dag, owner: Sequence[int] | Ints, count: int, ties: Iterable[Sequence[int]] = ()
 ) -> list[int]:
-    """Return how many weakly connected parts each of `count` groups has.
+    """Return the number of weakly connected parts of each of `count` groups.
 
-    Nodes of one tie count as joined by edges.
+    Nodes of one tie count as connected.
     """
     label = np.asarray(owner, dtype=np.int64)
     leads = _first_of_part(dag, label, ties) == np.arange(dag.n)
@@ -178,5 +178,5 @@ def _first_of_part(dag: Dag, label: Ints, ties: Iterable[Sequence[int]]) -> Ints
 def as_groups(
     parts: Iterable[tuple[int, ...]], device_of: Sequence[int], devices: Sequence[str]
 ) -> tuple[Group, ...]:
-    """Name the device of each part by that of its first node."""
+    """Return the groups of parts, each on the device of its first node."""
     return tuple(Group(devices[device_of[nodes[0]]], nodes) for nodes in parts)

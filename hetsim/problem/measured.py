@@ -1,4 +1,4 @@
-"""Posterior of a device's times, given latencies of networks that the user measured on it."""
+"""Posterior of a device's times, given latencies of networks measured by the user."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from hetsim.problem.parts import PROFILED_SD, Evidence, Measured
 Floats = NDArray[np.float64]
 
 OF_DEVICE = 0.75
-"""Share of the variance of a device without published measurements, but for its floors, that is
-one factor for all networks. tools/catalog/user_measured.py judges it and the constants below."""
+"""Share of the variance, without floors, that is one factor for all networks on a device without
+published measurements. tools/catalog/user_measured.py judges it and the constants below."""
 
 SHARED, SHARED_FITTED = 1.0, 0.3
-"""Part of a network's error that networks of like traits share, and the same on a device with
-published measurements: of the family's networks the rest is known already."""
+"""Share of a network's error common to networks of similar traits, without and with published
+measurements of the device, which already cover the rest for the family's networks."""
 
 ACROSS = 0.4
 """Correlation of one device's factors in two precisions: 0.42 in 55 pairs of precisions."""
 
 CONSISTENT = 2.0
-"""Standard deviations up to which measurements agree with what the others give."""
+"""Standard deviations within which measurements count as consistent with each other."""
 
 UNLIKELY = 30.0
-"""Ratio of measured to predicted from which another unit or batch size is likely."""
+"""Ratio of measured to predicted time from which a wrong unit or batch size is likely."""
 
 Given = str | os.PathLike[str] | Measurement
 Asked = Mapping[str, Given | Sequence[Given]]
@@ -55,10 +55,10 @@ Asked = Mapping[str, Given | Sequence[Given]]
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """Logarithm of measured over predicted times of a network, given those of others.
+    """Log ratio of measured to predicted time of a network, given those of others.
 
     - `mean`, `variance`: normal.
-    - `left_out` [K]: the residual of each measurement about the mean that the others give.
+    - `left_out` [K]: the residual of each measurement from the mean given the others.
     """
 
     mean: float
@@ -73,12 +73,12 @@ def posterior(
 
     - `residuals` [K]: logarithms of measured over predicted.
     - `among` [K, K]: prior covariance of the errors of the measured networks.
-    - `towards` [K]: that of the network in question with them.
+    - `towards` [K]: prior covariance of the network in question with these.
     - `variance`: its prior variance.
     - `noise`: standard deviation of one measurement about its own error.
 
-    Where measurements are further from what the others give than 2 standard deviations (root mean
-    square), they contradict each other, and the noise is larger. O(K^3).
+    If measurements deviate from the mean given the others by more than 2 standard deviations (root
+    mean square), they contradict each other, and the noise is increased. O(K^3).
     """
     count = len(residuals)
     inverse = np.linalg.inv(among + noise**2 * np.eye(count))
@@ -95,14 +95,14 @@ def posterior(
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """Network on one device: its predicted time, and what tells it from others.
+    """Network on one device: its predicted time, and its identifying traits.
 
-    - `sha256`: of its file.
-    - `seconds`: of the whole, dispatch included.
-    - `evidence`: before measurements of the user.
-    - `precision`: of the figures that price it.
-    - `executes`: what float models are executed in as if; empty: in what they say.
-    - `place`: where it lies among the networks of the family; None where it has none.
+    - `sha256`: digest of its file.
+    - `seconds`: time of the whole network, dispatch included.
+    - `evidence`: without measurements of the user.
+    - `precision`: that of the figures that price it.
+    - `executes`: assumed precision of float models; empty: their own.
+    - `place`: its position among the networks of the family; None without a family.
     """
 
     sha256: str
@@ -115,7 +115,7 @@ class Alone:
 
 
 def place_on(model: Model, figures: KernelFigures | None, batch: int) -> Placed | None:
-    """Return where a model lies for the family of `figures`; None without a family."""
+    """Return the position of a model in the family of `figures`; None without a family."""
     if figures is None or not figures.likeness:
         return None
     try:
@@ -134,7 +134,7 @@ def _published(evidence: Evidence) -> bool:
 def factor_sd(evidence: Evidence) -> float:
     """Return the prior standard deviation of the factor that a device has on all networks.
 
-    Figures fitted to the device leave none but that the user's machine is another one.
+    For figures fitted to the device, only the difference of the user's machine remains.
     """
     floors = evidence.of_device**2
     if _published(evidence) and floors > 0:
@@ -166,12 +166,12 @@ def covariance_of(one: Alone, other: Alone) -> float:
 def measured_on(
     asked: Alone, known: Sequence[Alone], measurements: Sequence[Measurement]
 ) -> tuple[Measured, Evidence]:
-    """Return the factor that measurements give a network on a device, and its evidence after.
+    """Return a network's factor on a device from measurements, and the evidence given them.
 
-    - `known`: the measured networks on the device, one a measurement.
+    - `known`: the measured networks on the device, one per measurement.
 
-    The evidence before was a prior; now it is the posterior. What it shares with the device's
-    family shrinks in proportion. O(K^3).
+    The prior evidence becomes the posterior; the error shared with the device family shrinks in
+    proportion. O(K^3).
     """
     residuals = np.array(
         [math.log(one.seconds / k.seconds) for one, k in zip(measurements, known, strict=True)]
@@ -195,11 +195,11 @@ def measured_on(
     part = sd / before.sd if before.sd > 0 else 0.0
     return measured, replace(
         before,
-        # Another device of the kind, or other measurements of it, is off otherwise.
+        # Another device of the kind, or other measurements of it, has a different error.
         of=f"{before.of} by measurements {digest}",
         sd=sd,
         common=before.common * part,
-        # Parts of a network are as unsure as they were: the whole was measured.
+        # Parts of a network keep their uncertainty, as only the whole was measured.
         by_kernel=before.by_kernel / part**2 if part > 0 else 0.0,
         measured_here=measured,
         floors=tuple(replace(floor, sd=floor.sd * part) for floor in before.floors),
@@ -211,11 +211,11 @@ def read_measured(
 ) -> dict[str, tuple[Measurement, ...]]:
     """Return the measurements by device: those of the caller, then those of the device's file.
 
-    ``gpu`` stands for ``gpu.0``, ``gpu.1`` and so on. Those of a file are left out where a device
-    has a profile, which is of the model itself.
+    ``gpu`` stands for ``gpu.0``, ``gpu.1`` and so on. Those of a device file are ignored if the
+    device has a profile of the model.
 
-    Raises UsageError for an unknown device, one that has a profile, too, or measurements with
-    different numbers of threads; and as ``measurements_of`` does.
+    Raises UsageError for an unknown device, one that also has a profile, or measurements with
+    different numbers of threads; and as ``measurements_of``.
     """
     found: dict[str, list[Measurement]] = {}
     for name, given in asked.items():
@@ -245,11 +245,11 @@ def known_on(
 ) -> Alone:
     """Return the measured network on the device, priced by `price`.
 
-    - `model`: the model in question, which may be the one that was measured; None: none is.
+    - `model`: the model in question, possibly the measured one; None: none.
     - `price`: a model and a precision (empty: as asked) on the device.
 
-    Raises UsageError where the device does not execute the precision, or cannot run the network
-    alone; InvalidInput where dimensions of its file are open.
+    Raises UsageError if the device does not execute the precision or cannot run the whole network;
+    InvalidInput if dimensions of its file are open.
     """
     own = model is not None and measurement.model == model.source and measurement.batch == 0
     network = model if own and model is not None else _model(measurement)
@@ -266,7 +266,7 @@ def known_on(
 
 
 def replace_where(error: UsageError, where: str) -> UsageError:
-    """Return the error with the place that it concerns."""
+    """Return the error with another location."""
     return UsageError(error.what, where=where, hint=error.hint)
 
 
@@ -281,9 +281,9 @@ def _model(measurement: Measurement) -> Model:
 
 @lru_cache(maxsize=16)
 def _loaded(source: str, batch: int, stat: tuple[int, int]) -> Model:
-    """Load a measured network at a batch size; `stat` tells one edition of its file from another.
+    """Load a measured network at a batch size; `stat` identifies the version of its file.
 
-    First dimensions that are open, or 1 where `batch` is above 1, are bound to it.
+    Binds first dimensions that are open, or that are 1 if `batch` is above 1.
     """
     graph = read_source(source)[1].proto.graph
     stored = {tensor.name for tensor in graph.initializer}
@@ -299,7 +299,7 @@ def _loaded(source: str, batch: int, stat: tuple[int, int]) -> Model:
 
 
 def doubts(measured: Mapping[str, Measured]) -> tuple[str, ...]:
-    """Return a sentence for each measurement that is off the prediction by a factor above 30."""
+    """Return a warning for each measurement that is off the prediction by a factor above 30."""
     found: dict[str, None] = {}
     for device, here in measured.items():
         for one, predicted_s in zip(here.measurements, here.predicted_s, strict=True):

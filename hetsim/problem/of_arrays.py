@@ -26,7 +26,7 @@ _NODE = checks.whole()
 
 
 def _named(value: object, name: str) -> None:
-    """Want a text that is not empty."""
+    """Raise InvalidInput unless `value` is a non-empty text."""
     checks.text(value, name)
     if not value:
         raise InvalidInput(f"{name} is empty")
@@ -127,7 +127,7 @@ def build(
 
 
 def _by_device(given: ArrayLike, count: int, name: str) -> list[float]:
-    """Numbers from 0 on, one a device or one for all."""
+    """Return non-negative numbers per device, given per device or as one for all."""
     numbers = checks.floats(given, name)
     if numbers.shape not in ((), (count,)):
         raise InvalidInput(f"{name} has shape {numbers.shape}", hint=f"give a number or [{count}]")
@@ -162,9 +162,9 @@ def _from_edges(n: int, edges: Iterable[tuple[int, int, int]]) -> tuple[Value, .
 
 
 def _plain_edges(n: int, edges: Sequence[tuple[int, int, int]]) -> tuple[Value, ...] | None:
-    """Return the values of edges that are tuples of Python's own integers; None if any is not.
+    """Return the values of edges given as tuples of Python integers; None otherwise.
 
-    None as well where one is wrong: who looks at them one by one says which.
+    None also for an invalid edge, as the slower check reports which.
     """
     if not edges or set(map(type, edges)) - {tuple} or set(map(len, edges)) - {3}:
         return None

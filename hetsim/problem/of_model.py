@@ -61,15 +61,14 @@ from hetsim.problem.parts import (
 def platform_as_asked(model: Model, platform: Platform, execute: Mapping[str, str]) -> Platform:
     """Return `platform` with its devices executing `model` in the requested precisions.
 
-    A model that is quantized says itself what is computed in integers: what a platform's file
-    says of int8 is not for it.
+    A quantized model defines its own integer computation, so int8 in a platform file is ignored.
 
     Raises
     ------
     UsageError
-        As ``platform_executing`` does.
+        As ``platform_executing``.
     InvalidInput
-        Where the caller asks for int8 of a model that is quantized.
+        If the caller requests int8 for a quantized model.
     """
     asked = platform_executing(platform, execute)
     if INT8 not in executed(asked).values() or not is_quantized(model.graph):
@@ -95,10 +94,10 @@ def quantized_already(model: Model) -> InvalidInput:
 def held_as(
     spec: DeviceSpec, graph: Graph, support: Support, tensors: Iterable[Value | Constant]
 ) -> Held:
-    """Return how a device stores `tensors` of the graph that it executes in another precision.
+    """Return how a device stores `tensors` of a graph that it executes in another precision.
 
-    What it takes without an integer kernel, and what is no float, is held as the graph says.
-    Of several float types the one that gains least counts. O(V + E).
+    Inputs and outputs of nodes without an integer kernel, and non-float tensors, keep their type.
+    With several float types, the one that gains least counts. O(V + E).
     """
     if spec.executes is None:
         return Held()
@@ -124,7 +123,7 @@ def held_as(
 def float_evidence(name: str, spec: DeviceSpec) -> Evidence:
     """Return the evidence behind prices of float32 models at batch 1, by the default cost model.
 
-    With measurements of the device's file it is that of a network unlike all measured ones.
+    With measurements in the device's file, it is that of a network unlike all measured ones.
     """
     by = cost_model(DEFAULT_COST)
     dtype = spec.executes or spec.execution_dtype.get("float32", "float32")
@@ -139,7 +138,7 @@ def float_evidence(name: str, spec: DeviceSpec) -> Evidence:
 def batch_of(graph: Graph) -> int:
     """Return the batch size of a model: the first dimension of its first input.
 
-    1 where it has none, or only one.
+    1 if it has none, or only one.
     """
     for name in graph.inputs:
         shape = graph.tensors[name].shape
@@ -151,7 +150,7 @@ def batch_of(graph: Graph) -> int:
 def link_weights(platform: Platform, routes: tuple[tuple[Route, ...], ...]) -> NDArray[np.float64]:
     """Return the share [P, P, L] of a transfer from p to q that each link takes.
 
-    Of one of ``REFERENCE_BYTES``, the size that routes are chosen for. O(P^2 + hops).
+    For transfers of ``REFERENCE_BYTES``, the size that routes are chosen for. O(P^2 + hops).
     """
     index = {link.name: at for at, link in enumerate(platform.links)}
     takes_s = [link.latency_s + REFERENCE_BYTES / link.bytes_per_s for link in platform.links]
@@ -182,7 +181,7 @@ def price(
         works, values = graph_work(graph), values_of(graph)
         constants = constants_of(graph)
     except UnboundDimension:
-        # One value cannot say what binds them all.
+        # One value cannot show which dimensions are open in all.
         raise unbound(graph, model.source, model.unmeasured) from None
     names = tuple(platform.devices)
     seconds = np.full((len(graph.nodes), len(names)), np.inf)
@@ -289,7 +288,7 @@ def price(
 
 
 class _OnDevice(NamedTuple):
-    """What a device makes of a model: support, figures, and seconds by node [nodes]."""
+    """Support, figures and seconds by node [nodes] of a model on a device."""
 
     support: Support
     figures: KernelFigures | None
@@ -303,7 +302,7 @@ class _OnDevice(NamedTuple):
 
 _KEPT = "times on devices"
 _MOST_KEPT = 32
-"""Sorts of devices whose times are kept with a graph, the last ones."""
+"""Number of distinct devices whose times are cached with a graph, the latest ones."""
 
 
 def _kept_on_device(
@@ -314,7 +313,7 @@ def _kept_on_device(
     by: CostModel,
     batch: int,
 ) -> _OnDevice:
-    """Do as ``_on_device``, once for all devices of a sort: on every platform that has one."""
+    """Return the result of ``_on_device``, cached for equal devices on all platforms."""
     kept: Any = graph.kept.setdefault(_KEPT, [])
     known: list[tuple[CostModel, DeviceSpec, _OnDevice]] = kept
     simulated = device.spec.backend == SIMULATED
@@ -336,7 +335,7 @@ def _on_device(
     by: CostModel,
     batch: int,
 ) -> _OnDevice:
-    """Support and times of a model's nodes on one device. O(V + E)."""
+    """Return support and times of a model's nodes on one device. O(V + E)."""
     seconds = np.full(len(graph.nodes), np.inf)
     least = np.full_like(seconds, np.inf)
     support = device.query_model(graph)
@@ -358,7 +357,7 @@ def _on_device(
         least[node] += took_s
     kernels = tuple(prices.fused(graph, support, seconds.tolist(), copies))
     for kernel in kernels:
-        # What a runtime joins although that takes longer is not apart either.
+        # A fusion that the runtime makes despite a longer time applies to separate nodes too.
         more_s = kernel.seconds - float(seconds[[*kernel.nodes]].sum())
         if not kernel.pattern and more_s > 0:
             seconds[kernel.nodes[-1]] += more_s
@@ -378,11 +377,11 @@ def _posterior(
     batch: int,
     name: str,
 ) -> tuple[Measured, Evidence]:
-    """Factor and evidence of a model on a device with measurements of networks on it.
+    """Return the factor and evidence of a model on a device, given measured networks on it.
 
-    `read` is the device without changes that are supposed: the networks ran on that one. `asked`
-    is the device as the model is executed on it. Without a model, of a network unlike all others.
-    O((V + E) measurements).
+    `read` is the device without hypothetical changes, on which the networks ran; `asked` is the
+    device with the precision of the model. Without a model, the result is for a network unlike all
+    others. O((V + E) measurements).
     """
 
     def alone(network: Model, precision: str) -> Alone:
@@ -401,14 +400,14 @@ def _posterior(
 
 
 def _computed_in(spec: DeviceSpec, figures: KernelFigures | None) -> str:
-    """Precision that a device's times are of."""
+    """Return the precision of a device's times."""
     return (spec.executes or "") if figures is None else figures.precision
 
 
 def _alone(model: Model, spec: DeviceSpec, name: str, by: CostModel) -> Alone:
-    """Price a whole network on one device, with its inputs and outputs there.
+    """Return the price of a whole network on one device that has its inputs and outputs.
 
-    Raises UsageError with the op types that the device cannot run.
+    Raises UsageError with the op types that the device does not support.
     """
     graph, batch = model.graph, batch_of(model.graph)
     works, values = graph_work(graph), values_of(graph)
@@ -435,7 +434,7 @@ def _alone(model: Model, spec: DeviceSpec, name: str, by: CostModel) -> Alone:
 
 
 def _check_supposed(measured: Mapping[str, Profile], supposed: Supposed) -> None:
-    """Raise UsageError where figures of a device are supposed whose times were measured."""
+    """Raise UsageError if a device with measured times has hypothetical figures."""
     both = [name for name in measured if name in supposed.devices]
     if both:
         raise UsageError(
@@ -452,7 +451,7 @@ def _measured_everywhere(
     names: Sequence[str],
     measured: Mapping[str, MeasuredShare],
 ) -> bool:
-    """Whether every device that runs a node has a measured time for it."""
+    """Return whether every device that runs a node has a measured time for it."""
     runs = [name for p, name in enumerate(names) if np.isfinite(seconds[node, p])]
     return bool(runs) and all(name in measured and measured[name].measured[node] for name in runs)
 
@@ -462,7 +461,7 @@ def read_profiles(
 ) -> dict[str, Profile]:
     """Read the profiles by device; ``gpu`` stands for ``gpu.0``, ``gpu.1`` and so on.
 
-    Raises UsageError where there is no such device, or one has two profiles.
+    Raises UsageError for an unknown device, or one with two profiles.
     """
     found: dict[str, Profile] = {}
     read: dict[str, Profile] = {}
@@ -482,7 +481,7 @@ def read_profiles(
 def values_of(graph: Graph, *, open_bytes: int | None = None) -> tuple[Value, ...]:
     """Return the values that may move between devices. O(V + E).
 
-    `open_bytes` stands for sizes that are not bound; None raises UnboundDimension for them.
+    `open_bytes` replaces unbound sizes; with None they raise UnboundDimension.
     """
     producers, consumers = graph.producers(), graph.consumers()
     outputs = set(graph.outputs)
@@ -494,7 +493,7 @@ def values_of(graph: Graph, *, open_bytes: int | None = None) -> tuple[Value, ..
         is_output = name in outputs and producer != GRAPH_INPUT
         if readers or is_output:
             try:
-                # Weights are where they are needed before the clock starts.
+                # Weights are in place before the clock starts.
                 nbytes = 0 if name in graph.dequantized else graph.tensors[name].nbytes
             except UnboundDimension:
                 if open_bytes is None:

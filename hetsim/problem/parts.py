@@ -60,9 +60,9 @@ class Slower:
     Attributes
     ----------
     power : float
-        Of all devices, as their clocks fall.
+        Factor of all devices, as their clocks fall.
     memory : tuple of float
-        By device, as others draw on its memory.
+        Factor by device, as others use its memory bandwidth.
     """
 
     power: float
@@ -86,8 +86,8 @@ class FusedKernel:
     seconds : float
         Replaces the sum of the nodes' own times.
     pattern : str
-        The pattern by which the device supports these nodes as a whole, even those that it
-        does not support alone. ``""``: a fusion that saves time and nothing else.
+        Pattern by which the device supports these nodes as a whole, even if not individually.
+        ``""``: a fusion that only saves time.
     """
 
     device: int
@@ -103,9 +103,9 @@ class Held:
     Attributes
     ----------
     wide_bits, bits : int
-        An element in the graph, and on the device.
+        Bits of an element in the graph, and on the device.
     kept_bytes : int
-        Of tensors that are held as wide as the graph says, at the most.
+        Maximum bytes of tensors stored in the graph's width.
     """
 
     wide_bits: int = 1
@@ -116,39 +116,38 @@ class Held:
     def within(cls, capacity: int, wide_bits: int, bits: int, kept_bytes: int) -> Held:
         """Return the record for a memory of `capacity` bytes.
 
-        As the graph says where what is kept leaves no room to gain.
+        Without conversion if the unconverted tensors leave no room to gain.
         """
         made = cls(wide_bits, bits, kept_bytes if wide_bits > bits else 0)
         return cls() if wide_bits > bits and made.room(capacity) <= capacity else made
 
     def room(self, nbytes: int) -> int:
-        """Return the bytes in the graph's types that fit `nbytes` of the device, at least."""
+        """Return the bytes in the graph's types, at least, that fit `nbytes` of the device."""
         kept = (self.wide_bits - self.bits) * self.kept_bytes
         return max(0, (nbytes * self.wide_bits - kept) // self.bits)
 
     def nbytes(self, stated: int) -> int:
-        """Return the bytes on the device of `stated` bytes in the graph's types, at most."""
+        """Return the bytes on the device, at most, for `stated` bytes in the graph's types."""
         kept = (self.wide_bits - self.bits) * min(self.kept_bytes, stated)
         return -(-(stated * self.bits + kept) // self.wide_bits)
 
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """Cost of each tensor on a device that moves tensors, e.g. through the host's memory.
+    """Cost of each tensor that a device moves, e.g. through the host's memory.
 
-    Or to convert them, where it computes in another precision than they cross in.
+    Or that it converts, if it computes in another precision than tensors are moved in.
 
-    A subgraph fetches each tensor that it reads from outside once, and puts each tensor that is
-    needed outside there once, however many subgraphs read it. Both are part of its time, before
-    and after its kernels.
+    A subgraph fetches each of its outside inputs once, and stores each tensor needed outside once,
+    for any number of readers. Both count to its time, before and after its kernels.
 
     Attributes
     ----------
     fetch_s_per_byte, store_s_per_byte : tuple of float
-        By device; 0 for a device that computes in that memory.
+        Seconds per byte by device; 0 for a device that computes in that memory.
     ends : bool
-        Whether inputs and outputs of the model count, where there is a host, or only what goes
-        from one subgraph to another.
+        Whether inputs and outputs of the model count, if there is a host, or only tensors between
+        subgraphs.
     """
 
     fetch_s_per_byte: tuple[float, ...]
@@ -161,8 +160,8 @@ def shared_out(
 ) -> NDArray[np.float64]:
     """Distribute `seconds` [...] of fused kernels over members that take `alone` [..., members].
 
-    In proportion to those times and never above them, so that a sum over whole kernels is exact;
-    members that are not supported alone (inf) get what the others leave, in equal parts.
+    Shares are proportional to those times and never above them, so a sum over whole kernels is
+    exact; members not supported individually (inf) get equal parts of the remainder.
     """
     finite = np.isfinite(alone)
     shares = np.where(finite, alone, 0.0)
@@ -173,7 +172,7 @@ def shared_out(
 
 
 def check_contention(contention: str) -> Contention:
-    """Return `contention` where it is known. Raises InvalidInput otherwise."""
+    """Return `contention` if it is valid. Raises InvalidInput otherwise."""
     if contention == "none":
         return "none"
     if contention == "fifo":
@@ -195,7 +194,7 @@ class ValueArrays:
     readers : Rows
         Node ids, ascending.
     leaves : bool array [values]
-        Whether it must end on the host, where there is one.
+        Whether it must end on the host, if there is one.
     """
 
     producer: Ints
@@ -205,7 +204,7 @@ class ValueArrays:
 
     @classmethod
     def of(cls, values: Sequence[Value]) -> ValueArrays:
-        """Read the values one by one. Linear in values and readers."""
+        """Return the arrays of the values. Linear in values and readers."""
         count = len(values)
         return cls(
             np.fromiter([value.producer for value in values], np.int64, count),
@@ -216,28 +215,28 @@ class ValueArrays:
 
 
 PROFILED_SD = 0.05
-"""Of times that were measured: what they differ by from one run to another."""
+"""Error of measured times: their variation from one run to another."""
 
 Z80 = 1.2815515655446004
-"""Standard deviations to either end of an interval that holds 80 % of a normal distribution."""
+"""Standard deviations from the mean to either end of a normal 80 % interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Measurements of networks by the user on a device, and the factor that they give the model.
+    """Measurements of networks by the user on a device, and the resulting factor for the model.
 
     Attributes
     ----------
     measurements : tuple of Measurement
     sha256 : tuple of str
-        Of each network's file.
+        Digest of each network's file.
     predicted_s : tuple of float
-        Of each network, without the measurements.
+        Prediction for each network, without the measurements.
     factor : float
-        On the predicted times of the model in question.
+        Factor on the predicted times of the model in question.
     left_out : tuple of float
-        Of each measurement: measured over predicted, where the others give the factor; empty where
-        there is but one.
+        For each measurement, measured over predicted with the factor of the others; empty if there
+        is only one.
     """
 
     measurements: tuple[Measurement, ...]
@@ -248,13 +247,13 @@ class Measured:
 
     @property
     def networks(self) -> int:
-        """Number of networks that were measured."""
+        """Number of measured networks."""
         return len(set(self.sha256))
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """Part of an uncertainty that misses of what was left out do not contain.
+    """Component of an uncertainty that cross-validation does not cover.
 
     - `reason`: ``sources``, the user's machine is another one; ``batch``, no such batch size was
       measured; ``dies``, few chips stand behind the family; ``unlike``, the family ran no network
@@ -270,47 +269,47 @@ class Floor:
 class Evidence:
     """Evidence behind the figures of one device or link.
 
-    Times by them are off by a factor, whose logarithm is normal with mean 0: `common` times
-    a number that all of the same `kin` share, plus the rest times one that all of the same `of`
-    share.
+    The factor on their times is lognormal with median 1: its logarithm is `common` times a normal
+    variable shared by all of the same `kin`, plus the rest times one shared by all of the same
+    `of`.
 
     Attributes
     ----------
     name : str
-        Of the device in plans, or of the link.
+        Name of the device in plans, or of the link.
     of : str
-        Whose figures they are: devices or links with the same are off by the same factor.
+        Owner of the figures: devices or links with the same owner share the factor.
     status : str
-        The weakest of the figures that prices need, see ``hetsim.hardware.kernel_figures``.
+        Weakest status of the figures in use, see ``hetsim.hardware.kernel_figures``.
     sd : float
-        Standard deviation of the logarithm of the factor; 0: taken as exact.
+        Standard deviation of the logarithm of the factor; 0: exact.
     common : float
-        The part of it that is shared with its kin, from 0 to `sd`.
+        Part of it that is shared with the device family, from 0 to `sd`.
     kin : str
-        Those of which one network is missed alike.
+        Device family, whose errors on a network are correlated.
     precision : str
-        Whose figures price the model; empty where they are not told apart.
+        Precision of the figures that price the model; empty if not distinguished.
     error : FigureError or None
-        How far predictions were from measurements, where there are some.
+        Errors of predictions against measurements, if there are some.
     runtime : str
-        What software ran what was measured.
+        Runtime of the measurements.
     measured : float
-        Share of its time that a profile of this model gave, from 0 to 1.
+        Share of its time that comes from a profile of this model, from 0 to 1.
     likely : Likely or None
-        What its kin say of this model: the factor that is in the prices.
+        Adjustment to this model from the device family, included in the prices.
     by_kernel : float
-        Share of the variance that kernels have each for itself, from 0 to 1: what a part of the
-        model is off by beyond the whole, see ``hetsim.analysis.sureness``. 0: a part is as sure;
-        above 1 where the whole was measured.
+        Share of the variance independent for each kernel, from 0 to 1: the additional error of a
+        part of the model, see ``hetsim.analysis.sureness``. 0: none; above 1 if the whole was
+        measured.
     before : str
-        The status of the figures before some were supposed, see ``hetsim.what_if``; empty: none
-        is. Times are taken to be off by as much as they were.
+        Status before hypothetical changes, see ``hetsim.what_if``; empty: none. Errors of times
+        stay those of the original figures.
     measured_here : Measured or None
-        What the user measured on the device: its factor is in the prices.
+        Measurements by the user on the device, whose factor is included in the prices.
     basis : Basis or None
-        Measurements that the figures rest on; None where that is not stated.
+        Measurements behind the figures; None if not stated.
     floors : tuple of Floor
-        Parts of `sd`, none of them shared with its kin.
+        Components of `sd` that are not shared with the device family.
     """
 
     name: str
@@ -332,7 +331,7 @@ class Evidence:
 
     @property
     def of_device(self) -> float:
-        """Part of `sd` by `floors` that is one factor of the device for all networks."""
+        """Part of `sd` from `floors` that is one factor of the device for all networks."""
         return sqrt(sum(floor.sd**2 for floor in self.floors if floor.reason != "unlike"))
 
     @property
@@ -345,8 +344,8 @@ class Evidence:
 class Uncertainty:
     """Logarithms of the errors of times, as sums of independent sources.
 
-    The log of the factor of device p is ``devices[p] @ z``, with z independent standard normal
-    numbers, one a source; that of the route from p to q is ``routes[p, q] @ z``.
+    The log factor of device p is ``devices[p] @ z``, with z independent standard normal variables,
+    one per source; that of the route from p to q is ``routes[p, q] @ z``.
 
     Attributes
     ----------
@@ -410,7 +409,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Defining data of a Problem; it computes everything else.
+    """Defining data of a Problem, from which everything else is derived.
 
     Attributes
     ----------
@@ -423,57 +422,55 @@ class Given:
     routes : tuple of tuple of Route
         ``routes[p][q]`` for p != q; the diagonal is free and of no meaning.
     dispatch_s : tuple of float
-        Cost of starting one subgraph, by device.
+        Seconds to start one subgraph, by device.
     streams : tuple of int
-        Subgraphs that run at once, by device.
+        Number of concurrent subgraphs, by device.
     host : int or None
         Device on which inputs start and outputs end; None: inputs and outputs are free.
     contention : "none" or "fifo"
         Whether a link carries one transfer at a time.
     link_names : tuple of str
-        The resources that ``Route.resources`` points to.
+        Resources indexed by ``Route.resources``.
     capacity_bytes : tuple of int, or None
         Memory by device, in bytes of the graph's own types; None: memory is not modelled.
     held : tuple of Held
-        By device: how the bytes of the graph's own types are held there; empty: as they are.
+        By device: storage of the graph's own types; empty: unconverted.
     fused : tuple of FusedKernel
     staging : Staging or None
-        What subgraphs pay for tensors that go through the host's memory; None: nothing, the
-        routes alone say what a transfer costs.
+        Cost to subgraphs of tensors that go through the host's memory; None: only routes have a
+        cost.
     idle_w, busy_w : tuple of float
-        Power by device; all zero where energy is not modelled.
+        Power by device; all zero if energy is not modelled.
     node_names, op_types : tuple of str
     origins : tuple of tuple of str
         Names in the user's file that each node stands for.
     refusals : tuple of mapping of int to str
-        By device: why it does not support a node.
+        By device: reason why it does not support a node.
     unpriced : mapping of int to str
-        Nodes of which it is not known what they do, and why: `seconds` has what is known of
-        them, which is no bound. Nothing is claimed of any plan where there are any.
+        Nodes of unknown work, and why: `seconds` covers the known part, which is not a bound. With
+        any, no claim is made about a plan.
     unsized : mapping of int to str
-        Nodes whose product's sizes are not known, and why, where prices by figures of kernels
-        count on them: these are by its FLOP alone, and less sure than the others.
+        Nodes whose product sizes are unknown, and why, if kernel figures need them: these are
+        priced by FLOP alone, with a larger error.
     least_s : mapping of int to tuple of float
-        By node, then device: the time of nodes that may take less than `seconds` says, such as
-        an If of which it is not known which branch it takes. Bounds count on it; all else
-        counts on `seconds`.
+        By node, then device: least time of nodes that may take less than `seconds`, such as an If
+        with an unknown branch. Only bounds use it.
     profiles : mapping of str to MeasuredShare
-        By device that has one: the profile that prices of it are from, and how far.
+        By device with a profile: the profile, and the share of prices from it.
     measured : mapping of str to Measured
-        By device that has some: the user's measurements of networks, whose factor is in the prices.
+        By device: the user's measurements of networks, whose factor is included in the prices.
     evidence, link_evidence : tuple of Evidence
-        By device, and by link of the platform: what their figures rest on, and how far times may
-        be off. Empty for instances given as arrays, which are taken as exact.
+        By device, and by link of the platform: source of their figures, and error of their times.
+        Empty for instances given as arrays, which are exact.
     pessimistic : bool
-        Whether every time is at the bad end of its interval: what 80 % of the draws are between
-        ends there.
+        Whether every time is at the upper end of its 80 % interval.
     slower : Slower or None
-        How much of the times is that devices wait for power or memory that others take, as a plan
-        makes them (``hetsim.analysis.sustaining``); None: each is as fast as it is alone.
+        Slowdown by power and memory shared with other devices in a plan
+        (``hetsim.analysis.sustaining``); None: each device has its full speed.
     cost : str
-        Name of the cost model that gave the times; empty for instances given as arrays.
+        Name of the cost model of the times; empty for instances given as arrays.
     model, platform : Model, Platform or None
-        Where the problem came from; None for instances given as arrays.
+        Origin of the problem; None for instances given as arrays.
     """
 
     name: str
@@ -517,13 +514,13 @@ G = TypeVar("G", bound=Given)
 def scaled(given: G, devices: NDArray[np.float64], routes: NDArray[np.float64]) -> G:
     """Return the problem with all times of devices and routes multiplied.
 
-    What a device does - kernels, their launches, starting a subgraph, fetching and storing -
-    takes ``devices[p]`` times as long, a transfer from p to q ``routes[p, q]`` times.
+    All work of device p (kernels, their launches, subgraph starts, fetching and storing) takes
+    ``devices[p]`` times as long, a transfer from p to q ``routes[p, q]`` times.
 
     Parameters
     ----------
     given : Given
-        A Problem gives a Problem.
+        For a Problem, the result is a Problem.
     devices : float array [P]
     routes : float array [P, P]
 

@@ -25,7 +25,7 @@ from hetsim.problem.validator import check
 
 SCHEMA = "hetsim-plan/1"
 REPLICATED = "hetsim-plan/2"
-"""Schema of a plan of several replicas: its groups name theirs, and it has a deal."""
+"""Schema of a plan of several replicas, with the replica of each group and the deal."""
 
 _PROBLEM = checks.instance("hetsim.problem.problem:Problem")
 _GROUPS = checks.sequence(checks.instance("hetsim.problem.groups:Group"))
@@ -33,28 +33,28 @@ _GROUPS = checks.sequence(checks.instance("hetsim.problem.groups:Group"))
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Result):
-    """Every node in one group, every group on one device, in an executable order.
+    """Partition of the nodes into groups, each on one device, in an executable order.
 
-    Or several such plans, the replicas, among which requests are dealt out: request r goes to
-    replica ``deal[r % len(deal)]``. Each replica is a valid partition of the whole graph;
-    replicas may share devices, whose weights are resident once.
+    Or several such plans, the replicas, which share the requests: request r goes to replica
+    ``deal[r % len(deal)]``. Each replica is a valid partition of the whole graph; replicas may
+    share devices, where weights are resident once.
 
     Attributes
     ----------
     problem : Problem
     strategy : str
-        As the user named it, e.g. ``hetero:npu,gpu,cpu``.
+        Strategy as named by the user, e.g. ``hetero:npu,gpu,cpu``.
     groups : tuple of Group
-        In execution order: a group stands after every group that feeds it, and each
-        device runs its groups in this order. Those of several replicas follow one another.
+        Groups in execution order: a group follows all groups that feed it, and each device runs its
+        groups in this order. Groups of replicas follow one another.
     reason : str
-        Why this plan: what the strategy did, in one sentence.
+        Summary of what the strategy did, in one sentence.
     options : mapping of str to str
         Options given to the strategy.
     sizes : tuple of int
         Number of groups by replica; empty: there is one replica.
     deal : tuple of int
-        Replica by request, over and over; empty where there is one replica.
+        Replica by request, repeated; empty for one replica.
     """
 
     problem: Problem = field(repr=False)
@@ -71,8 +71,8 @@ class Plan(Result):
     ) -> Plan:
         """Return the plan that distributes requests over `replicas`, plans of one replica each.
 
-        One replica gives a plan without a deal. Raises PlanError where there is none, one is of
-        another problem, or `deal` does not give each of them a request.
+        With one replica, the plan has no deal. Raises PlanError without a replica, if one is of
+        another problem, or if `deal` leaves one without requests.
         """
         where = f"plan '{strategy}'"
         if not replicas:
@@ -90,7 +90,7 @@ class Plan(Result):
 
     @cached_property
     def replicas(self) -> tuple[Plan, ...]:
-        """Plans among which requests are distributed; itself alone where there is one replica."""
+        """Plans among which requests are distributed; the plan itself if it has one replica."""
         if not self.sizes:
             return (self,)
         found: list[Plan] = []
@@ -100,14 +100,14 @@ class Plan(Result):
         return tuple(found)
 
     def __post_init__(self) -> None:
-        """Refuse what is no plan; ``validate`` says whether it is a good one."""
+        """Check the fields; ``validate`` checks the partition."""
         _PROBLEM(self.problem, "a plan's problem")
         checks.text(self.strategy, "a plan's strategy")
         if type(self.groups) is not tuple or set(map(type, self.groups)) - {Group}:
             _GROUPS(self.groups, "a plan's groups")
 
     def at_bad_end(self) -> Plan:
-        """Return the plan judged with every device and link at the bad end of its interval.
+        """Return the plan with every device and link at the pessimistic end of its interval.
 
         See ``Problem.at_bad_end``.
         """
@@ -125,7 +125,7 @@ class Plan(Result):
 
     @property
     def each_once(self) -> Plan:
-        """The same replicas, one request each in turn."""
+        """Plan with the same replicas, one request each in turn."""
         return replace(self, deal=tuple(range(len(self.sizes))))
 
     def replica_of(self, request: int) -> int:
@@ -139,9 +139,9 @@ class Plan(Result):
 
     @cached_property
     def assignment(self) -> tuple[int, ...]:
-        """Device index by node, -1 where it is in no group.
+        """Device index by node, -1 for a node in no group.
 
-        Raises PlanError where replicas have a node on several.
+        Raises PlanError if replicas place a node on different devices.
         """
         if self.sizes:
             raise PlanError(
@@ -163,11 +163,11 @@ class Plan(Result):
         return tuple(device for device in self.problem.devices if device in used)
 
     def validate(self) -> None:
-        """Raise PlanError where a replica breaks a rule of partitions. O(V + E) a replica."""
+        """Raise PlanError if a replica breaks a rule of partitions. O(V + E) per replica."""
         self._check(f"plan '{self.strategy}'")
 
     def check_deal(self, where: str) -> None:
-        """Raise PlanError where sizes and deal contradict each other."""
+        """Raise PlanError if sizes and deal contradict each other."""
         count = len(self.sizes)
         if not self.sizes and not self.deal:
             return
@@ -265,7 +265,7 @@ class Plan(Result):
 
     @checks.takes(path=checks.path)
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write ``to_json`` to `path`, whole or not at all."""
+        """Write ``to_json`` to `path` atomically."""
         target = Path(path)
         if not target.name:
             raise PlanError("cannot write: not a valid file name", where=str(path))
@@ -279,13 +279,13 @@ class Plan(Result):
 
     @classmethod
     def from_json(cls, text: str, problem: Problem, *, where: str = "plan") -> Plan:
-        """Read a plan of `problem` back, and validate it.
+        """Return a plan of `problem` from JSON text, validated.
 
         Raises
         ------
         PlanError
-            Where the text is no plan, names unknown nodes or devices, was made for
-            another problem, or is not a valid partition.
+            If the text is not a plan, names unknown nodes or devices, was made for another problem,
+            or is not a valid partition.
         """
         record = parse(text, where)
         made_for = record["problem"]
@@ -321,7 +321,7 @@ class Plan(Result):
 
 
 def parse(text: str, where: str) -> dict[str, Any]:
-    """Return the plan's record. Raises PlanError where the text is not a hetsim plan."""
+    """Return the plan's record. Raises PlanError if the text is not a hetsim plan."""
     try:
         record = json.loads(text)
     except json.JSONDecodeError as error:
@@ -329,7 +329,7 @@ def parse(text: str, where: str) -> dict[str, Any]:
             f"not JSON: {error.msg}", where=f"{where}:{error.lineno}", hint="use a saved plan.json"
         ) from None
     except (ValueError, RecursionError) as error:
-        # Numbers of thousands of digits, and lists in lists without end.
+        # Numbers of thousands of digits, and unlimited nesting.
         raise PlanError(
             f"not a plan: {error}", where=where, hint="use a plan.json that hetsim wrote"
         ) from None
@@ -370,7 +370,7 @@ def _has_deal(record: dict[str, Any]) -> bool:
 
 
 def _sizes(groups: Sequence[Mapping[str, Any]], where: str) -> tuple[int, ...]:
-    """Number of groups by replica, of groups that say theirs."""
+    """Return the number of groups by replica from groups that state theirs."""
     found = [group["replica"] for group in groups]
     if not found or found != sorted(found) or set(found) != set(range(found[-1] + 1)):
         raise PlanError("its groups are not sorted by replica", where=where)

@@ -41,10 +41,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Problem(Given):
-    """One model on one platform, free of ONNX.
+    """Problem of running one model on one platform, independent of ONNX.
 
-    Its fields are those of ``hetsim.problem.parts.Given``, where each is described; what is here
-    follows from them.
+    The fields are those of ``hetsim.problem.parts.Given``; the members here are derived from them.
     """
 
     def __repr__(self) -> str:
@@ -58,7 +57,7 @@ class Problem(Given):
 
     @cached_property
     def value_arrays(self) -> ValueArrays:
-        """The `values` as arrays."""
+        """Arrays of `values`."""
         return ValueArrays.of(self.values)
 
     @cached_property
@@ -71,7 +70,7 @@ class Problem(Given):
 
     @cached_property
     def values_of(self) -> tuple[tuple[int, ...], ...]:
-        """By node: the indices of the values that it makes or reads, ascending."""
+        """Indices of the values that each node produces or reads, ascending, by node."""
         found: list[list[int]] = [[] for _ in range(self.n)]
         for index, value in enumerate(self.values):
             if value.producer != GRAPH_INPUT:
@@ -82,7 +81,7 @@ class Problem(Given):
 
     @cached_property
     def constants_of(self) -> tuple[tuple[int, ...], ...]:
-        """By node: the indices of the constants that it reads, ascending."""
+        """Indices of the constants that each node reads, ascending, by node."""
         found: list[list[int]] = [[] for _ in range(self.n)]
         for index, constant in enumerate(self.constants):
             for consumer in constant.consumers:
@@ -91,30 +90,30 @@ class Problem(Given):
 
     @cached_property
     def weight_bytes(self) -> tuple[int, ...]:
-        """By node: the bytes of the constants that it reads."""
+        """Bytes of the constants that each node reads, by node."""
         each = [constant.nbytes for constant in self.constants]
         return tuple(sum(each[index] for index in own) for own in self.constants_of)
 
     @cached_property
     def supported(self) -> NDArray[np.bool_]:
-        """Bool array [n, P]: whether device p can run node v alone."""
+        """Bool array [n, P]: whether device p can run node v individually."""
         return np.isfinite(self.seconds)
 
     @cached_property
     def runnable(self) -> NDArray[np.bool_]:
-        """Bool array [n, P]: whether device p can run node v alone or within a composite."""
+        """Bool array [n, P]: whether device p can run node v individually or within a composite."""
         return np.isfinite(self.shared_seconds)
 
     @cached_property
     def composites(self) -> tuple[FusedKernel, ...]:
-        """Kernels of patterns: supported as a whole, or not at all."""
+        """Kernels of patterns that are supported only as a whole."""
         return tuple(kernel for kernel in self.fused if kernel.pattern)
 
     @cached_property
     def shared_seconds(self) -> NDArray[np.float64]:
-        """Float array [n, P]: time of node v on device p with its fused kernel's time distributed.
+        """Float array [n, P]: seconds of node v on device p, with fused kernels' times distributed.
 
-        See ``shared_out``. Never above `seconds`, and hence what list schedulers weigh nodes by.
+        See ``shared_out``. Never above `seconds`; list schedulers weigh nodes by it.
         """
         shared = self.seconds.copy()
         alike: dict[tuple[int, int], list[FusedKernel]] = {}
@@ -128,10 +127,9 @@ class Problem(Given):
 
     @cached_property
     def least_seconds(self) -> NDArray[np.float64]:
-        """Float array [n, P]: least time of node v on device p over all plans and runs.
+        """Float array [n, P]: least seconds of node v on device p over all plans and runs.
 
-        `shared_seconds`, less in the proportion in which `least_s` is below `seconds`; inf where
-        not runnable.
+        `shared_seconds`, reduced by the ratio of `least_s` to `seconds`; inf if not runnable.
         """
         if not self.least_s:
             return self.shared_seconds
@@ -152,15 +150,14 @@ class Problem(Given):
 
     @cached_property
     def _alone(self) -> tuple[tuple[float, ...], ...]:
-        """By device what each node takes alone: read one by one, these are quicker than arrays."""
+        """Seconds of each node alone, by device: as tuples, faster than arrays for single reads."""
         return tuple(tuple(column) for column in self.seconds.T.tolist())
 
     def kernels(self, device: int, nodes: Sequence[int]) -> list[tuple[tuple[int, ...], float]]:
-        """List the kernels that `device` launches for a subgraph of `nodes`: (members, seconds).
+        """Return the kernels that `device` launches for a subgraph of `nodes`: (members, seconds).
 
-        A fused kernel appears where all its members are among `nodes` and fusing does not
-        cost more than the members alone; every other node is a kernel of its own.
-        Complexity: O(len(nodes)).
+        A fused kernel is used if all its members are among `nodes` and it costs no more than the
+        members alone; every other node is a kernel of its own. Complexity: O(len(nodes)).
         """
         fused_here, alone_s = self._kernel_of[device], self._alone[device]
         if not fused_here:
@@ -181,9 +178,9 @@ class Problem(Given):
         return launched
 
     def unsupported(self, device: int, nodes: Sequence[int]) -> list[int]:
-        """List those of `nodes` that `device` cannot run as members of one subgraph. O(nodes).
+        """Return those of `nodes` that `device` cannot run as members of one subgraph. O(nodes).
 
-        A node is supported alone, or as a member of a composite that is there whole.
+        A node is supported individually, or as a member of a complete composite.
         """
         return [
             members[0]
@@ -192,24 +189,24 @@ class Problem(Given):
         ]
 
     def compute_seconds(self, device: int, nodes: Sequence[int]) -> float:
-        """Time of the `kernels` that `device` launches for a subgraph of `nodes`."""
+        """Return the seconds of the `kernels` that `device` launches for a subgraph of `nodes`."""
         if self._kernel_of[device]:
             return sum(s for _, s in self.kernels(device, nodes))
         alone_s = self._alone[device]
         return sum([alone_s[node] for node in nodes])
 
     def group_seconds(self, device: int, nodes: Sequence[int]) -> float:
-        """Time of `nodes` as one subgraph on `device`; inf if unsupported.
+        """Return the seconds of `nodes` as one subgraph on `device`; inf if unsupported.
 
-        Dispatch is included, and so is what it fetches and stores where tensors are staged.
+        Includes dispatch, and fetching and storing if tensors are staged.
         """
         compute_s = self.compute_seconds(device, nodes) + self.dispatch_s[device]
         return compute_s if self.staging is None else compute_s + self.staged_seconds(device, nodes)
 
     def staged_seconds(self, device: int, nodes: Sequence[int]) -> float:
-        """Time that `device` spends on staging tensors for a subgraph of `nodes`.
+        """Return the seconds that `device` spends on staging tensors for a subgraph of `nodes`.
 
-        0 where tensors are not staged. O(values of the nodes and their consumers).
+        0 if tensors are not staged. O(values of the nodes and their consumers).
         """
         if self.staging is None:
             return 0.0
@@ -229,16 +226,16 @@ class Problem(Given):
         )
 
     def held_bytes(self, device: int, stated: int) -> int:
-        """Bytes that tensors of `stated` bytes in the graph's own types take on `device`."""
+        """Return the bytes on `device` of tensors of `stated` bytes in the graph's own types."""
         return self.held[device].nbytes(stated) if self.held else stated
 
     def room_bytes(self, device: int, nbytes: int) -> int:
-        """Bytes of the graph's own types that `nbytes` of memory of `device` hold."""
+        """Return the bytes in the graph's own types that fit in `nbytes` of memory of `device`."""
         return self.held[device].room(nbytes) if self.held else nbytes
 
     @property
     def executed(self) -> dict[str, str]:
-        """Precision, by device, that float models are executed in; other devices are absent."""
+        """Assumed precision of float models by device, if it differs from the model's."""
         return {} if self.platform is None else executed(self.platform)
 
     @cached_property
@@ -256,15 +253,15 @@ class Problem(Given):
 
     @property
     def certain(self) -> bool:
-        """Whether there is nothing to sample: times are exact, or at the bad end already."""
+        """Whether there is nothing to sample: times are exact, or already pessimistic."""
         return self.pessimistic or self.uncertainty.certain
 
     def at_bad_end(self) -> Problem:
-        """Return the problem with every time at the bad end of its own 80 % interval.
+        """Return the problem with every time at the upper end of its own 80 % interval.
 
-        Of 100 draws of one device's factor 10 are above that end; all devices and routes are
-        there at once, so that plans on one and on several are judged alike. Itself where it is
-        there already.
+        10 % of the samples of a device's factor are above that end; all devices and routes are
+        there at once, so that plans on one and on several are judged alike. Returns itself if
+        already there.
         """
         if self.pessimistic:
             return self
@@ -308,7 +305,7 @@ class Problem(Given):
 
     @checks.takes(name=checks.text)
     def device_index(self, name: str) -> int:
-        """Index of the device called `name`; ``gpu`` is the first of ``gpu.0``, ``gpu.1``.
+        """Return the index of the device `name`; ``gpu`` is the first of ``gpu.0``, ``gpu.1``.
 
         Raises UsageError with the nearest name.
         """
@@ -336,7 +333,7 @@ class Problem(Given):
         pessimistic: bool = False,
         measured: Asked | None = None,
     ) -> Problem:
-        """Build the problem of running `model` on `platform`.
+        """Return the problem of running `model` on `platform`.
 
         Parameters
         ----------
@@ -347,37 +344,37 @@ class Problem(Given):
         cost : str
             Name of a registered cost model.
         contention : "fifo" or "none"
-            How links behave.
+            Link contention.
         profiles : mapping of str to path, optional
-            By device: a profile of this model on it, which gives the prices of the nodes that
-            it has times of (``hetsim.cost.profiles``). ``gpu`` stands for ``gpu.0``, ``gpu.1``
-            and so on. What it gave is in ``profiles`` of the problem.
+            By device: a profile of this model on it, which prices the nodes that it has times for
+            (``hetsim.cost.profiles``). ``gpu`` stands for ``gpu.0``, ``gpu.1`` and so on. The
+            problem's ``profiles`` record its share.
         execute : mapping of str to str
-            By device (``gpu`` is all of ``gpu.0``, ``gpu.1``): ``int8``, ``float16``, ... to ask
-            as if it ran the model quantized to that, or in that precision. What crosses a link
-            is of the model's own types; a device in int8 pays for the conversions.
+            By device (``gpu`` is all of ``gpu.0``, ``gpu.1``): ``int8``, ``float16``, ... to price
+            the model quantized to that, or in that precision. Tensors cross links in the model's
+            own types; a device in int8 pays for the conversions.
         pessimistic : bool
-            Whether to ask with every device and link at the bad end of its 80 % interval, see
+            Whether to price every device and link at the upper end of its 80 % interval, see
             ``at_bad_end``.
 
         measured : mapping of str to measurements, optional
             By device: latencies of networks that you measured on it, as
             ``"resnet50.onnx:4.1ms:int8"``, a file of them (``"latencies.csv"``), or the output of
             a tool for a model (``"resnet50.onnx:trtexec.txt"``), one or a sequence; see
-            ``hetsim.cost.profiles.latencies``. They move the device's times and narrow their
-            intervals; those of a device's own file count, too. What they gave is in ``measured``
-            of the problem.
+            ``hetsim.cost.profiles.latencies``. They adjust the device's times and narrow their
+            intervals; those in a device's own file count as well. The problem's ``measured``
+            records the result.
 
         Raises
         ------
         UnboundDimension
-            Where a cost needs a dimension that is not bound.
+            If a cost needs a dimension that is not bound.
         UsageError
-            Where the cost model is unknown, a device with a profile or measurements or of
-            `execute`, or its precision there; where a device cannot run a measured network alone.
+            For an unknown cost model, device (of a profile, measurements or `execute`) or
+            precision; or a device that cannot run a whole measured network.
         InvalidInput
-            Where a profile cannot be read, or is of another model or other shapes; where
-            `execute` asks for int8 and the model is quantized itself.
+            If a profile cannot be read, or is of another model or other shapes; or if `execute`
+            requests int8 for a quantized model.
         """
         from hetsim.problem.of_model import price
 
@@ -412,22 +409,22 @@ class Problem(Given):
         sd: ArrayLike = 0.0,
         name: str = "instance",
     ) -> Problem:
-        """Build a problem without a model file; node ids are in topological order.
+        """Return a problem without a model file; node ids are in topological order.
 
         Parameters
         ----------
         seconds : array [n, P]
-            inf where the device cannot run the node.
+            inf if the device cannot run the node.
         edges : (u, v, nbytes) triples, optional
-            One transfer an edge.
+            One transfer per edge.
         tensors : (producer, nbytes, consumers) triples, optional
-            One transfer a destination device; producer -1 is an input that starts on the
-            host, and empty consumers an output that ends there. Give `edges` or `tensors`.
+            One transfer per destination device; producer -1 is an input that starts on the host,
+            and empty consumers an output that ends there. Use `edges` or `tensors`.
         devices : sequence of str
             Default ``d0, d1, ...``.
         latency_s, bytes_per_s : number or array [P, P]
-            Of the route from row to column. With contention every pair has a link of its
-            own in each direction.
+            Route from row to column. With contention every pair has a link of its own in each
+            direction.
         weight_bytes, capacity_bytes : [n], [P]
             Absent: memory is not modelled.
         host : int, optional
@@ -440,13 +437,13 @@ class Problem(Given):
         staging : Staging, optional
             Absent: transfers cost what the routes say.
         sd : number or array [P]
-            Standard deviation of the logarithm of the factor by which times on a device are off,
-            each independent of the others; 0: they are exact, as routes are.
+            Standard deviation of the logarithm of the error factor of times on a device,
+            independent between devices; 0: exact, as routes are.
 
         Raises
         ------
         InvalidInput
-            Where shapes, ids, or signs do not fit.
+            For invalid shapes, ids, or signs.
         """
         from hetsim.problem.of_arrays import build
 
@@ -460,9 +457,9 @@ class Problem(Given):
 def interchangeable(problem: Problem) -> Callable[[int, int], bool]:
     """Return the test whether two devices, by index, can be exchanged.
 
-    They are no host; nodes, kernels and what staging asks cost them the same; they hold as much;
-    and every way to and from the one is as fast as that of the other. Which links these ways
-    share with others is not looked at. A test is O(n + P).
+    They are not the host; nodes, kernels and staging cost the same on both; they have equal memory;
+    and all routes to and from both are equally fast. Links shared with other routes are not
+    compared. A test is O(n + P).
     """
     own = [_own(problem, device) for device in range(len(problem.devices))]
     ways = [[(route.latency_s, route.bytes_per_s) for route in row] for row in problem.routes]
@@ -484,7 +481,7 @@ def interchangeable(problem: Problem) -> Callable[[int, int], bool]:
 
 
 def kinds_of(problem: Problem, devices: Iterable[int]) -> list[list[int]]:
-    """Return `devices` by kinds, in order: each is exchangeable with its kind's first.
+    """Return `devices` grouped by kind, in order: each is exchangeable with its kind's first.
 
     O(P^2) tests of ``interchangeable``.
     """
@@ -501,7 +498,7 @@ def kinds_of(problem: Problem, devices: Iterable[int]) -> list[list[int]]:
 
 
 def _own(problem: Problem, device: int) -> object:
-    """What a device has that no node, and no other device, has a part in."""
+    """Return the properties of a device that involve neither nodes nor other devices."""
     staging = problem.staging
     return (
         problem.streams[device],

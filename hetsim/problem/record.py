@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def seen_record(model: Model) -> Record | None:
-    """Return the record of a measuring run: its inputs, and the number of shapes it found."""
+    """Return the record of a recorded run of the model: its inputs, and number of shapes found."""
     seen = model.observed
     if seen is None:
         return None
@@ -33,7 +33,7 @@ def seen_record(model: Model) -> Record | None:
 
 
 def problem_record(problem: Problem) -> Record:
-    """Return the question as data: model, platform, devices, and the links' behaviour."""
+    """Return the question as data: model, platform, devices, and contention of links."""
     model, platform = problem.model, problem.platform
     return {
         "name": problem.name,
@@ -74,7 +74,7 @@ def problem_record(problem: Problem) -> Record:
 
 
 def model_record(model: Model) -> Record:
-    """Return the entries by which a model is loaded again, but for arrays and extensions."""
+    """Return the entries that identify a model for loading, except arrays and extensions."""
     return {
         "source": model.source,
         "sha256": model.sha256,
@@ -87,7 +87,7 @@ def model_record(model: Model) -> Record:
 def supposed_record(platform: Platform) -> Record:
     """Return the variant of a platform: its runtimes, and the changes of ``what_if``.
 
-    Nothing where nothing was asked.
+    Empty without any.
     """
     record: Record = {}
     if platform.runtime:
@@ -103,7 +103,7 @@ def weakest_of(
 ) -> str:
     """Return the weakest status of several.
 
-    Of a platform of which something is `supposed`, though it be a part taken away, that is.
+    Any `supposed` change of the platform, even a removed part, makes it hypothetical.
     """
     return WHAT_IF if supposed else weakest(one.status for one in (*devices, *links))
 
@@ -173,9 +173,9 @@ def given_record(measured: Mapping[str, Measured]) -> dict[str, list[Record]]:
 
 
 def read_given(stated: object) -> dict[str, list[tuple[Measurement, str]]]:
-    """Read what ``given_record`` gave: measurements by device, with digests.
+    """Return measurements by device with digests, as ``given_record`` wrote them.
 
-    Raises AttributeError, KeyError, TypeError, ValueError or UsageError for another record.
+    Raises AttributeError, KeyError, TypeError, ValueError or UsageError for other records.
     """
     if not isinstance(stated, dict):
         raise TypeError(stated)

@@ -1,4 +1,4 @@
-"""Repeated layers of a problem: nodes that cost what those some places before them do."""
+"""Repeated layers of a problem: nodes with the same costs as those one period before."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
 PERIODS, LEAST = 50, 3
-"""Periods that are looked at, those at which most nodes have the next one like them, and the least:
-fewer nodes are hardly a layer."""
+"""Number of periods to examine, those that match most nodes, and the minimum period: fewer nodes
+are hardly a layer."""
 
 
 class Repeat(NamedTuple):
-    """Nodes `first` to ``first + nodes``, in graph order, each like the one a `period` before."""
+    """Nodes `first` to ``first + nodes`` in graph order, each equal to the one `period` before."""
 
     first: int
     nodes: int
@@ -26,11 +26,11 @@ class Repeat(NamedTuple):
 
 @cached
 def repeats(problem: Problem) -> tuple[Repeat, ...]:
-    """Return the repeated layers, the longest first; they share no node, and each has two periods.
+    """Return the repeated layers, longest first; they share no node, and each has two periods.
 
-    Nodes are alike if they take as long on every device and make as many bytes for as many
-    readers. A period is found by a node that has no other like it within one. Edges are not
-    compared: what is made of a repeat is to be checked. O(PERIODS n).
+    Nodes are equal if they take the same seconds on every device and produce the same bytes for as
+    many readers. A period is found at a node without an equal one closer. Edges are not compared,
+    so results built on a repeat must be checked. O(PERIODS n).
     """
     kind = _kinds(problem)
     order = np.argsort(kind, kind="stable")

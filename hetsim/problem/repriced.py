@@ -21,11 +21,11 @@ def repriced(
 ) -> Problem:
     """Return the problem of the same model on `platform`.
 
-    What devices execute as if, but for those of `execute`, profiles, cost model, contention and the
-    bad end are kept; profiles are read again. `platform` is one as it was read, or with something
-    supposed of it.
+    Assumed precisions (except for those in `execute`), profiles, cost model, contention and the
+    pessimistic setting are kept; profiles are read again. `platform` is one as it was read, or with
+    hypothetical changes.
 
-    Raises what ``Problem.of`` raises.
+    Raises as ``Problem.of``.
     """
     assert problem.model is not None
     given = {device: share.profile.source for device, share in problem.profiles.items()}
@@ -45,7 +45,7 @@ def repriced(
 
 
 def given_here(problem: Problem) -> dict[str, tuple[Measurement, ...]]:
-    """Return the measurements by device that the caller gave, without those of device files."""
+    """Return the measurements by device that the caller passed, without those of device files."""
     found = {
         name: tuple(one for one in here.measurements if not one.in_device_file)
         for name, here in problem.measured.items()
@@ -54,22 +54,22 @@ def given_here(problem: Problem) -> dict[str, tuple[Measurement, ...]]:
 
 
 SLOWEST = 20.0
-"""How many times slower a memory gets at most: nobody is shut out."""
+"""Maximum slowdown of a memory, so that no device starves."""
 
 _TIMES = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, SLOWEST)
-"""How many times slower it is where a problem is priced."""
+"""Slowdowns of memory at which a problem is priced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """Model on a platform, priced again where devices get a part of their bandwidth.
+    """Model on a platform, repriced for devices with a share of their memory bandwidth.
 
     Attributes
     ----------
     problem : Problem
-        Of a model on a platform.
+        Problem of a model on a platform.
     devices : tuple of str
-        Those whose bandwidth is a part of it.
+        Devices whose bandwidth is reduced.
     """
 
     problem: Problem
@@ -81,11 +81,10 @@ class Priced:
     ) -> float:
         """Return the slowdown of a device for a given slowdown of its memory.
 
-        `groups` are the nodes of its subgraphs, and how often each runs. Between the points at
-        which the problem is priced the line through them is taken: seconds of a kernel are a
-        norm of its parts, so convex, and the line is at no point below them. By prices of the
-        cost model alone: a profile does not tell what of a kernel is memory. O(nodes) once a
-        point is priced, O((V + E) P) before.
+        `groups` are the nodes of its subgraphs, and how often each runs. Interpolates linearly
+        between the priced slowdowns: kernel seconds are a norm of their parts, so convex, and never
+        above the line. Uses the cost model only, as a profile does not separate memory time.
+        O(nodes) once a point is priced, O((V + E) P) before.
         """
         times = min(max(times, 1.0), SLOWEST)
         high = bisect_left(_TIMES, times)
@@ -117,9 +116,9 @@ class Priced:
 def moved_bytes(problem: Problem, device: int, nodes: Sequence[int]) -> float:
     """Return the bytes that a device moves for a subgraph of `nodes`, kernel by kernel.
 
-    What each kernel reads from and writes for others, and its constants, in the types in which
-    the device holds them; what it only touches of constants, as a Gather does, and no views.
-    Caches are left out: more is counted than goes to memory. O(values of the nodes).
+    Counts the inputs from and outputs to other kernels, and constants, in the types in which the
+    device stores them; of constants only the accessed part, e.g. in a Gather, and no views. Caches
+    are ignored, so this exceeds the memory traffic. O(values of the nodes).
     """
     assert problem.model is not None
     assert problem.platform is not None
@@ -147,7 +146,7 @@ def moved_bytes(problem: Problem, device: int, nodes: Sequence[int]) -> float:
 
 
 def _held(spec: DeviceSpec, kind: str, *, in_integers: bool) -> float:
-    """Bytes that a device takes for one of the graph's own of an element type."""
+    """Return the device's bytes per byte of an element type in the graph."""
     if kind not in FLOATS:
         return 1.0
     held = INT8 if in_integers else spec.execution_dtype.get(kind, kind)

@@ -1,4 +1,4 @@
-"""Saved plans, loaded with the model and platform they were made for."""
+"""Saved plans, loaded with the model and platform that they were made for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hetsim.problem.record import read_given
 
 
 class _Entry(BaseModel):
-    """Part of a plan's record: a file by its name and digest, and perhaps more."""
+    """Entry of a plan's record: a file by name and digest, with optional fields."""
 
     model_config = ConfigDict(strict=True, defer_build=True)
 
@@ -51,7 +51,7 @@ class _PlatformEntry(_Entry):
 
 
 class _Question(BaseModel):
-    """What a plan's record says of its problem."""
+    """Problem as stated in a plan's record."""
 
     model_config = ConfigDict(strict=True, defer_build=True)
 
@@ -75,23 +75,23 @@ def load_plan(
     *,
     extensions: Sequence[str | os.PathLike[str] | Extension] = (),
 ) -> Plan:
-    """Load a plan that ``Plan.save`` wrote.
+    """Return a plan written by ``Plan.save``.
 
     Parameters
     ----------
     source : path or str
     problem : Problem, optional
-        The problem it was made for. Absent: the model and platform that the file names
-        are loaded again and must not have changed.
+        Problem that it was made for. Absent: the model and platform named in the file are loaded
+        again and must not have changed.
     extensions : sequence of path or Extension
-        The libraries of custom operators that the plan names: a file alone never has
-        native code loaded. Function bodies are read where the plan says.
+        Libraries of custom operators named in the plan: a file alone never causes native code to be
+        loaded. Function bodies are read from the plan's paths.
 
     Raises
     ------
     PlanError
-        Where the file is missing, no plan, does not belong to the problem, or needs a
-        library that is not among `extensions`.
+        If the file is missing, is not a plan, does not belong to the problem, or needs a library
+        that is not among `extensions`.
     """
     where = os.fspath(source)
     try:
@@ -116,19 +116,19 @@ def stated_model(
     Parameters
     ----------
     stated : object
-        The record's entry ``model``, as it was read.
+        Entry ``model`` of the record, as read.
     where : str
-        The plan, for messages.
+        Name of the plan, for messages.
     extensions : sequence of path or Extension
-        As for ``load_plan``.
+        As in ``load_plan``.
 
     Raises
     ------
     PlanError
-        Where the entry is broken, the model changed, or it needs a library that is not
-        among `extensions`.
+        If the entry is invalid, the model changed, or it needs a library that is not among
+        `extensions`.
     ModelError
-        Where the model cannot be loaded.
+        If the model cannot be loaded.
     """
     try:
         entry = _ModelEntry.model_validate(stated)
@@ -154,11 +154,11 @@ def stated_model(
 
 @contextmanager
 def _named_by(part: str, where: str) -> Iterator[None]:
-    """Within, an error that names no file of its own is of what the plan at `where` says."""
+    """Attribute errors without a file of their own to the plan at `where`, within the context."""
     try:
         yield
     except (InvalidInput, UsageError) as error:
-        # What is not installed, or a package raises, is not the plan's.
+        # Missing packages, and errors raised by packages, are not the plan's.
         if isinstance(error, (NotInstalled, PluginError)):
             raise
         at = f"{error.where}: " if error.where else ""
@@ -172,7 +172,7 @@ def named_libraries(stated: object) -> tuple[str, ...]:
     sources = stated.get("extensions") if isinstance(stated, dict) else None
     if not isinstance(sources, list):
         return ()
-    # What is no text cannot be told from a library.
+    # A value that is not a text cannot be distinguished from a library.
     return tuple(str(s) for s in sources if not isinstance(s, str) or names_library(s))
 
 
@@ -233,7 +233,7 @@ def _named_again(
     given: Sequence[str | os.PathLike[str] | Extension],
     where: str,
 ) -> list[str | Extension]:
-    """The extensions to load: libraries as the caller names them, bodies as the plan does."""
+    """Return the extensions to load: libraries as named by the caller, bodies as by the plan."""
     offered = [load_extension(extension) for extension in given]
     chosen: list[str | Extension] = []
     for source in stated:
@@ -256,7 +256,7 @@ def _named_again(
 
 
 def _means(source: str, extension: Extension) -> bool:
-    """Whether `source` names the files of `extension`."""
+    """Return whether `source` names the files of `extension`."""
     mine, others = (
         [Path(part).resolve() for part in text.split("=") if part]
         for text in (source, extension.source)

@@ -20,31 +20,31 @@ EventKind = Literal["compute", "transfer", "failure"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Event in seconds: virtual ones, or those of a real run.
+    """Event with its times in seconds, virtual or of a real run.
 
     Attributes
     ----------
     kind : "compute", "transfer" or "failure"
     name : str
-        Subgraph (``g3``) or tensor name; of a failure ``kill`` or ``hang``.
+        Subgraph (``g3``) or tensor name; for a failure ``kill`` or ``hang``.
     request : int
-        -1 for a failure, which lasts from when the device stops until it is back, or to the end.
+        -1 for a failure, which lasts from the stop of the device to its return, or to the end.
     start_s, end_s : float
     tracks : tuple of str
-        Where it is drawn: the one device stream (``gpu/0``), or the link directions and
-        buses held (``cpu>gpu``). Empty for a transfer on a route without contention.
+        Tracks to draw it on: one device stream (``gpu/0``), or the link directions and buses held
+        (``cpu>gpu``). Empty for a transfer without contention.
     device : str
-        Where it computes; the destination of a transfer. ``caller`` at either end of a
-        transfer is the process that asked for a real run.
+        Device that computes; destination of a transfer. ``caller`` at either end of a transfer is
+        the process that started a real run.
     source : str
-        Device that a transfer comes from; ``""`` for compute.
+        Source device of a transfer; ``""`` for compute.
     group : int
-        Index into ``plan.groups`` for compute; for a transfer the group that sends it, or
-        -1 for a model input. Also -1 for what runs by another plan, made after a failure.
+        Index into ``plan.groups`` for compute; sending group of a transfer, or -1 for a model
+        input. Also -1 for work of another plan, made after a failure.
     nbytes : int
-        Of a transfer; 0 for compute.
+        Bytes of a transfer; 0 for compute.
     lost : bool
-        Whether a failure cut it off: what it did is done again.
+        Whether a failure cut it off, so that its work is repeated.
     """
 
     kind: EventKind
@@ -69,15 +69,14 @@ class Timeline(Result):
     latencies_s : tuple of float
         End-to-end latency of each request: from its arrival to its last output on the host.
     makespan_s : float
-        When the last request ends, from time 0.
+        End of the last request, from time 0.
     events : sequence of Event
-        By (start, request, plan order), each made when it is read; empty where no trace was asked
-        for.
+        Events by (start, request, plan order), each created on access; empty without a trace.
     device_busy_s, link_busy_s : mapping of str to float
         Seconds of occupation, summed over a device's streams; links by direction or bus.
     device_computing_s : mapping of str to float
-        Seconds in which a device computes, on whichever of its streams. Without the devices of
-        several streams where no trace was asked for.
+        Seconds in which any stream of a device computes. Without a trace, devices with several
+        streams are omitted.
     device_utilization, link_utilization : mapping of str to float
         Busy seconds over makespan (and over streams), in [0, 1].
     transfers : int
@@ -86,16 +85,16 @@ class Timeline(Result):
     transfer_s : float
         Sum of the transfers' durations.
     peak_memory_bytes : mapping of str to int
-        Weights and live activations, by device; empty where memory is not modelled.
+        Weights and live activations, by device; empty if memory is not modelled.
     weight_bytes : mapping of str to int
         Resident weights alone, by device.
     energy_j : float
-        Idle power over the makespan plus what being busy adds.
+        Idle power over the makespan plus the additional power of busy streams.
     critical_path : tuple of int
-        Indices into `events`, from the first to the last to end: each starts when the one
-        before it ends. Empty where no trace was asked for, and where a device failed.
+        Indices into `events`, first to last: each starts when the one before it ends. Empty without
+        a trace, and if a device failed.
     plan : Plan or None
-        Whose timeline it is.
+        Plan of this timeline.
     """
 
     latencies_s: tuple[float, ...]
@@ -133,22 +132,22 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 AT_A_TIME = 4096
-"""Events that an iteration makes numbers of at once."""
+"""Number of events that an iteration converts at once."""
 
 
 class Events(Sequence[Event]):
-    """A sequence of events that equals the tuple of them.
+    """Sequence of events, equal to the tuple of them.
 
     Attributes
     ----------
     sorts : tuple of Event
-        Events without request and times: what the others have else is one of these.
+        Distinct events without request and times; every event is one of these.
     sort : int array [E]
-        By event the index of its sort.
+        Index of its sort by event.
     request : int array [E]
     start_s, end_s : float array [E]
 
-    None of them is to be written to. Space: O(E), 28 bytes an event.
+    All are read-only. Space: O(E), 28 bytes per event.
     """
 
     __slots__ = ("end_s", "request", "sort", "sorts", "start_s")
@@ -167,7 +166,7 @@ class Events(Sequence[Event]):
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> Events:
-        """Convert events to arrays; events already in arrays are returned. O(E)."""
+        """Return events as arrays; events already in arrays are returned unchanged. O(E)."""
         if isinstance(events, Events):
             return events
         places: dict[Event, int] = {}

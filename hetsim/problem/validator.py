@@ -1,4 +1,4 @@
-"""Validator of groups from any method and of any plan."""
+"""Validator of groups, for all methods and plans."""
 
 from __future__ import annotations
 
@@ -30,21 +30,20 @@ def problems_of(
     connected: bool = False,
     name: Sequence[str] | None = None,
 ) -> list[str]:
-    """List everything that is wrong with a partition; empty for a valid one.
+    """Return everything that is wrong with a partition; empty for a valid one.
 
     Parameters
     ----------
     dag : Dag
     groups : sequence of Group
-        In execution order.
+        Groups in execution order.
     devices : sequence of str
     supported : [n][P] of bool, optional
-        Whether device p can run node v alone; absent: everything is supported.
+        Whether device p can run node v individually; absent: everything is supported.
     composites : sequence of (device index, nodes)
-        What a device supports as a whole only, in a group that has all of it.
+        Nodes that a device supports only as a whole, in a group that has all of them.
     connected : bool
-        Whether each group must be weakly connected; what a device supports as a whole counts
-        as joined.
+        Whether each group must be weakly connected; nodes of a composite count as connected.
     name : sequence of str, optional
         Node names for the messages; absent: ``node 7``.
 
@@ -135,7 +134,7 @@ def problems_of(
 
 
 def _rows(dag: Dag, groups: Sequence[Group]) -> Rows:
-    """The nodes of each group; numbers that no array holds are put next to those of the graph."""
+    """Return the nodes of each group; ids beyond an array's range are clipped next to valid ids."""
     nodes = list(map(_NODES_OF, groups))
     try:
         return Rows.of(nodes)
@@ -144,7 +143,7 @@ def _rows(dag: Dag, groups: Sequence[Group]) -> Rows:
 
 
 def _groups_before(node: Ints, group_of: Ints) -> Ints:
-    """The last other group that an entry's node was in before; -1 where it was in none."""
+    """Return the previous different group of each entry's node; -1 if it was in none."""
     before = np.full(node.size, -1, dtype=np.int64)
     order = np.argsort(node, kind="stable")
     again = node[order][1:] == node[order][:-1]
@@ -165,8 +164,8 @@ def check(
 ) -> None:
     """Raise PartitionError with the first of ``problems_of`` and the number of others.
 
-    `supports` tells whether each group's device must support all of it, `typed` whether groups
-    are known to be records of a text and a tuple of int.
+    `supports`: whether each group's device must support all its nodes; `typed`: whether groups are
+    known to be records of a text and a tuple of int.
     """
     composites = [(kernel.device, kernel.nodes) for kernel in problem.composites]
     if not typed and not _plain(groups):
@@ -191,7 +190,7 @@ def check(
 
 
 def _plain(groups: Sequence[Group]) -> bool:
-    """Whether all are of the very types that they are to be of; quick, and no error if not."""
+    """Return whether all fields have exactly the expected types, fast and without errors."""
     if set(map(type, groups)) - {Group}:
         return False
     nodes = list(map(_NODES_OF, groups))
@@ -212,14 +211,14 @@ def _check_types(groups: Sequence[Group]) -> None:
 
 
 def _columns(groups: Sequence[Group], devices: Sequence[str]) -> Ints:
-    """The device of each group; one that is unknown is -1."""
+    """Return the device of each group; -1 for an unknown one."""
     column_of = {device: column for column, device in enumerate(devices)}
     columns = map(column_of.get, map(_DEVICE_OF, groups), repeat(-1))
     return np.fromiter(columns, np.int64, len(groups))
 
 
 def _cycle(dag: Dag, groups: Sequence[Group]) -> tuple[int, ...]:
-    """Groups that wait for each other; empty where nodes are missing or in several. O(V + E)."""
+    """Return groups that wait for each other; empty if nodes are missing or repeated. O(V + E)."""
     if sorted(node for group in groups for node in group.nodes) != list(range(dag.n)):
         return ()
     return tuple(find_cycle(condense(dag, owners(dag.n, groups), len(groups))) or ())
