@@ -39,18 +39,18 @@ class Affinity:
     Attributes
     ----------
     pins : mapping of str to str
-        Device by node; nodes go by their name in the canonical graph or in the user's file. A
-        name of the file means all nodes that stand for it; one that a node of the canonical graph
-        has as well leaves out those of them that are pinned by names of their own: a pin of every
-        node of the canonical graph says where each is.
+        Device by node name, in the canonical graph or in the user's file. A name of the file stands
+        for all nodes made from it; if a node of the canonical graph has the same name, nodes pinned
+        by their own names are excepted: pinning every node of the canonical graph places each one
+        individually.
     exclude : tuple of Exclusion
     priority : tuple of str, or None
-        Devices to ask for the nodes that no pin places.
+        Devices tried in order for nodes without a pin.
     default : str or None
-        The device that is asked last. Without a `priority`, the only one that is asked.
+        Device tried last. Without a `priority`, the only one.
     places : mapping of tuple to str
-        Where a wish was written, by ``("pins", node)``, ``("exclude", index)`` or
-        ``(key,)``; errors name it.
+        Location of an entry, by ``("pins", node)``, ``("exclude", index)`` or ``(key,)``, for error
+        messages.
     """
 
     pins: Mapping[str, str] = field(default_factory=dict)
@@ -60,13 +60,13 @@ class Affinity:
     places: Mapping[tuple[str | int, ...], str] = field(default_factory=dict)
 
     def on(self, problem: Problem) -> Asked:
-        """Resolve the names to nodes and devices.
+        """Return the affinity with names resolved to nodes and devices.
 
         Raises
         ------
         InvalidInput
-            For a node, device or op type that does not exist, with the nearest that does;
-            or where nodes that were fused into one are pinned to different devices.
+            For an unknown node, device or op type, with the nearest known one; or if nodes that
+            were fused into one are pinned to different devices.
 
         Complexity: O(V + names).
         """
@@ -119,7 +119,7 @@ class Affinity:
             checks.text(self.default, "default")
 
     def _pins(self, problem: Problem, names: _Names) -> tuple[dict[int, int], list[str]]:
-        """The device of each pinned node, and the names whose nodes became constants."""
+        """Return the device of each pinned node, and the names whose nodes became constants."""
         pins: dict[int, int] = {}
         pinned_by: dict[int, str] = {}
         vanished: list[str] = []
@@ -149,7 +149,7 @@ class Affinity:
         return pins, vanished
 
     def exclusions(self, problem: Problem) -> tuple[Exclusion, ...]:
-        """Return the exclusions, with the devices that a `default` implies."""
+        """Return the exclusions, with the devices implied by `default` filled in."""
         others = [name for name in problem.devices if name != self.default]
         return tuple(
             one
@@ -162,23 +162,23 @@ class Affinity:
         )
 
     def constraints(self, problem: Problem) -> dict[str, Any]:
-        """Return ``pins`` and ``exclude`` where given, for verbs that plan.
+        """Return ``pins`` and ``exclude`` if given, for planning verbs.
 
-        `default` is what exclusions without a device spare. `priority` is left out: it orders
-        the devices of ``partition``, and strategies find their own order. Raises as ``on`` does.
+        Exclusions without a device do not apply to `default`. `priority` is ignored: it orders the
+        devices of ``partition``, while strategies find their own order. Raises as ``on``.
         """
         self.on(problem)
         found = {"pins": dict(self.pins), "exclude": self.exclusions(problem)}
         return {name: value for name, value in found.items() if value}
 
     def place(self, *key: str | int) -> str:
-        """Return where an entry was written, where known."""
+        """Return the location of an entry, if known."""
         return self.places.get(key) or self.places.get(()) or "affinity"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Affinity in the node ids and device indices of one problem."""
+    """Affinity in node ids and device indices of one problem."""
 
     pins: Mapping[int, int]
     excluded: tuple[tuple[int | None, tuple[int, ...], str], ...]
@@ -187,9 +187,9 @@ class Asked:
     notes: tuple[str, ...]
 
     def restrict(self, regions: Regions, default: int) -> Regions:
-        """Withdraw the excluded nodes; an exclusion without a device spares `default`.
+        """Return the regions without excluded nodes; exclusions without a device spare `default`.
 
-        A node that is pinned and excluded stays where it is pinned.
+        A pin overrides an exclusion of the same node.
         """
         withdrawn: list[tuple[int, tuple[int, ...], str]] = []
         for device, nodes, why in self.excluded:
@@ -202,23 +202,23 @@ class Asked:
 
 @checks.takes(problem=checks.instance("hetsim.problem.problem:Problem"), configuration=checks.text)
 def affinity_of_model(problem: Problem, configuration: str | None = None) -> Affinity:
-    """Read the pins that the user's file has as metadata of its nodes.
+    """Return the affinity with the pins stored as metadata of nodes in the user's file.
 
-    Read are the metadata entry ``layer_ann`` and one device configuration; where a node has
-    both they must agree.
+    Reads the metadata entry ``layer_ann`` and one device configuration; if a node has both they
+    must agree.
 
     Parameters
     ----------
     problem : Problem
-        Made from a model.
+        Problem of a model.
     configuration : str, optional
         Name of the device configuration; absent: the only one that nodes refer to.
 
     Raises
     ------
     InvalidInput
-        Where the file has no notes, notes of several configurations, or one that does not
-        name exactly one device.
+        If the file has no such metadata, several configurations, or an entry that does not name
+        exactly one device.
     """
     model = problem.model
     if model is None:
@@ -269,17 +269,17 @@ def affinity_of_model(problem: Problem, configuration: str | None = None) -> Aff
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """What names mean in one problem.
+    """Resolution of names in one problem.
 
     Attributes
     ----------
     problem : Problem
     own : mapping of str to int
-        Each node by its own name.
+        Node by its own name.
     standing : mapping of str to tuple of int
-        By name in the user's file: the nodes that stand for that node.
+        By name in the user's file: the nodes made from that node.
     folded : tuple of str
-        Nodes of the file that became constants or vanished.
+        Nodes of the file that became constants or were removed.
     """
 
     problem: Problem
@@ -301,7 +301,7 @@ class _Names:
         )
 
     def nodes(self, name: str, where: str) -> tuple[int, ...]:
-        """Return the nodes that a name means: what stands for it in the file, or has it."""
+        """Return the nodes of a name: those made from it in the file, or the one that has it."""
         if name in self.standing:
             return self.standing[name]
         if name in self.own:
@@ -332,7 +332,7 @@ def with_wishes(
 ) -> Affinity | None:
     """Return an Affinity with separately given pins and exclusions added.
 
-    Raises UsageError where both say the same.
+    Raises UsageError if both set the same thing.
     """
     given = {"pins": dict(pins or {}), "exclude": tuple(exclude)}
     given = {name: value for name, value in given.items() if value}
@@ -350,7 +350,7 @@ def refuse_twice(given: Mapping[str, object], wished: Mapping[str, object]) -> N
 
 
 def check_op(problem: Problem, op: str, where: str) -> None:
-    """Raise InvalidInput for an op type that neither the problem nor ONNX nor hetsim has."""
+    """Raise InvalidInput for an op type unknown to the problem, ONNX and hetsim."""
     if op in problem.op_types:
         return
     import onnx.defs

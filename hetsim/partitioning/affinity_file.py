@@ -1,4 +1,4 @@
-"""Affinity files: JSON or YAML, with errors on the line they are about."""
+"""Affinity files: JSON or YAML, with errors located by line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hetsim.partitioning.deconflict import parse_priority
 SCHEMA = "hetsim-affinity/1"
 _HOLDS = "which node runs on which device"
 _WITH_GROUPS = ("hetsim-partition/", "hetsim-plan/")
-"""Schemas whose groups say where each node was: they serve as complete affinities."""
+"""Prefixes of schemas whose groups place every node and so serve as complete affinities."""
 
 Names = Annotated[tuple[StrictStr, ...], Field(min_length=1)]
 
@@ -39,7 +39,7 @@ def _schema(given: Any) -> Any:
 
 
 class ExclusionModel(Strict):
-    """One entry of ``exclude:``."""
+    """Entry of ``exclude:``."""
 
     device: StrictStr | None = None
     ops: tuple[StrictStr, ...] = ()
@@ -47,7 +47,7 @@ class ExclusionModel(Strict):
 
 
 class AffinityModel(Strict):
-    """An affinity file."""
+    """Content of an affinity file."""
 
     schema_: Annotated[StrictStr | None, BeforeValidator(_schema)] = Field(
         default=None, alias="schema"
@@ -65,21 +65,21 @@ class _GroupModel(Strict):
 
 @checks.takes(source=checks.path)
 def load_affinity(source: str | os.PathLike[str]) -> Affinity:
-    """Load an affinity file.
+    """Return the affinity of a file.
 
     Parameters
     ----------
     source : path or str
-        Of a JSON or YAML file in one of three forms: ``pins`` (node: device), ``exclude``
-        (a list of ``device``, ``ops``, ``nodes``), ``priority`` and ``default``, all
-        optional; or nothing but ``node: device`` entries; or what ``hetsim partition
-        --json`` or a saved plan of one replica says, whose groups then are the pins.
+        JSON or YAML file in one of three forms: ``pins`` (node: device), ``exclude`` (a list of
+        ``device``, ``ops``, ``nodes``), ``priority`` and ``default``, all optional; or only ``node:
+        device`` entries; or the output of ``hetsim partition --json`` or a saved plan of one
+        replica, whose groups then are the pins.
 
     Raises
     ------
     InvalidInput
-        Where the file is missing, broken, or says something else; it names the line.
-        Names are checked only against a problem, by ``Affinity.on``.
+        If the file is missing, broken, or has other content; the error names the line. Names are
+        checked only against a problem, by ``Affinity.on``.
     """
     shown = os.fspath(source)
     file = read_yaml(Path(source), shown, holds=_HOLDS)
@@ -117,7 +117,7 @@ PAIRS_OR_KEYS = "write node: device, or use the keys pins, exclude, priority and
 
 
 def _of_pairs(source: Source) -> Affinity:
-    """Read a file of nothing but ``node: device``."""
+    """Return the affinity of a file with only ``node: device`` entries."""
     complaints = [
         Complaint(
             source.line((name,)),

@@ -21,12 +21,12 @@ class Border:
     Attributes
     ----------
     inputs : tuple of int
-        Values made elsewhere, in the order in which the group's nodes first read them.
+        Values produced elsewhere, in the order in which the group's nodes first read them.
     outputs : tuple of int
-        Values that another group reads or the caller gets, in the order they are made.
+        Values that another group or the caller reads, in order of production.
     constants : tuple of int
-        What its nodes read of ``problem.constants``, ascending. A constant is copied into
-        every group that reads it, and ties no two of them.
+        Indices of ``problem.constants`` read by its nodes, ascending. A constant is copied into
+        every group that reads it, and does not connect groups.
     """
 
     inputs: tuple[int, ...]
@@ -35,7 +35,7 @@ class Border:
 
 
 def borders(problem: Problem, groups: Sequence[Group]) -> tuple[Border, ...]:
-    """Return each group's border, every value once. O(V + E)."""
+    """Return each group's border, without duplicates. O(V + E)."""
     owner = owners(problem.n, groups)
     reads: list[list[int]] = [[] for _ in range(problem.n)]
     inputs: list[list[int]] = [[] for _ in groups]
@@ -65,9 +65,9 @@ def borders(problem: Problem, groups: Sequence[Group]) -> tuple[Border, ...]:
 def memory_bytes(problem: Problem, nodes: Sequence[int]) -> int:
     """Return the bytes of a subgraph of `nodes` if nothing is ever freed.
 
-    Its constants, what it reads from outside, and all that its nodes write, each once.
-    The clock follows what is freed (``clock.memory``); this is the bound above it.
-    Complexity: O(what the nodes read and write).
+    Counts its constants, outside inputs, and all outputs of its nodes, each once. An upper bound on
+    the result of the clock, which tracks freed memory (``clock.memory``). Complexity: O(inputs and
+    outputs of the nodes).
     """
     touched = {index for node in nodes for index in problem.values_of[node]}
     stored = {index for node in nodes for index in problem.constants_of[node]}
@@ -77,7 +77,7 @@ def memory_bytes(problem: Problem, nodes: Sequence[int]) -> int:
 
 
 def boundary_values(problem: Problem, groups: Sequence[Group]) -> tuple[int, ...]:
-    """Return the values that lead from one group to another, ascending. O(V + E)."""
+    """Return the values that one group produces and another reads, ascending. O(V + E)."""
     owner = owners(problem.n, groups)
     return tuple(
         index
@@ -94,10 +94,10 @@ class Crossing:
     Attributes
     ----------
     receives_bytes : int
-        Values it reads that exist on another device; one that several groups of the
-        device read is counted at each.
+        Bytes of values that it reads from another device, counted at each group of the device that
+        reads them.
     sends_bytes : int
-        Values it makes, once for each other device that needs them.
+        Bytes of values that it produces, once for each other device that needs them.
     """
 
     receives_bytes: int
@@ -128,9 +128,9 @@ def crossings(problem: Problem, groups: Sequence[Group]) -> tuple[Crossing, ...]
 
 @checks.takes(name=checks.either(checks.text, checks.whole()))
 def node_named(problem: Problem, name: str | int) -> int:
-    """Return the node called `name`, by its own name or that of a file node it stands for.
+    """Return the node called `name`, by its own name or that of a file node it was made from.
 
-    An id is returned as it is. Raises UsageError with the nearest name, or the range of ids.
+    An id is returned unchanged. Raises UsageError with the nearest name, or the range of ids.
     """
     if isinstance(name, int):
         if not 0 <= name < problem.n:
@@ -154,7 +154,7 @@ def explain(
     left: Mapping[int, str] | None = None,
     withdrawn: Mapping[tuple[int, int], str] | None = None,
 ) -> str:
-    """Explain why nodes `u` and `v` are in one group or in two, with the path that blocks it.
+    """Return the reason why nodes `u` and `v` are in one group or in two, with a blocking path.
 
     `left` and `withdrawn` are those of a Partition.
 
@@ -211,7 +211,7 @@ def _refused(
 def _detour(
     problem: Problem, groups: Sequence[Group], owner: Sequence[int], a: int, b: int
 ) -> list[int]:
-    """A shortest path of nodes from group a to group b through at least one other; or none."""
+    """Return a shortest path of nodes from group a to b through another group; or none."""
     came: dict[int, int] = dict.fromkeys(groups[a].nodes, -1)
     queue = deque(groups[a].nodes)
     while queue:

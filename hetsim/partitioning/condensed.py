@@ -1,20 +1,20 @@
 """Graph of groups under edge contraction, kept acyclic and in topological order.
 
-Functions in numba's subset of Python, on sequences of integers: lists for small graphs, arrays for
-large ones, for which they are compiled. A group is known by one of its nodes, which `parent` leads
-to. Its edges either way, one a pair of nodes, are a linked list (`Edges`); those that have come to
-lie inside the group are dropped when a search meets them.
+Functions in numba's subset of Python, on sequences of integers: lists for small graphs, compiled on
+arrays for large ones. A group is represented by one of its nodes, the root in `parent`. Its edges
+in either direction, one per pair of nodes, form a linked list (`Edges`); edges inside the group are
+removed when a search meets them.
 
-The order of groups is positions, numbers with room between them, and a list through `following` and
-`leading`, in which node n, which stands for nothing, is before the first and behind the last. Where
-there is no room the numbers around are spread out in the least aligned range that is not too full,
-as in M. A. Bender, R. Cole, E. D. Demaine, M. Farach-Colton, J. Zito, Two simplified algorithms for
-maintaining order in a list, ESA 2002; there one is inserted at a time, here several.
+The order of groups is kept as positions (numbers with gaps) and as a linked list in `following` and
+`leading`, with node n as sentinel at both ends. If there is no gap, positions are spread out in the
+smallest aligned range that is not too full, as in M. A. Bender, R. Cole, E. D. Demaine, M.
+Farach-Colton, J. Zito, Two simplified algorithms for maintaining order in a list, ESA 2002, which
+inserts one at a time; here several are inserted at once.
 
-Source: the order is maintained by searches from both ends of an edge that go no further than it
-allows, in turns, as in M. A. Bender, J. T. Fineman, S. Gilbert, R. E. Tarjan, A new approach to
+Source: the order is maintained by alternating searches from both ends of an edge within the range
+that it allows, as in M. A. Bender, J. T. Fineman, S. Gilbert, R. E. Tarjan, A new approach to
 incremental cycle detection and related problems, ACM TALG 12(2), 2016; there edges are inserted and
-each search goes along the order, here they are contracted, and it goes breadth first.
+searched in order, here they are contracted and searched breadth first.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = Any
-"""A list or an array of integers."""
+"""List or array of integers."""
 
 Edges = Any
-"""Edges to one side: `head`, `tail` and `size` by group, and by edge `behind`, the next of its list
-or -1, and `raw`, a node at the other end."""
+"""Edges in one direction: `head`, `tail` and `size` by group, and by edge `behind` (next in its
+list or -1) and `raw` (a node at the other end)."""
 
 Groups = Any
-"""`parent`, `position`, `following` and `leading`, the last three the order."""
+"""Tuple of `parent`, `position`, `following` and `leading`; the last three hold the order."""
 
 Search = Any
-"""`seen`, `above`, `below` and `tally`: what searches note."""
+"""Tuple of `seen`, `above`, `below` and `tally`, the scratch space of searches."""
 
 COUNT, CLOCK, BETWEEN, MOVED = 0, 1, 2, 3
-"""In `tally`: edges that searches have looked at, a mark of the last search, and of it a group on
-the path that it found, and how many groups are to be moved."""
+"""Indices into `tally`: number of edges visited; mark of the last search; a group on the path that
+it found; number of groups that it moves."""
 
 PATH, BEFORE, AFTER = 0, 1, 2
-"""What a search finds: another path, or what is to be moved, before the one or after the other."""
+"""Results of a search: another path exists, or groups must move before, or behind, an end."""
 
 
 Links = NDArray[np.int32]
 
 WIDTH = 2**62
-"""Positions are below."""
+"""Upper limit of positions."""
 
 GROWTH = 4 / 3
-"""A range twice as wide is too full from so many times as many positions on."""
+"""Factor on the capacity of a range, in positions, each time the range doubles."""
 
 
 def standing(order: NDArray[np.int64]) -> tuple[NDArray[np.int64], Links, Links]:
-    """Positions, `following` and `leading` of nodes 0 .. n - 1 that stand in `order`. O(n)."""
+    """Return positions, `following` and `leading` of nodes 0 .. n - 1 in `order`. O(n)."""
     n = order.size
     position = np.full(n + 1, -1)
     position[order] = np.arange(n) * (WIDTH // (n + 1))
@@ -67,13 +67,13 @@ def standing(order: NDArray[np.int64]) -> tuple[NDArray[np.int64], Links, Links]
 
 
 def take_out(following: Ints, leading: Ints, node: int) -> None:
-    """Take a node out of the list."""
+    """Remove a node from the list."""
     following[leading[node]] = following[node]
     leading[following[node]] = leading[node]
 
 
 def put_behind(following: Ints, leading: Ints, before: int, node: int) -> None:
-    """Put a node that is not in the list behind one that is."""
+    """Insert a node that is not in the list behind one that is."""
     after = following[before]
     following[before], leading[node] = node, before
     following[node], leading[after] = after, node
@@ -83,9 +83,9 @@ def move(
     position: Ints, following: Ints, leading: Ints, before: int, nodes: Ints,
     first: int, end: int,
 ) -> None:  # fmt: skip
-    """Move nodes[first:end], as they are sorted, to behind `before`, which is none of them.
+    """Move nodes[first:end], in sorted order, to behind `before`, which is none of them.
 
-    Complexity: O(end - first), and O(log n) numbers changed a node over many moves.
+    Complexity: O(end - first), plus amortized O(log n) renumberings per node.
     """
     last = before
     for k in range(first, end):
@@ -125,7 +125,7 @@ def move(
 
 
 def find(parent: Ints, node: int) -> int:
-    """Representative of the node's group."""
+    """Return the representative of the node's group."""
     while parent[node] != node:
         parent[node] = parent[parent[node]]
         node = parent[node]
@@ -136,10 +136,10 @@ def looked(
     parent: Ints, position: Ints, edges: Edges, seen: Ints, found: Ints, tally: Ints, count: int,
     forwards: bool, group: int, start: int, goal: int, mine: int, theirs: int,
 ) -> int:  # fmt: skip
-    """Number of groups in `found` after the edges of `group`; -1 for a path of two edges or more.
+    """Return the size of `found` after visiting the edges of `group`; -1 on a path of two or more.
 
-    The path leads from `start` to `goal`, the ends of the edge to be contracted. A search goes on
-    through groups that stand on its own side of the goal.
+    The path leads from `start` to `goal`, the ends of the edge to be contracted. A search continues
+    through groups on its own side of the goal in the order.
     """
     head, tail, size, behind, raw = edges
     tally[COUNT] += size[group]
@@ -185,10 +185,9 @@ def looked(
 def searched(
     parent: Ints, position: Ints, preds: Edges, succs: Edges, search: Search, a: int, b: int
 ) -> int:
-    """Groups to move for the edge (a, b), `above` or `below`; PATH where another connects its ends.
+    """Return which groups must move for edge (a, b), BEFORE or AFTER; PATH if its ends are joined.
 
-    The next list to be read is the one after which its side has read less; of equals the upper
-    one's.
+    The side that has visited fewer edges visits its next list; ties go to the upper side.
     """
     seen, above, below, tally = search
     up_size, down_size = preds[2], succs[2]
@@ -227,7 +226,7 @@ def searched(
 
 
 def sort(position: Ints, nodes: Ints, first: int, end: int) -> None:
-    """Sort nodes[first:end] by their positions, in a heap whose greatest goes to the end."""
+    """Sort nodes[first:end] by position, with a heap."""
     count = end - first
     begin = count // 2
     while count > 1:
@@ -252,7 +251,7 @@ def sort(position: Ints, nodes: Ints, first: int, end: int) -> None:
 
 
 def joined(edges: Edges, a: int, b: int) -> None:
-    """Give the list of `b` to `a`, the longer of both first."""
+    """Append the edge list of `b` to that of `a`, the longer one first."""
     head, tail, size, behind, _ = edges
     first, second = (a, b) if size[a] >= size[b] else (b, a)
     if head[second] >= 0:
@@ -265,19 +264,19 @@ def joined(edges: Edges, a: int, b: int) -> None:
 def contract(groups: Groups, preds: Edges, succs: Edges, search: Search, u: int, v: int) -> bool:
     """Merge the groups of the edge (u, v) unless that closes a cycle; return whether merged.
 
-    The group of u represents both. Where no other path joins the two, one of two sets of groups
-    has been found whole: those between them in the maintained order that lead to v's, and those
-    that u's leads to. The former go before u's group, which then represents both, or the latter
-    behind v's, whose place it takes.
+    The group of u represents both. If no other path joins the two, the search has completed one of
+    two sets of groups: those between them in the order that lead to v's, or those that u's leads
+    to. The former move before u's group, which then represents both, or the latter behind v's,
+    whose position it takes.
 
-    Complexity: O(edges of the smaller of the two sets), twice, and a sort of it.
+    Complexity: O(edges of the smaller set), twice, plus sorting it.
     """
     parent, position, following, leading = groups
     _, above, below, tally = search
     a, b = find(parent, u), find(parent, v)
     if a == b:
         return True
-    # An only edge, into b or out of a, is this one: no search would go further.
+    # An only edge into b, or out of a, must be this one, so no search is needed.
     if preds[2][b] == 1:
         found, tally[MOVED] = BEFORE, 0
         tally[COUNT] += 1
@@ -315,17 +314,17 @@ def scan(
     Parameters
     ----------
     parent, ..., tally
-        The graph of groups; `head` to `raw` have the edges that enter, then those that leave.
+        Graph of groups; `head` to `raw` hold the incoming, then the outgoing edges.
     order : int [n]
         Nodes in the order of the scan.
     at, near : int
-        The neighbours to one side by node, ascending, as in ``Rows``.
+        Neighbours in one direction by node, ascending, as in ``Rows``.
     kind : int [n]
-        An edge is contracted where its ends are of one.
+        An edge is contracted if its ends have the same kind.
     downwards : bool
         Whether a node's last neighbour comes first.
     budget : int
-        Edges that searches may look at before the scan ends, after the node at hand.
+        Edges that searches may visit before the scan ends, after the current node.
     """
     groups, search = (parent, position, following, leading), (seen, above, below, tally)
     preds = head[0], tail[0], size[0], behind[0], raw[0]
@@ -343,4 +342,4 @@ def scan(
 
 
 PARTS = (find, looked, searched, sort, take_out, put_behind, move, joined, contract)
-"""What ``scan`` calls, each behind what it calls itself."""
+"""Functions that ``scan`` calls, callees first."""

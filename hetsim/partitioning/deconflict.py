@@ -16,11 +16,11 @@ from hetsim.problem.parts import FusedKernel
 from hetsim.problem.problem import Problem
 
 Choose = Callable[[int, tuple[Region, ...]], str | None]
-"""A node and the regions of several devices that hold it in; the device that shall have it,
-or None to go by priority, out."""
+"""Function from a node and the regions of several devices that hold it to the device that gets it,
+or None to decide by priority."""
 
 BY_MEMORY = "by-memory"
-"""In place of a priority: devices by falling memory capacity."""
+"""Special priority: devices by descending memory capacity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class Resolution:
     Attributes
     ----------
     order : tuple of int
-        Device indices in the order they were asked; the last one is the default device.
+        Device indices in order of priority; the last one is the default device.
     assignment : tuple of int
         Device index by node.
     atoms : tuple of tuple of int
-        The regions of several nodes that were kept; no group may cut through one. All of
-        them can be contracted together without closing a cycle.
+        Regions of several nodes that were kept, which no group may split. All of them can be
+        contracted together without closing a cycle.
     dropped : tuple of Dropped
-        In the order they were tried.
+        Dropped regions in the order of trial.
     """
 
     order: tuple[int, ...]
@@ -68,9 +68,9 @@ def device_order(problem: Problem, priority: Sequence[str] | str | None = None) 
     ----------
     problem : Problem
     priority : sequence of str, str or None
-        Device names; or a text ``npu >> gpu >> cpu`` or ``npu,gpu,cpu``; or ``by-memory``:
-        the largest memory first. None: all devices in the platform's order, the host last.
-        ``gpu`` stands for all of ``gpu.0``, ``gpu.1``, but for those named by themselves.
+        Device names; or a text ``npu >> gpu >> cpu`` or ``npu,gpu,cpu``; or ``by-memory``: largest
+        memory first. None: all devices in the platform's order, the host last. ``gpu`` stands for
+        all of ``gpu.0``, ``gpu.1`` that are not named individually.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def device_order(problem: Problem, priority: Sequence[str] | str | None = None) 
 
 
 def parse_priority(text: str, where: str | None = None) -> tuple[str, ...]:
-    """Read ``npu >> gpu >> cpu`` or ``npu,gpu,cpu``.
+    """Return the devices of ``npu >> gpu >> cpu`` or ``npu,gpu,cpu``.
 
     Raises UsageError for an empty name, or one that appears twice.
     """
@@ -114,7 +114,7 @@ def _different(names: tuple[str, ...], where: str | None = None) -> tuple[str, .
 
 
 def default_priority(problem: Problem) -> tuple[str, ...]:
-    """All devices in the platform's order, the host last."""
+    """Return all devices in the platform's order, the host last."""
     names = list(problem.devices)
     if problem.host is not None:
         names.append(names.pop(problem.host))
@@ -132,9 +132,9 @@ def deconflict(
     *,
     choose: Choose | None = None,
 ) -> Resolution:
-    """Give every node to the first device of `priority` that offers it; see ``resolve``.
+    """Return the resolution that gives every node to the first device offering it; see ``resolve``.
 
-    `priority` is what ``device_order`` takes.
+    `priority` as in ``device_order``.
     """
     return resolve(regions, device_order(regions.problem, priority), choose=choose)
 
@@ -146,10 +146,10 @@ def resolve(
     pins: Mapping[int, int] | None = None,
     choose: Choose | None = None,
 ) -> Resolution:
-    """Resolve overlaps in favour of the device that comes first in `order`.
+    """Return the resolution of overlaps in favour of the first device in `order`.
 
-    A composite region that loses a node, or that cannot be contracted together with those
-    kept before it, is dropped whole; its members are then offered as single nodes.
+    A composite region that loses a node, or that cannot be contracted together with those kept
+    before it, is dropped; its members are then offered as single nodes.
 
     Parameters
     ----------
@@ -157,21 +157,21 @@ def resolve(
     order : sequence of int
         Device indices, first to last.
     pins : mapping of int to int, optional
-        Device by node; goes before everything else, also to devices that `order` lacks.
+        Device by node; takes precedence, also with devices not in `order`.
     choose : callable, optional
-        Asked for every node that no pin holds and that regions of several devices of
-        `order` hold. Where its device cannot have the node in the end, priority decides.
+        Called for every node without a pin that is in regions of several devices of `order`. If its
+        device cannot get the node in the end, priority decides.
 
     Raises
     ------
     UnsupportedNode
-        Naming a node that its pin's device, or no device of `order`, can take, with each
+        For a node that its pin's device, or every device of `order`, does not support, with each
         device's reason.
     UsageError
-        Where `choose` names a device that does not offer the node.
+        If `choose` returns a device that does not offer the node.
 
-    Complexity: O(n P), and a bounded search for each composite.
-    Source: TVM RFC, An extended graph partitioning flow, step 2.
+    Complexity: O(n P), and a bounded search per composite. Source: TVM RFC, An extended graph
+    partitioning flow, step 2.
     """
     pinned = dict(pins or {})
     for node, device in pinned.items():
@@ -185,7 +185,7 @@ def resolve(
     composites = [[k for k in regions.composites if k.device == device] for device in asked]
     for device, kernels in zip(asked, composites, strict=True):
         for kernel in kernels:
-            # Asked for, and not to be had otherwise: no other device may break it up.
+            # Required and supported only by it: no other device may split it.
             if any(wished.get(v) == device and not regions.alone[v, device] for v in kernel.nodes):
                 state.offer(kernel)
     for device, kernels in zip(asked, composites, strict=True):
@@ -211,7 +211,7 @@ def resolve(
 
 
 class _State:
-    """Who has what so far."""
+    """Assignment state during resolution."""
 
     def __init__(self, regions: Regions, wished: Mapping[int, int]) -> None:
         self.regions = regions
@@ -223,7 +223,7 @@ class _State:
         self._contraction: Contraction | None = None
 
     def offer(self, kernel: FusedKernel) -> None:
-        """Give a composite to its device unless a member is lost or a cycle would close."""
+        """Assign a composite to its device unless a member is taken or a cycle would close."""
         if kernel in self._tried:
             return
         self._tried.add(kernel)
@@ -243,9 +243,9 @@ class _State:
         self.dropped.append(Dropped(Region(name, kernel.nodes, kernel.pattern), reason))
 
     def offer_singles(self, device: int, *, listed: bool) -> None:
-        """Give a device the free nodes that it takes alone and that no other is to have.
+        """Assign to a device the free nodes that it supports individually and others do not claim.
 
-        One that is not in the list of devices gets only those that it is to have.
+        A device not in the list gets only the nodes chosen for it.
         """
         taken = self.regions.alone[:, device] & (self.device_of < 0)
         if listed:

@@ -1,4 +1,4 @@
-"""Verb ``partition``: annotate, de-conflict, merge, apply the size rules, and check."""
+"""Verb ``partition``: annotate, resolve conflicts, merge, apply the size rules, and check."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def partition(
     sizes: SizeRules | None = None,
     rank: Sequence[float] | None = None,
 ) -> Partition:
-    """Cut the graph into groups that each run on one device.
+    """Return a partition of the graph into groups that each run on one device.
 
     Parameters
     ----------
@@ -61,37 +61,37 @@ def partition(
     method : str
         One of ``methods()``.
     assignment : sequence of int, optional
-        Device index by node: nothing but merging is left to do.
+        Device index by node: only merging remains.
     resolution : Resolution, optional
-        From ``deconflict``; the same.
+        Resolution from ``deconflict``: only merging remains.
     regions : Regions, optional
-        From ``annotate``, perhaps with some withdrawn. Absent: all that devices support.
+        Regions from ``annotate``, possibly reduced. Absent: all that devices support.
     priority : sequence of str or str, optional
-        Device names, or a text as ``deconflict.device_order`` takes it; a region goes to the
-        first that supports it. Absent: that of `affinity`, else all devices, the host last.
+        Device names, or a text as in ``deconflict.device_order``; a region goes to the first that
+        supports it. Absent: that of `affinity`, else all devices, the host last.
     affinity : Affinity, optional
         Pins, exclusions, and a default device.
     pins : mapping of str to str, optional
         Device by node, as in an Affinity.
     exclude : sequence of Exclusion, optional
-        Nodes that a device shall not have, as in an Affinity.
+        Nodes that a device must not run, as in an Affinity.
     choose : callable, optional
-        Which of several devices gets a node; see ``deconflict``.
+        Function that selects one of several devices for a node; see ``deconflict``.
     housekeeping : Housekeeping, optional
-        What becomes of nodes without compute. Absent: they are nodes like any other.
+        Treatment of nodes without compute. Absent: like all other nodes.
     sizes : SizeRules, optional
-        Groups that break a rule are dropped and offered to the next device of `priority`.
+        Size rules; groups that break one are offered to the next device of `priority`.
     rank : sequence of float, optional
         Priority by node among groups that could run next, smaller first.
 
     Raises
     ------
     UsageError
-        For an unknown method, device or node, or options that do not go together.
+        For an unknown method, device or node, or incompatible options.
     UnsupportedNode
-        Where a node's device does not support it, or no device does.
+        If a node's device does not support it, or no device does.
     OutOfMemory
-        Where weights must fit and do not.
+        If weights must fit and do not.
     """
     info = method_named(method)
     given = {
@@ -156,7 +156,7 @@ def partition(
 def as_resolution(problem: Problem, assignment: Sequence[int]) -> Resolution:
     """Return an assignment as a resolution; composites that are whole on a device stay whole.
 
-    Raises UnsupportedNode where a device supports a node neither alone nor in one of these.
+    Raises UnsupportedNode if a device supports a node neither individually nor in one of these.
     """
     device = checks.whole(0, len(problem.devices) - 1)
     checks.sequence(device, length=problem.n)(assignment, "assignment")
@@ -200,11 +200,11 @@ def _made(
     housekeeping: Housekeeping,
     sizes: SizeRules,
 ) -> _Made:
-    """De-conflict and merge; drop what the rules forbid, and begin again until all is kept.
+    """Return the groups after resolving conflicts and merging, repeated until no rule drops any.
 
-    It ends: a node is only ever where `regions` offers it, alone or in a composite, so that a
-    round that drops something withdraws a single node or a composite that was still offered.
-    There are at most n P of the one and as many of the other as patterns matched.
+    Terminates: a node is only ever where `regions` offers it, individually or in a composite, so
+    each round that drops something withdraws a node or composite that was still offered. There are
+    at most n P of the former and as many of the latter as pattern matches.
     """
     problem = regions.problem
     sizes.check()
@@ -265,7 +265,7 @@ def _left(
     reasons: Mapping[int, str],
     pins: Mapping[int, int],
 ) -> dict[int, str]:
-    """Why each node on the default device is on none before it."""
+    """Return the reason why each node on the default device is on no earlier one."""
     default = solved.order[-1]
     if len(solved.order) < 2:
         return {}

@@ -43,7 +43,7 @@ class Housekeeping:
     nodes: frozenset[int] | None = None
 
     def check(self, problem: Problem | None = None) -> None:
-        """Raise UsageError for an unknown mode, and InvalidInput for nodes that do not exist."""
+        """Raise UsageError for an unknown mode, and InvalidInput for unknown nodes."""
         checks.text(self.mode, "the mode of housekeeping")
         checks.collection(checks.text)(self.ops, "the ops of housekeeping")
         if self.nodes is not None:
@@ -58,7 +58,7 @@ class Housekeeping:
     def of(self, problem: Problem) -> frozenset[int]:
         """Return the housekeeping nodes of a problem. O(V + E).
 
-        Raises InvalidInput for an op type that does not exist.
+        Raises InvalidInput for an unknown op type.
         """
         for op in sorted(self.ops):
             check_op(problem, op, "housekeeping ops")
@@ -75,7 +75,7 @@ def follow(
     default: int,
     nodes: Collection[int],
 ) -> tuple[list[int], dict[int, str]]:
-    """Move housekeeping nodes to their neighbours' device (mode ``follow``)."""
+    """Return the assignment with housekeeping nodes moved to their neighbours (mode ``follow``)."""
     problem = regions.problem
     placed = list(assignment)
     reasons: dict[int, str] = {}
@@ -121,10 +121,10 @@ def strip(
     default: int,
     nodes: Collection[int],
 ) -> list[int]:
-    """List the housekeeping nodes at the edges of groups (removed in mode ``default``).
+    """Return the housekeeping nodes at the edges of groups, removed in mode ``default``.
 
-    A node is at the edge where no computing node of its group stands before it, or none
-    after it. Those that the default device does not offer stay. O(V + E).
+    A node is at the edge if no computing node of its group precedes it, or none follows it. Nodes
+    that the default device does not offer stay. O(V + E).
     """
     problem = regions.problem
     n = problem.n
@@ -145,7 +145,7 @@ def strip(
 
 
 def _goal(sources: set[int], targets: set[int], leaving: str | None) -> tuple[int | None, str]:
-    """Where an island goes, or why it stays."""
+    """Return the device that an island goes to, or the reason why it stays."""
     if leaving is not None:
         return None, f"its input '{leaving}' is an output of the model"
     if len(sources) == 1:
@@ -156,7 +156,7 @@ def _goal(sources: set[int], targets: set[int], leaving: str | None) -> tuple[in
 
 
 def _islands(problem: Problem, nodes: Collection[int]) -> Mapping[int, int]:
-    """Map each of `nodes` to the first of those that it is joined to by edges among them."""
+    """Map each of `nodes` to the first node of its component by edges among `nodes`."""
     inner = ((u, v) for u, v in problem.dag.edges() if u in nodes and v in nodes)
     labels = joined(problem.n, inner)
     return {node: labels[node] for node in sorted(nodes)}

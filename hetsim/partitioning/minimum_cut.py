@@ -1,6 +1,6 @@
-"""Assignments by minimum cuts: the best set of nodes that changes to a device at once.
+"""Assignments by minimum cuts: the best set of nodes to move to a device at once.
 
-Flows are found on lists of numbers, and by machine code where there are many.
+Flows are computed on lists, and in machine code for many arcs.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
 Array = Any
-"""A list of numbers, or an array of them where it is compiled; matrices lie flat, by row."""
+"""List of numbers, or an array in machine code; matrices are flat, row by row."""
 
 KEEP, CHANGE = 0, 1
-"""Nodes of the network: what keeps its device, and what changes; node v is 2 + v."""
+"""Terminals of the network: nodes that keep their device, and that change; node v is 2 + v."""
 
 HOST = -1
-"""Stands for the host among producers and readers."""
+"""Marker of the host among producers and readers."""
 
 INFINITY = float("inf")
 
 CUT_FROM, COMPILE_CUT_FROM = 500, 100_000
-"""Arcs from which a maximum flow is found by machine code, where it is kept; in all where not."""
+"""Arcs of one flow, and of all flows of a process, from which machine code computes them."""
 
 MOST = 2**30
-"""Of a capacity, and of those between the same two nodes together: more is without end."""
+"""Maximum capacity, also of all arcs between two nodes together; larger ones are infinite."""
 
 BITS = 30
-"""Bits of a capacity: the maximum flow counts in 32-bit integers."""
+"""Bits of a capacity: the maximum flow uses 32-bit integers."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Terms of the total."""
+    """Terms of the serial latency."""
 
-    # [n, P]: Alone or as its share of a fused kernel; inf where not supported alone
+    # [n, P]: Seconds alone or as share of a fused kernel; inf if not supported individually
     seconds: Floats
     producer: Ints  # [values]: Node ids, or HOST
-    # [values + 1]: By value the nodes that read it, ascending, then HOST where it returns there
+    # [values + 1]: Offsets of the readers of a value, ascending, then HOST if it returns there
     reader_at: Ints
     readers: Ints
     size: Ints  # [values]
     travel: Floats  # [sizes, P, P]: ``travel[size[value], p, q]`` is the time of one transfer
-    host: int  # -1 where there is none
+    host: int  # -1 if there is none
 
     @classmethod
     def of(cls, problem: Problem) -> Terms:
-        """Collect the terms. O(n P + values + sizes P^2)."""
+        """Return the terms of a problem. O(n P + values + sizes P^2)."""
         latency_s, per_byte_s = transfer_costs(problem)
         values, host = problem.value_arrays, problem.host
         given = values.producer == GRAPH_INPUT
@@ -67,7 +67,7 @@ class Terms:
         taken = (number > 0) & ~(given & (host is None))
         reader_at = np.concatenate(([0], np.cumsum(number[taken])))
         readers = np.full(reader_at[-1], HOST, dtype=np.int64)
-        # HOST stands last; where it does not, there is a node.
+        # HOST is last; if it is not, there is a node.
         by_node = np.ones(len(readers), dtype=np.bool_)
         by_node[reader_at[1:][returns[taken]] - 1] = False
         readers[by_node] = values.readers.node[taken[values.readers.owner]]
@@ -103,8 +103,8 @@ def expand(terms: Terms, assignment: Sequence[int], target: int) -> list[int]:
     """Return the assignment after the best change of any set of nodes to device `target`.
 
     One minimum cut (Dinic) on n + 2 values nodes. A tensor from u on p to readers that keep q costs
-    matrix[p, q] or, if u changes, matrix[target, q]; the larger is charged: right where nothing
-    changes, never too low. Capacities are rounded to about 2^-29 of their sum.
+    matrix[p, q] or, if u changes, matrix[target, q]; the larger is charged, which is exact if
+    nothing changes and never too low. Capacities are rounded to about 2^-29 of their sum.
     """
     n = len(assignment)
     nodes, tails, heads, capacities = _network(terms, assignment, target)
@@ -124,12 +124,12 @@ def expand(terms: Terms, assignment: Sequence[int], target: int) -> list[int]:
 def _network(
     terms: Terms, assignment: Sequence[int], target: int
 ) -> tuple[int, Ints, Ints, Floats]:
-    """How many nodes it has; of its arcs tail, head and capacity. O(n + values P + readers).
+    """Return the network's number of nodes, tails, heads and capacities. O(n P + values + readers).
 
-    A capacity is what it costs where the tail keeps and the head changes.
+    A capacity is the cost if the tail keeps its device and the head changes.
     """
     n, count = terms.seconds.shape
-    # HOST is the last.
+    # HOST is last.
     place = np.append(np.asarray(assignment, dtype=np.int64), terms.host)
     moving = np.flatnonzero(place[:n] != target)
     change, keep = np.full(len(moving), CHANGE), np.full(len(moving), KEEP)
@@ -148,7 +148,7 @@ def _network(
     changed = terms.travel[terms.size, target]
     kept = terms.travel[terms.size, home]
     last = 2 + n
-    # Once, where its producer keeps and any reader changes. The host itself has no choice.
+    # Once, if its producer keeps and any reader changes. The host itself never changes.
     due = (home != target) & (kept[:, target] > 0) & ((near[:, target] > 0) | (fan > back))
     first = 2 + terms.readers[terms.reader_at[:-1]]
     many = due & (near[:, target] == 0) & (fan - back > 1)
@@ -159,7 +159,7 @@ def _network(
     arcs.append((source[due], over[due], kept[due, target]))
     spread = node & many[owner]
     arcs.append((joint[owner[spread]], 2 + terms.readers[spread], np.full(spread.sum(), INFINITY)))
-    # Once, where any reader on q keeps: in any case, and what the producer adds where it changes.
+    # Once, if any reader on q keeps: unconditionally, plus an extra cost if the producer changes.
     more = np.where(changed > kept, changed, 0.0) - np.where(changed > kept, kept, 0.0)
     for cost, over in ((kept, np.full(len(values), CHANGE)), (more, source)):
         value, q = np.nonzero((near > 0) & (cost > 0) & (np.arange(count) != target))
@@ -194,13 +194,13 @@ def least_serial(problem: Problem, rounds: int = 10) -> list[int]:
         return [0] * n
     if count == 2:
         return expand(terms, [0] * n, 1)
-    # Alike in every process: the first of equal totals stays.
+    # The first of equal totals stays, so all processes agree.
     starts = [[device] * n for device in range(count)]
     starts.append([int(device) for device in terms.seconds.argmin(axis=1)])
     totals = [terms.total(start) for start in starts]
     best = min(range(len(starts)), key=lambda index: (totals[index], index))
     assignment, total = starts[best], totals[best]
-    # From the same assignment a device was tried in vain once: it would be so again.
+    # A device tried in vain from the same assignment would fail again.
     in_vain: set[int] = set()
     for _ in range(rounds):
         before = total
@@ -225,7 +225,7 @@ def source_side(
     size: int, tails: Ints, heads: Ints, capacities: Ints, source: int, sink: int
 ) -> NDArray[np.bool_]:
     """Return the nodes that the source reaches in the residual network."""
-    # Those between the same two nodes become one; then both ways of each, by node.
+    # Merge arcs between the same two nodes; then sort arcs of both directions by node.
     pairs, which = np.unique(tails * size + heads, return_inverse=True)
     arcs = len(pairs)
     room = np.minimum(np.bincount(which, capacities, arcs), MOST).astype(np.int64)
@@ -257,11 +257,11 @@ def saturate(
     queue: Array,
     now: Array,
 ) -> None:
-    """Send a maximum flow from `source` to `sink`; `level` marks nodes the source still reaches.
+    """Compute a maximum flow from `source` to `sink`; `level` marks nodes the source still reaches.
 
-    By E. A. Dinic, Soviet Mathematics Doklady 11, 1970. The arcs from node v to `ends` are those
-    from ``at[v]`` on, with `room` of at most `most` left and the arc back at `mate`. O(nodes^2
-    arcs), far less where ways are short.
+    Algorithm: E. A. Dinic, Soviet Mathematics Doklady 11, 1970. The arcs of node v lead to `ends`
+    from ``at[v]`` on, with remaining capacity `room` of at most `most` and reverse arc `mate`.
+    O(nodes^2 arcs), far less for short paths.
     """
     nodes = len(level)
     while True:
@@ -283,7 +283,7 @@ def saturate(
             return
         for v in range(nodes):
             now[v] = at[v]
-        # The way so far: its arcs are in `queue`.
+        # Current path, with its arcs in `queue`.
         u, steps = source, 0
         while True:
             if u == sink:
@@ -310,7 +310,7 @@ def saturate(
             elif u == source:
                 break
             else:
-                # From here nothing leads on; the arc that led here is looked at no more.
+                # Dead end: skip the arc that led here from now on.
                 level[u] = -1
                 steps -= 1
                 u = ends[mate[queue[steps]]]

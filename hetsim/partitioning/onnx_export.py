@@ -1,8 +1,8 @@
 """Export of a partition as ONNX: a model of functions, a model per group, or annotated nodes.
 
-What is made here passes onnx's full check wherever the model does. That check has no way to
-accept inputs or outputs of unknown rank, which a value between two groups becomes in
-``to_models``, nor sparse constants as operands; ONNX Runtime runs them all the same.
+Exports pass onnx's full check if the model does. That check cannot accept inputs or outputs of
+unknown rank, which a value between two groups may have in ``to_models``, nor sparse constants as
+operands; ONNX Runtime runs them all the same.
 """
 
 from __future__ import annotations
@@ -43,29 +43,29 @@ def to_functions(problem: Problem, groups: Sequence[Group]) -> onnx.ModelProto:
     Parameters
     ----------
     problem : Problem
-        Made from a model.
+        Problem of a model.
     groups : sequence of Group
-        A valid partition, in execution order.
+        Valid partition in execution order.
 
     Returns
     -------
-    A model whose graph is one call a group. Function ``g3_npu`` of domain ``hetsim.npu`` is
+    A model whose graph is one call per group. Function ``g3_npu`` of domain ``hetsim.npu`` is
     the fourth group, on device ``npu``: its nodes under their names and in their order,
-    with the types of its inner values. What a group reads, constants and values captured by
-    the bodies of control flow included, comes in as inputs of the function, for a function
-    holds no constants; they stay initializers of the graph, external ones as references
-    into the model's weights folder. The functions of the model itself are kept. Constants
-    whose names ONNX Runtime's optimiser made have other names in the graph, not within the
-    functions: it would make those names again, and stop at them. The IR
+    with the types of its inner values. All its inputs, including constants and values captured by
+    control flow bodies, are inputs of the function, as functions hold no constants; constants stay
+    initializers of the graph, external ones as references into the model's weights folder. The
+    functions of the model itself are kept. Constants named by ONNX Runtime's optimiser are renamed
+    in the graph, but not within functions, as it would generate the same names again and fail. The
+    IR
     version is at least 10, the operator sets are the model's. The metadata of a function
     name its device and group in full (``hetsim.device``, ``hetsim.group``).
 
     Raises
     ------
     UsageError
-        Where the problem has no model.
+        If the problem has no model.
     PlanError
-        Where the groups are no valid partition.
+        If the groups are not a valid partition.
 
     Complexity: O(V + E + weights that are inline).
     """
@@ -120,9 +120,9 @@ def to_functions(problem: Problem, groups: Sequence[Group]) -> onnx.ModelProto:
 def to_models(problem: Problem, groups: Sequence[Group]) -> tuple[onnx.ModelProto, ...]:
     """Return every group as a model of its own, in execution order.
 
-    The values that cross between groups keep their names: an output of one model is the
-    input of the same name of the later ones. Constants are copied, external ones as
-    references into the model's weights folder.
+    Values that cross between groups keep their names: an output of one model is the input of the
+    same name of later ones. Constants are copied, external ones as references into the model's
+    weights folder.
 
     Raises as ``to_functions``. O(V + E + weights that are inline).
     """
@@ -180,7 +180,7 @@ def _checked(problem: Problem, groups: Sequence[Group]) -> Model:
 
 
 def _rename_generated(graph: onnx.GraphProto, model: Model) -> dict[str, str]:
-    """Give constants that the optimiser named new names in place; return them by old name."""
+    """Rename constants named by the optimiser, in place; return the new names by old name."""
     taken = set(model.graph.tensors)
     kept = {*model.graph.outputs, *(note.tensor_name for note in graph.quantization_annotation)}
     renamed: dict[str, str] = {}
@@ -196,7 +196,7 @@ def _rename_generated(graph: onnx.GraphProto, model: Model) -> dict[str, str]:
 
 
 def identifier(device: str) -> str:
-    """`device` in characters that names of functions and domains may have everywhere."""
+    """Return `device` with only characters that are valid in names of functions and domains."""
     return re.sub(r"[^0-9A-Za-z_]", "_", device)
 
 
@@ -213,7 +213,7 @@ def _remove(field: Any, entries: Sequence[Any]) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise UsageError where `folder` exists and is not empty, or is a broken link."""
+    """Raise UsageError if `folder` exists and is not empty, or is a broken link."""
     if folder.is_symlink() and not folder.exists():
         raise UsageError("it is a broken link", where=str(folder), hint="name a new folder")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -223,15 +223,15 @@ def check_folder(folder: Path) -> None:
 def save_all(problem: Problem, groups: Sequence[Group], folder: Path) -> tuple[str, ...]:
     """Write a partition as ONNX to a new folder, all files or none; return their names.
 
-    ``split.onnx`` holds every group as a function, ``annotated.onnx`` the graph with each
-    node's device, and ``g3_npu.onnx`` and the like one group each. Weights lie beside them.
+    ``split.onnx`` holds every group as a function, ``annotated.onnx`` the graph with each node's
+    device, and files like ``g3_npu.onnx`` one group each. Weights are stored next to them.
 
     Raises
     ------
     UsageError
-        Where the folder exists and is not empty, or the problem has no model.
+        If the folder exists and is not empty, or the problem has no model.
     InvalidInput, OutOfRoom
-        Where the disk refuses, or is full.
+        If the disk refuses or is full.
     """
     check_folder(folder)
     model = problem.model
@@ -248,7 +248,7 @@ def save_all(problem: Problem, groups: Sequence[Group], folder: Path) -> tuple[s
                 save(proto, draft / f"{name}.onnx", model.weights_dir)
             draft.replace(target)
     except OutOfRoom as error:
-        # Said of the folder that is asked for, and not of the one that it is written to first.
+        # Errors name the requested folder instead of the temporary one.
         raise replace(error, where=str(folder)) from error
     except OSError as error:
         raise out_of_room(error, folder) or InvalidInput(
@@ -258,7 +258,7 @@ def save_all(problem: Problem, groups: Sequence[Group], folder: Path) -> tuple[s
 
 
 INLINE_LIMIT_BYTES = 2**31 - 2**26
-"""Inline weights above this in all go to a file: protobuf ends at 2 GiB, the rest needs room."""
+"""Total of inline weights above which they go to a file: protobuf is limited to 2 GiB."""
 
 _MOVED_ABOVE_BYTES = 1024
 _ALIGNMENT_BYTES = 4096
@@ -272,33 +272,31 @@ def save(
     *,
     inline_limit_bytes: int = INLINE_LIMIT_BYTES,
 ) -> Path:
-    """Write a model and its weights, and return its path.
+    """Write a model and its weights; return its path.
 
     Parameters
     ----------
     proto : onnx.ModelProto
-        Left as it is.
+        The model, which is not modified.
     path : path
-        Of the ``.onnx`` file; its folder is made where there is none. A file that is there
-        is replaced.
+        Path of the ``.onnx`` file; its folder is created if needed. An existing file is replaced.
     weights_dir : path or None
-        Folder that the external data of `proto` is relative to now. Every file referred to
-        is copied beside the model under the same relative name; one that is there already
-        with the same size and time, or the same content, is used.
+        Folder that the external data of `proto` is currently relative to. Every such file is copied
+        next to the model under the same relative name; an existing one with the same size and time,
+        or the same content, is used.
     inline_limit_bytes : int
-        Where the inline weights of the graph are more in all, those above 1 KiB go to one
-        file beside the model, named after it.
+        If the inline weights of the graph exceed this in total, those above 1 KiB go to one file
+        next to the model, named after it.
 
     Raises
     ------
     ModelError
-        Where a weights file is missing, or the model is larger than 2 GiB without its
-        weights.
+        If a weights file is missing, or the model is larger than 2 GiB without its weights.
     InvalidInput
-        Where a weights file would replace another one, or the files cannot be written. What
-        was written for this call is then gone again, and an older model is untouched.
+        If a weights file would replace another one, or the files cannot be written. Files of this
+        call are then removed, and an older model is untouched.
 
-    Complexity: linear in the model and the weights files that are not there yet.
+    Complexity: linear in the model and the weights files to copy.
     """
     target = Path(path)
     made: list[Path] = []
@@ -318,7 +316,7 @@ def save(
         name = f"{target.name}.weights"
         while name in locations:
             name += "_"
-        # The weights take their name first: a model never stands without them.
+        # Weights are renamed first: a model never exists without them.
         with whole_file(target) as draft, whole_file(target.parent / name) as weights:
             moved = _moved_out(proto, weights, name)
             draft.write(_serialised(moved, target))
@@ -357,7 +355,7 @@ def _copy_fields(source: Any, target: Any, left_out: Collection[str]) -> None:
 
 
 def _locations(proto: onnx.ModelProto) -> tuple[str, ...]:
-    """The files that the model's tensors are in, in order of first reference."""
+    """Return the files of the model's tensors, in order of first reference."""
     found: dict[str, None] = {}
     for tensor in _tensors(proto):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
@@ -377,7 +375,7 @@ def _bring(
     target: Path,
     made: list[Path],
 ) -> None:
-    """Have the weights file `location` beside `target`."""
+    """Ensure that the weights file `location` is next to `target`."""
     if weights_dir is None:
         raise ModelError(
             f"its weights are in {location!r}, and no weights folder was given",
@@ -409,7 +407,7 @@ def _bring(
             hint="save into an empty folder",
         )
     wanted.parent.mkdir(parents=True, exist_ok=True)
-    # No hard link: onnx refuses a weights file that has several, the original's too.
+    # No hard link: onnx refuses a weights file with several links, including the original.
     with whole_file(wanted) as draft, open_regular(source) as content:
         shutil.copyfileobj(content, draft)
         draft.flush()
@@ -420,7 +418,7 @@ def _bring(
 
 
 def _moved_out(proto: onnx.ModelProto, weights: BinaryIO, name: str) -> onnx.ModelProto:
-    """Write the inline weights to `weights`, and return a model that has them at `name`."""
+    """Write the inline weights to `weights`; return a model that references them as `name`."""
     moved = copy_without(proto, graph=("initializer",))
     for tensor in proto.graph.initializer:
         entry = moved.graph.initializer.add()

@@ -30,17 +30,17 @@ class Partition(Result):
     ----------
     groups : tuple of Group
     method : str
-        The merge method that made it.
+        Merge method that produced it.
     notes : tuple of str
-        What its user should know: where a published method had to be repaired or cut
-        short, and which composites their devices did not get.
+        Notes for the user: repairs or early ends of a published method, and composites that their
+        devices did not get.
     left : mapping of int to str
-        Why a node was left to the default device, the last of the priority; empty where there
-        was none.
+        Reason why a node was left to the default device, the last of the priority; empty without
+        one.
     problem : Problem
-        What was cut.
+        Problem that was partitioned.
     withdrawn : mapping of (int, int) to str
-        Why a device did not get a node that it supports: a pin, an exclusion or a size.
+        Reason why a device did not get a node that it supports: a pin, an exclusion or a size.
     """
 
     groups: tuple[Group, ...]
@@ -53,7 +53,7 @@ class Partition(Result):
     )
 
     def validate(self) -> None:
-        """Raise PartitionError where a group breaks a rule of partitions. O(V + E)."""
+        """Raise PartitionError if a group breaks a rule of partitions. O(V + E)."""
         check(self.problem, self.groups, where=f"method '{self.method}'")
 
     @property
@@ -63,7 +63,7 @@ class Partition(Result):
 
     @property
     def boundary(self) -> tuple[Value, ...]:
-        """Tensors that lead from one group to another, in the order of production. O(V + E)."""
+        """Tensors produced by one group and read by another, in order of production. O(V + E)."""
         return tuple(self.problem.values[v] for v in boundary_values(self.problem, self.groups))
 
     @property
@@ -74,8 +74,8 @@ class Partition(Result):
     def explain(self, u: str | int, v: str | int) -> str:
         """Explain why two nodes, by name or id, are in one group or in two.
 
-        Where a merge would close a cycle, the path that forbids it is named. Raises
-        UsageError for a node that does not exist. O(V + E).
+        If a merge would close a cycle, the path that forbids it is named. Raises UsageError for an
+        unknown node. O(V + E).
         """
         a, b = (node_named(self.problem, node) for node in (u, v))
         return explain(self.problem, self.groups, a, b, self.left, self.withdrawn)
@@ -86,11 +86,11 @@ class Partition(Result):
         return to_json(record)
 
     def to_mermaid(self) -> str:
-        """Return the graph as a Mermaid flowchart, one subgraph a group, coloured by device."""
+        """Return the graph as a Mermaid flowchart, one subgraph per group, coloured by device."""
         return to_mermaid(self.problem, self.groups)
 
     def to_dot(self) -> str:
-        """Return the graph in Graphviz's language, one cluster a group, coloured by device."""
+        """Return the graph in Graphviz's language, one cluster per group, coloured by device."""
         return to_dot(self.problem, self.groups)
 
     def to_onnx(self) -> onnx.ModelProto:

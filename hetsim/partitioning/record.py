@@ -1,6 +1,6 @@
 """Record of a partition as plain data, the same for the same question.
 
-Seconds and bytes; a figure that is infinite is null.
+Seconds and bytes; infinite figures are null.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ def partition_record(
 
 
 COLOURS = ("#8dd3c7", "#fdb462", "#bebada", "#fb8072", "#80b1d3", "#b3de69", "#fccde5", "#ffed6f")
-"""One a device, in the problem's order; more devices than colours share them."""
+"""Colours by device, in the problem's order; further devices share them."""
 
 
 def to_mermaid(problem: Problem, groups: Sequence[Group]) -> str:
-    """Return the graph as a Mermaid flowchart, one subgraph a group, coloured by device."""
+    """Return the graph as a Mermaid flowchart, one subgraph per group, coloured by device."""
     lines = ["flowchart TD"]
     for index, group in enumerate(groups):
         lines.append(f'  subgraph g{index}["g{index} on {_mermaid(group.device)}"]')
@@ -77,7 +77,7 @@ def to_mermaid(problem: Problem, groups: Sequence[Group]) -> str:
 
 
 def to_dot(problem: Problem, groups: Sequence[Group]) -> str:
-    """Return the graph in Graphviz's language, one cluster a group, coloured by device."""
+    """Return the graph in Graphviz's language, one cluster per group, coloured by device."""
     lines = [f"digraph {_quoted(problem.name)} {{", "  node [shape=box, style=filled];"]
     for index, group in enumerate(groups):
         title = _quoted(f"g{index} on {group.device}")

@@ -1,4 +1,4 @@
-"""Regions of nodes that each device supports, kept beside the graph."""
+"""Regions of nodes that each device supports, stored separately from the graph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Region:
     nodes : tuple of int
         Ascending.
     pattern : str
-        What matched them; ``""`` for a single node.
+        Pattern that matched them; ``""`` for a single node.
     """
 
     device: str
@@ -46,9 +46,9 @@ class Regions:
     alone : bool array [n, P]
         Whether node v is a region of its own of device p.
     composites : tuple of FusedKernel
-        Regions of several nodes; those of one device are disjoint.
+        Regions of several nodes, disjoint within a device.
     withdrawn : mapping of (node, device) to str
-        Why a region that the device supports is not offered.
+        Reason why a supported region is not offered.
     """
 
     problem: Problem
@@ -66,7 +66,7 @@ class Regions:
             yield Region(device, (node,))
 
     def holding(self, node: int) -> Iterator[Region]:
-        """Yield the regions that a node is in, by device."""
+        """Yield the regions that contain a node, by device."""
         names = self.problem.devices
         for device, name in enumerate(names):
             kernel = self.composite_at(node, device)
@@ -76,7 +76,7 @@ class Regions:
                 yield Region(name, (node,))
 
     def composite_at(self, node: int, device: int) -> FusedKernel | None:
-        """Return the composite of `device` that holds `node`, if there is one."""
+        """Return the composite of `device` that contains `node`, or None."""
         return self._composite_of.get((node, device))
 
     @cached_property
@@ -84,13 +84,13 @@ class Regions:
         return {(v, kernel.device): kernel for kernel in self.composites for v in kernel.nodes}
 
     def without(self, withdrawals: Iterable[tuple[int, Sequence[int], str]]) -> Regions:
-        """Return the regions without some nodes of some devices.
+        """Return the regions without the given nodes of devices.
 
         Parameters
         ----------
         withdrawals : iterable of (device, nodes, why)
 
-        A composite that loses a node is dropped whole. O(n P + composites).
+        A composite that loses a node is dropped. O(n P + composites).
         """
         alone = self.alone.copy()
         gone: dict[tuple[int, int], str] = {}
@@ -114,11 +114,11 @@ class Regions:
         return replace(self, composites=tuple(k for k in self.composites if k not in gone))
 
     def reason(self, node: int, device: int) -> str:
-        """Explain why `device` does not get `node` alone, as ``DEVICE: reason``."""
+        """Return the reason why `device` does not get `node` alone, as ``DEVICE: reason``."""
         return self.reasons([node], device)[0]
 
     def reasons(self, nodes: Sequence[int], device: int) -> list[str]:
-        """Explain each of `nodes`; see ``reason``."""
+        """Return the reasons for `nodes`; see ``reason``."""
         name = self.problem.devices[device]
         refused = self.problem.refusals[device] if self.problem.refusals else {}
         if not refused and not self.withdrawn:
@@ -134,10 +134,10 @@ class Regions:
 
 @checks.takes(problem=checks.instance("hetsim.problem.problem:Problem"))
 def annotate(problem: Problem) -> Regions:
-    """List the regions each device supports, without assigning them.
+    """Return the regions that each device supports, without assigning them.
 
-    Source: TVM RFC, An extended graph partitioning flow, step 1; as its review asked, the
-    regions are records beside the graph and not marks in it.
+    Source: TVM RFC, An extended graph partitioning flow, step 1; as its review asked, the regions
+    are separate records instead of marks in the graph.
     """
     return Regions(problem, problem.supported, problem.composites)
 
@@ -149,7 +149,7 @@ def unsupported(
     devices: Iterable[int],
     hint: str | None = None,
 ) -> UnsupportedNode:
-    """Error about nodes that devices do not take; it names the first node."""
+    """Return the error about nodes that devices do not support; it names the first node."""
     first = nodes[0]
     return UnsupportedNode(
         what,
@@ -163,14 +163,14 @@ def unsupported(
 
 @dataclass(frozen=True, eq=False)
 class Quotient:
-    """A DAG with some sets of nodes contracted.
+    """DAG with some sets of nodes contracted.
 
     Attributes
     ----------
     dag : Dag
         Node ids are a topological order, as everywhere.
     place : sequence of int
-        The node of it that each original node is in.
+        Contracted node of each original node.
     """
 
     dag: Dag
@@ -178,7 +178,7 @@ class Quotient:
 
     @cached_property
     def members(self) -> Sequence[tuple[int, ...]]:
-        """The nodes that each of its nodes stands for, ascending. O(V)."""
+        """Original nodes of each contracted node, ascending. O(V)."""
         found: list[list[int]] = [[] for _ in range(self.dag.n)]
         for node, index in enumerate(self.place):
             found[index].append(node)
@@ -186,7 +186,7 @@ class Quotient:
 
     @classmethod
     def of(cls, dag: Dag, atoms: Sequence[tuple[int, ...]]) -> Quotient:
-        """Contract disjoint sets that close no cycle together. O(V log V + E)."""
+        """Return the DAG with disjoint sets contracted, which close no cycle. O(V log V + E)."""
         if not atoms:
             return cls(dag, range(dag.n))
         labels = list(range(dag.n))
@@ -204,7 +204,7 @@ class Quotient:
         return cls(Dag.from_edges(len(parts), edges), tuple(place))
 
     def devices(self, device_of: Sequence[int]) -> Sequence[int]:
-        """Return the device of each of its nodes from `device_of`, by original node.
+        """Return the device of each contracted node from `device_of`, by original node.
 
         All nodes of a set are on one device.
         """
@@ -213,7 +213,7 @@ class Quotient:
         return [device_of[nodes[0]] for nodes in self.members]
 
     def spread(self, labels: list[int]) -> list[int]:
-        """Give every original node the label of its contracted node."""
+        """Return the label of each original node's contracted node."""
         if self.dag.n == len(self.place):
             return labels
         return [labels[index] for index in self.place]

@@ -1,6 +1,6 @@
 """Contractions of a graph's edges by one scan or by the walk of ``convex``, and repair.
 
-Large graphs go through machine code.
+Large graphs are processed in machine code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hetsim.problem.groups import by_label, first_of_label, least_order, order_g
 
 
 def push(heap: Ints, count: int, value: int) -> None:
-    """Add to a heap of `count` numbers, the least first."""
+    """Add a number to a min-heap of `count` numbers."""
     at = count
     while at > 0 and heap[(at - 1) // 2] > value:
         heap[at] = heap[(at - 1) // 2]
@@ -38,7 +38,7 @@ def push(heap: Ints, count: int, value: int) -> None:
 
 
 def pop(heap: Ints, count: int) -> int:
-    """Take the least out of a heap of `count` numbers."""
+    """Remove and return the least of a min-heap of `count` numbers."""
     least, value, count = heap[0], heap[count - 1], count - 1
     at = 0
     while 2 * at + 1 < count:
@@ -61,28 +61,28 @@ def walk(
 ) -> bool:  # fmt: skip
     """Run the passes of method ``convex``; return whether the budget lasted.
 
-    Where a path forbade a contraction before, a group between the two ends is kept with the edge:
-    as long as that is neither end's, the path is there, and no search is needed.
+    If a path forbade a contraction, a group on it is stored with the edge: as long as that group is
+    neither end's, the path still exists, and no search is needed.
 
     Parameters
     ----------
     parent, ..., tally
-        The graph of groups, as ``condensed.scan`` takes it.
+        Graph of groups, as in ``condensed.scan``.
     order : int [n]
-        Nodes in the order in which they are to be starts.
+        Start nodes in order.
     at, succ : int
-        The nodes that each feeds, as in ``Rows``.
+        Successors of each node, as in ``Rows``.
     kind : int [n]
     member, last : int [n], -1 and the node itself
-        By node the one behind it in its group, and by group its last.
+        By node the next one in its group, and by group its last.
     met : int [n], 0
-        By node the last start that has looked at it.
+        By node the last start that examined it.
     edge, ends : int [n], room to work in
-        By node the edge by which it was met.
+        By node the edge by which it was reached.
     barrier : int [E], -1
         By edge a group on a path that forbade its contraction.
     budget : int
-        Edges that searches may look at.
+        Edges that searches may visit.
     """
     groups, search = (parent, position, following, leading), (seen, above, below, tally)
     preds = head[0], tail[0], size[0], behind[0], raw[0]
@@ -129,11 +129,11 @@ def walk(
 
 
 COMPILE_FROM, LEAST = 200_000, 1_000
-"""Nodes that take plain Python a second, of all scans of a process; of one scan, those that
-outweigh handing over its arrays."""
+"""Nodes scanned by a process from which machine code pays off (interpreted in about one second),
+and nodes of one scan, whose arrays take time to hand over."""
 
 SMALL = np.int32
-"""Of node and edge ids where they are looked up out of order: half of them fit a cache more."""
+"""Type of node and edge ids in random access, half the size for better caching."""
 
 
 def scanned(
@@ -146,28 +146,27 @@ def scanned(
     by_producer: bool = False,
     downwards: bool = True,
 ) -> tuple[list[int], bool]:
-    """Contract every edge between nodes of one kind, unless that closes a cycle.
+    """Return the groups after contracting all same-kind edges that close no cycle.
 
     Parameters
     ----------
     dag : Dag
     kind : sequence of int
-        An edge is contracted where its ends are of one.
+        An edge is contracted if its ends have the same kind.
     budget : int
-        Edges that searches may look at before the scan ends, after the node at hand.
+        Edges that searches may visit before the scan ends, after the current node.
     groups : sequence of int, optional
-        Labels of the groups to start from, which must not depend on each other in a circle;
-        absent: single nodes.
+        Labels of the initial groups, whose graph must be acyclic; absent: single nodes.
     order : sequence of int, optional
-        The nodes in the order of the scan; absent: as they are numbered.
+        Nodes in the order of the scan; absent: by number.
     by_producer : bool
-        Whether a node's edges are those that leave it, or those that enter it.
+        Whether a node's outgoing edges are scanned, or its incoming ones.
     downwards : bool
-        Whether its last neighbour comes first.
+        Whether a node's last neighbour comes first.
 
     Returns
     -------
-    A node of its group by node, and whether the budget has lasted.
+    By node a node of its group, and whether the budget lasted.
     """
     near = dag.succ_rows if by_producer else dag.pred_rows
     nodes = range(dag.n) if order is None else order
@@ -177,7 +176,7 @@ def scanned(
 def walked(
     dag: Dag, kind: Sequence[int], order: Sequence[int], budget: int
 ) -> tuple[list[int], bool]:
-    """Run the walk of method ``convex`` from the nodes in `order`; see ``scanned``."""
+    """Return the groups of the walk of ``convex`` from the nodes in `order`; see ``scanned``."""
     n, rows = dag.n, dag.succ_rows
     room: list[NDArray[Any]] = [
         np.full(n, -1, SMALL), np.arange(n, dtype=SMALL), np.zeros(n, SMALL), np.empty(n, SMALL),
@@ -200,7 +199,7 @@ def _contracted(
     room: Sequence[NDArray[Any]],
     *more: int,
 ) -> tuple[list[int], bool]:
-    """Call `code` on the graph of groups; the groups that it leaves, and what it says."""
+    """Return the groups after running `code` on the graph of groups, and its result."""
     state = graph_of_groups(dag, groups)
     if left_to_python.pays(code, dag.n, LEAST, COMPILE_FROM):
         nodes, kinds = np.array(order, dtype=np.int64), np.array(kind, dtype=np.int64)
@@ -216,7 +215,7 @@ def _contracted(
 
 
 def graph_of_groups(dag: Dag, labels: Sequence[int] | None = None) -> list[NDArray[Any]]:
-    """Graph of groups before the first contraction: of single nodes, or of `labels`.
+    """Return the graph of groups before the first contraction: single nodes, or `labels`.
 
     The arrays are the first arguments of ``condensed.scan``.
     """
@@ -251,7 +250,7 @@ def graph_of_groups(dag: Dag, labels: Sequence[int] | None = None) -> list[NDArr
 
 
 def _outside(rows: Rows, parent: NDArray[np.int64]) -> Rows:
-    """The lists of groups: what those of their nodes hold that is not in the group itself."""
+    """Return the edges of groups that leave them, from those of their nodes."""
     group = parent[rows.owner]
     apart = group != parent[rows.node]
     return Rows.sorted_by(len(parent), group[apart], rows.node[apart])
@@ -259,19 +258,19 @@ def _outside(rows: Rows, parent: NDArray[np.int64]) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Group that could not stay whole, and its connected parts, by first node."""
+    """Group that was split, and its connected parts by first node."""
 
     nodes: tuple[int, ...]
     parts: tuple[tuple[int, ...], ...]
 
 
 def repair(dag: Dag, labels: Sequence[int]) -> tuple[list[int], tuple[Split, ...]]:
-    """Split groups until the graph of groups is acyclic.
+    """Return the labels after splitting groups until their graph is acyclic.
 
-    Groups are put together anew from single nodes, the largest first (ties: the earliest
-    node first), edge by edge in graph order; an edge whose contraction would close a cycle
-    with what stands already is left cut. A group that is on no cycle is therefore never
-    split, and of two convex ones that feed each other the larger stays whole.
+    Groups are rebuilt from single nodes, the largest first (ties: the earliest node first), edge by
+    edge in graph order; an edge whose contraction would close a cycle with existing groups stays
+    cut. So a group that is on no cycle is never split, and of two convex ones that feed each other
+    the larger stays whole.
 
     Complexity: O((V + E) V) at most; near linear where paths between groups are short.
     """
@@ -292,6 +291,6 @@ def repair(dag: Dag, labels: Sequence[int]) -> tuple[list[int], tuple[Split, ...
 
 
 def _grown(dag: Dag, labels: Sequence[int], members: Sequence[Sequence[int]]) -> list[int]:
-    """Put `members` together anew, one after another; a label a node."""
+    """Return the labels after rebuilding `members` one after another; one label per node."""
     order = [node for nodes in members for node in nodes]
     return scanned(dag, labels, 2**62, order=order)[0]

@@ -70,11 +70,11 @@ def drops(
     quotient: Quotient,
     pinned: Collection[int] = (),
 ) -> list[Drop]:
-    """List the nodes that the first device of `order` to break a rule must give up.
+    """Return the nodes that the first device of `order` to break a rule must give up.
 
-    Later devices may get these nodes, and their groups grow: they are judged after that.
-    A group stays where one of its nodes is pinned or supported alone by no later device; of
-    a group that is too heavy for the memory, only the nodes for which that holds.
+    Later devices may get these nodes, and are checked afterwards with their larger groups. A group
+    stays if one of its nodes is pinned or not supported individually by a later device; of a group
+    too large for the memory, only such nodes stay.
 
     Complexity: O(n P + V log V + E).
     """
@@ -104,7 +104,7 @@ def drops(
         gain = {
             nodes[0]: gain_s(problem, device, nodes, [later[v] for v in nodes]) for nodes in movable
         }
-        # Groups that cannot go come first.
+        # Groups that must stay come first.
         ranked = sorted(
             groups, key=lambda nodes: (nodes[0] in gain, -gain.get(nodes[0], 0.0), nodes[0])
         )
@@ -128,7 +128,7 @@ def drops(
 
 
 def check_weights(problem: Problem, assignment: Sequence[int]) -> None:
-    """Raise OutOfMemory where the weights on a device exceed its memory. O(weights)."""
+    """Raise OutOfMemory if the weights on a device exceed its memory. O(weights)."""
     if problem.capacity_bytes is None:
         return
     for device, capacity in enumerate(problem.capacity_bytes):
@@ -153,9 +153,9 @@ def check_weights(problem: Problem, assignment: Sequence[int]) -> None:
 
 
 def gain_s(problem: Problem, device: int, nodes: Sequence[int], elsewhere: Sequence[int]) -> float:
-    """Seconds that a group saves on `device` over each node's other device in `elsewhere`.
+    """Return the seconds saved by a group on `device` over each node's device in `elsewhere`.
 
-    Its dispatch and the transfers that it causes count against it.
+    The group's dispatch and transfers are deducted.
     """
     inside = set(nodes)
     other_s = sum(
@@ -175,10 +175,10 @@ def gain_s(problem: Problem, device: int, nodes: Sequence[int], elsewhere: Seque
 
 
 def cut(quotient: Quotient, labels: Sequence[int], most: int, *, connected: bool) -> list[int]:
-    """Cut groups in graph order into pieces of at most `most` nodes, regions kept whole.
+    """Return labels with groups cut in graph order into pieces of at most `most` nodes.
 
-    Pieces of one group only feed later pieces of it, so that no cycle closes. Where groups
-    must be connected, a piece that is not is split further. O(V log V + E).
+    Regions stay whole. Pieces of a group only feed later ones, so no cycle closes. If groups must
+    be connected, unconnected pieces are split further. O(V log V + E).
     """
     filled: dict[int, tuple[int, int]] = {}
     pieces: dict[tuple[int, int], int] = {}
@@ -203,7 +203,7 @@ def _later(
     assignment: Sequence[int],
     pinned: Collection[int],
 ) -> list[int]:
-    """The next device of `order` that supports each node alone; -1 where there is none."""
+    """Return the next device of `order` that supports each node individually; -1 for none."""
     rank = {device: place for place, device in enumerate(order)}
     table = regions.alone[:, list(order)].tolist()
     found: list[int] = []
@@ -221,7 +221,7 @@ def _too_heavy(
     quotient: Quotient,
     later: Sequence[int],
 ) -> list[Drop]:
-    """What no longer fits when groups fill the memory one by one, each in graph order."""
+    """Return the nodes that do not fit when groups fill the memory in turn, in graph order."""
     if problem.capacity_bytes is None:
         return []
     capacity = problem.capacity_bytes[device]
@@ -250,5 +250,5 @@ def _too_heavy(
 
 
 def _touched(problem: Problem, nodes: Sequence[int]) -> list[int]:
-    """The values that any of `nodes` makes or reads, ascending."""
+    """Return the values that any of `nodes` produces or reads, ascending."""
     return sorted({index for node in nodes for index in problem.values_of[node]})

@@ -1,8 +1,8 @@
 """Merge method ``boundary``: OpenVINO's current HETERO, every edge between devices a boundary.
 
-``groups_of`` has the phases. ``Cuts`` makes every edge between devices a boundary, and labels
-what the other edges connect. ``_Reentry`` promotes edges of groups that their own data comes
-back into. ``_cut_cycles`` isolates nodes until no groups feed each other.
+``groups_of`` has the phases. ``Cuts`` makes every edge between devices a boundary, and labels the
+components of the other edges. ``_Reentry`` promotes edges of groups that their own data re-enters.
+``_cut_cycles`` isolates nodes until no groups feed each other.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
 Port = tuple[int, Hashable]
-"""What an input reads: a node, and which of its outputs."""
+"""Source of an input: a node, and one of its outputs."""
 
 Rank = tuple[bool, bool, bool, bool, int, int]
 CLOSED, FROM_SOURCE, FROM_OP = range(3)
 
 
 def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
-    """Label every node with a connected group, of a graph of operations alone.
+    """Return a connected group label per node, for a graph of operations only.
 
     Complexity: near linear where groups are local; O(V) on a chain that changes device at
     every node.
@@ -43,13 +43,13 @@ def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
 def merge_problem(
     problem: Problem, place: Sequence[int], device_of: Sequence[int], order: Sequence[int]
 ) -> list[int]:
-    """Label nodes as OpenVINO does, with inputs, constants and outputs of the model as nodes.
+    """Return the labels that OpenVINO gives, with model inputs, constants and outputs as nodes.
 
-    An input or constant is on the first device in `order` that has one of its readers, as in
-    HETERO's query, and joins those of its readers that are on that device. So the nodes of a
-    group may be connected by an input or a constant alone. A node that reads one value at two
-    ports reads it twice. `place` gives the unit that each node is merged as a part of,
-    `device_of` and the labels are by unit, `order` has the devices as they are asked.
+    An input or constant is on the first device in `order` with one of its readers, as in HETERO's
+    query, and joins its readers on that device. So nodes of a group may be connected by an input or
+    constant only. A node that reads a value at two ports reads it twice. `place` maps each node to
+    the unit it is merged in; `device_of` and the labels are by unit; `order` has the devices by
+    priority.
     """
     reads, makers, results = _reads_of(problem)
     asked = {p: at for at, p in enumerate(dict.fromkeys((*order, *device_of)))}
@@ -89,7 +89,7 @@ def merge_problem(
 def _reads_of(
     problem: Problem,
 ) -> tuple[list[list[Hashable]], Mapping[Any, int], list[Hashable]]:
-    """What each node reads, by port; who makes what; and what nodes make for the caller.
+    """Return the sources each node reads, by port; the producers; and the outputs for the caller.
 
     A problem without a model has no ports: its nodes read each value once.
     """
@@ -117,7 +117,7 @@ def _reads_of(
 def execution_order(
     ports: Sequence[Sequence[Port]], roots: Sequence[int], names: Sequence[str] = ()
 ) -> list[int]:
-    """Order `roots` and their predecessors as OpenVINO does, sources before readers. O(V + E).
+    """Return `roots` and their predecessors in OpenVINO's order, sources first. O(V + E).
 
     Depth first, inputs by port, the last root first. Raises ModelError for a cycle.
     """
@@ -140,7 +140,7 @@ def execution_order(
 
 @collecting_put_off()
 def groups_of(wiring: Wiring, device_of: Sequence[int]) -> Cuts:
-    """Apply the whole rule; return the boundaries and the groups between them."""
+    """Return the boundaries and the groups between them, by the whole rule."""
     cuts = Cuts(wiring, device_of)
     _Reentry(cuts).run()
     _cut_cycles(cuts)
@@ -158,9 +158,9 @@ class Wiring:
     is_source : tuple of bool
         Whether the node is a parameter or a constant.
     sole : tuple of bool
-        By input, node after node: whether no other input reads what it reads.
+        By input, node after node: whether no other input has the same source.
     op_readers : tuple of int
-        How many inputs read the node, results not counted.
+        Number of inputs that read the node, without results.
     """
 
     inputs: tuple[tuple[int, ...], ...]
@@ -170,14 +170,14 @@ class Wiring:
 
     @classmethod
     def of_dag(cls, dag: Dag) -> Wiring:
-        """Build from a DAG of operations alone: one port an edge, ascending. O(V + E)."""
+        """Return the wiring of a DAG of operations only: one port per edge, ascending. O(V + E)."""
         readers = tuple(map(len, dag.succs))
         sole = tuple(readers[source] == 1 for sources in dag.preds for source in sources)
         return cls(dag.preds, (False,) * dag.n, sole, readers)
 
     @classmethod
     def of_ports(cls, ports: Sequence[Sequence[Port]], kinds: Sequence[str]) -> Wiring:
-        """Build from nodes' inputs and kinds: op, parameter, constant, result. O(V + E)."""
+        """Return the wiring of inputs and kinds: op, parameter, constant, result. O(V + E)."""
         readers = Counter(port for row in ports for port in row)
         op_readers = [0] * len(ports)
         for row, kind in zip(ports, kinds, strict=True):
@@ -200,8 +200,8 @@ class Wiring:
 class Cuts:
     """Boundary edges, and the group of every node: connected by the other edges.
 
-    Edges only ever become boundaries, so groups only ever split; a split costs about the
-    smaller part, for only the smaller part gets a new label.
+    Edges only become boundaries, so groups only split; a split costs about the size of its smaller
+    part, as only that part is relabelled.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ class Cuts:
     cut : bytearray
         Whether the edge is a boundary.
     joined : list of dict of int to int
-        By node: every edge at it that is not cut, and the node at its other end.
+        By node: its edges that are not cut, with the node at the other end.
     label : list of int
         Group by node.
     """
@@ -239,16 +239,16 @@ class Cuts:
         self.fresh = wiring.n
 
     def promote(self, source: int, target: int, edge: int) -> None:
-        """Make an edge a boundary; ``split`` must follow for the groups to be right."""
+        """Make an edge a boundary; ``split`` must follow to update the groups."""
         self.cut[edge] = 1
         del self.joined[source][edge], self.joined[target][edge]
 
     def split(self, ends: Iterable[int]) -> list[list[int]]:
-        """Relabel the group of `ends` after its edges were cut; return the parts that moved.
+        """Relabel the group of `ends` after its edges were cut; return the parts that split off.
 
-        One search starts at every end and all advance in turn, breadth first; those that meet
-        become one. A search that finds nothing more has found a part. The last one running
-        keeps the label, and what it has not seen yet is never looked at.
+        One breadth-first search per end, advanced in turn; searches that meet are merged. A search
+        without further nodes has found a part. The last one running keeps the label, and its
+        remaining nodes are not visited.
         """
         owner = {node: _Search(node) for node in ends}
         turns = deque(owner.values())
@@ -280,7 +280,7 @@ class Cuts:
 
 
 class _Search:
-    """A search for one part of a group: what it has found, and from where it goes on."""
+    """Search for one part of a group: nodes found, and frontier."""
 
     __slots__ = ("into", "nodes", "pending")
 
@@ -290,14 +290,14 @@ class _Search:
         self.into: _Search | None = None
 
     def last(self) -> _Search:
-        """The search that this one has become a part of."""
+        """Return the search that this one has been merged into."""
         found = self
         while found.into is not None:
             found = found.into
         return found
 
     def join(self, other: _Search) -> _Search:
-        """Go on as one; return the larger, which has taken the other in."""
+        """Merge with another search; return the larger, which absorbs the other."""
         larger, smaller = (other, self) if len(other.nodes) > len(self.nodes) else (self, other)
         larger.nodes += smaller.nodes
         larger.pending += smaller.pending
@@ -306,9 +306,9 @@ class _Search:
 
 
 class _Reentry:
-    """First rule: a group's own data does not come back into it.
+    """First rule: a group's own data must not re-enter it.
 
-    Promote edges to boundaries until no edge joins what data re-enters with what it does not.
+    Promotes edges to boundaries until no edge joins nodes that data re-enters with others.
 
     A node of a group is *re-entered* where a boundary edge that leaves a node of the group
     is on a path to it. In every round, each edge (u, v) inside a group is promoted where v
@@ -350,7 +350,7 @@ class _Reentry:
             label = pending.pop()
             while (parts := self._round(label)) is not None:
                 pending.extend(self._moved(label, part) for part in parts)
-            # A group that has passed a round unchanged never changes again.
+            # A group unchanged in a round never changes again.
             self.traced.pop(label, None)
 
     def _enlist(self, label: int, nodes: list[int]) -> None:
@@ -361,7 +361,7 @@ class _Reentry:
         ]
 
     def _moved(self, old: int, part: list[int]) -> int:
-        """Take up a part that was split off; whoever was traced to it must be looked at again."""
+        """Process a part that was split off; nodes traced to it must be examined again."""
         label = self.cuts.label[part[0]]
         self._enlist(label, part)
         for node in part:
@@ -375,7 +375,7 @@ class _Reentry:
         return label
 
     def _round(self, label: int) -> list[list[int]] | None:
-        """Promote once in a group; return the parts split off, None where nothing is promoted."""
+        """Promote once in a group; return the parts split off, or None if nothing is promoted."""
         cuts = self.cuts
         edges = self.undecided.pop(label, [])
         for node in self._settle(label):
@@ -391,7 +391,7 @@ class _Reentry:
             if self.openness[u] or self._entered(v):
                 promoted.append((u, v, edge))
             elif wiring.is_source[u] and wiring.op_readers[u] == 1:
-                # Nothing but v is below u: they share no ancestor until data enters at v.
+                # Only v is below u: they share no ancestor until data enters at v.
                 self.waiting.setdefault(v, []).append((u, v, edge))
             elif self._share(u, v):
                 promoted.append((u, v, edge))
@@ -407,7 +407,7 @@ class _Reentry:
         return parts
 
     def _settle(self, label: int) -> list[int]:
-        """Settle every node of the group that is not re-entered; return those new to it."""
+        """Settle every node of the group that is not re-entered; return the newly settled ones."""
         cuts, settled = self.cuts, self.settled
         new: list[int] = []
         pending = self.to_check.pop(label, [])
@@ -435,7 +435,7 @@ class _Reentry:
         return new
 
     def _origin(self, node: int, label: int) -> int:
-        """A node of the group whose data comes back at `node`, -1 where there is none."""
+        """Return a node of the group whose data re-enters at `node`, or -1."""
         cuts = self.cuts
         for source, edge in cuts.ins[node]:
             if cuts.cut[edge]:
@@ -445,10 +445,10 @@ class _Reentry:
         return -1
 
     def _trace(self, start: int, label: int) -> int:
-        """The nearest node of the group found above a node outside it, -1 where there is none.
+        """Return the nearest node of the group above a node outside it, or -1.
 
-        Answers are kept for all nodes passed. Groups shrink: "none" stays right, an origin
-        stays right as long as it is in the group.
+        Results are cached for all nodes visited. Groups shrink, so "none" stays valid, and an
+        origin stays valid as long as it is in the group.
         """
         label_of, ins = self.cuts.label, self.cuts.ins
         known, lowest = self.traced[label], self.lowest[label]
@@ -472,7 +472,7 @@ class _Reentry:
         return -1
 
     def _entered(self, node: int) -> bool:
-        """Whether data of other groups enters at `node`."""
+        """Return whether data of other groups enters at `node`."""
         cuts = self.cuts
         return any(
             cuts.cut[edge] and cuts.label[source] != cuts.label[node]
@@ -480,7 +480,7 @@ class _Reentry:
         )
 
     def _share(self, u: int, v: int) -> bool:
-        """Whether an ancestor of u feeds a node above v that is entered, or that data leaves."""
+        """Return whether an ancestor of u feeds an entered node above v, or feeds another group."""
         cuts = self.cuts
         above = {u}
         pending = [u]
@@ -517,16 +517,15 @@ class _Reentry:
 
 
 def _cut_cycles(cuts: Cuts) -> None:
-    """Second rule: isolate nodes of groups that depend on each other, until no two do.
+    """Second rule: isolate nodes of interdependent groups until there are none.
 
-    To isolate a node is to promote all its inputs from its own group. The next node is,
-    among those of all groups that lie on a cycle of groups, the first by: data of another
-    such group enters at it; one of its inputs in the group has more readers; none of them
-    is a leaf of the graph; it is not a link of a chain; fewest inputs in the group; lowest
-    node id.
+    Isolating a node promotes all its inputs from its own group. The next node is, among those of
+    all groups on a cycle of groups, the first by: data of another such group enters at it; one of
+    its inputs in the group has more readers; none of them is a leaf of the graph; it is not a link
+    of a chain; fewest inputs in the group; lowest node id.
 
-    Complexity: O((V + E) log V) and, for every node isolated, a search for one cycle of
-    groups, which looks at few of them where cycles are short.
+    Complexity: O((V + E) log V) plus a search for one cycle of groups per isolated node, which
+    visits few groups if cycles are short.
     """
     label = cuts.label
     groups = GroupGraph(
@@ -549,7 +548,7 @@ def _cut_cycles(cuts: Cuts) -> None:
         rank = _rank(cuts, groups, node)
         if rank is None or rank < offered:
             continue
-        # What is struck out makes ranks worse, never better: one that still holds is the best.
+        # Removals only make ranks worse, so a rank that is still valid is the best.
         if rank == offered and _holds(cuts, groups, node, entered=not rank[0]):
             offer(_isolate(cuts, groups, node))
         else:
@@ -557,7 +556,7 @@ def _cut_cycles(cuts: Cuts) -> None:
 
 
 def _rank(cuts: Cuts, groups: GroupGraph, node: int) -> Rank | None:
-    """Smaller is isolated sooner; None where the node is on no cycle, or has no input."""
+    """Return the rank, smaller first; None if the node is on no cycle or has no input."""
     wiring = cuts.wiring
     label = cuts.label[node]
     if label not in groups.succs:
@@ -583,7 +582,7 @@ def _rank(cuts: Cuts, groups: GroupGraph, node: int) -> Rank | None:
 
 
 def _holds(cuts: Cuts, groups: GroupGraph, node: int, *, entered: bool) -> bool:
-    """Whether the node's group is on a cycle and, if asked, one that enters it at the node."""
+    """Return whether the node's group is on a cycle and, if `entered`, on one entering at it."""
     label = cuts.label[node]
     if not groups.on_cycle(label):
         return False
@@ -592,7 +591,7 @@ def _holds(cuts: Cuts, groups: GroupGraph, node: int, *, entered: bool) -> bool:
 
 
 def _isolate(cuts: Cuts, groups: GroupGraph, node: int) -> Iterable[int]:
-    """Promote the node's inputs from its group; return the nodes whose rank may be better."""
+    """Promote the node's inputs from its group; return the nodes whose rank may improve."""
     old = cuts.label[node]
     inner = [(source, edge) for source, edge in cuts.ins[node] if not cuts.cut[edge]]
     for source, edge in inner:
@@ -617,8 +616,8 @@ def _isolate(cuts: Cuts, groups: GroupGraph, node: int) -> Iterable[int]:
 class GroupGraph:
     """Groups that may lie on cycles of groups, with the number of edges between each two.
 
-    Groups only ever split, so none comes to be on a cycle: one that is found to be on none is
-    struck out, and so are those that then have no edge to one side.
+    Groups only split, so none becomes part of a cycle: one found to be on none is removed, and so
+    are those that then have no edges on one side.
     """
 
     def __init__(self, edges: Iterable[tuple[int, int]]) -> None:
@@ -633,7 +632,7 @@ class GroupGraph:
                 self._strike(label)
 
     def enter(self, labels: Iterable[int]) -> None:
-        """Keep groups that are new as well, without edges yet."""
+        """Add new groups without edges."""
         for label in labels:
             self.succs.setdefault(label, {})
             self.preds.setdefault(label, {})
@@ -653,10 +652,10 @@ class GroupGraph:
             del self.succs[source][target], self.preds[target][source]
 
     def on_cycle(self, label: int) -> bool:
-        """Whether the group is on a cycle; otherwise it is removed."""
+        """Return whether the group is on a cycle; otherwise remove it."""
         if label not in self.succs:
             return False
-        # A cycle found before may have been left whole by splits since.
+        # A cycle found earlier may still exist after splits.
         known = self._cycle_of.get(label, [])
         if known and all(
             b in self.succs.get(a, ()) for a, b in zip(known, known[1:] + known[:1], strict=True)
@@ -679,10 +678,10 @@ class GroupGraph:
     def _separate(
         self, part: dict[int, int], near: dict[int, dict[int, int]], far: dict[int, dict[int, int]]
     ) -> None:
-        """Forget the edges between `part`, from which none of `near` leads away, and the rest.
+        """Remove the edges between `part`, which no edge of `near` leaves, and the rest.
 
-        Its first is on no cycle. It is the smaller side of what was searched, which pays for it,
-        as every edge is on a smaller side O(log E) times.
+        Its first group is on no cycle. It is the smaller searched side, which pays for it, as every
+        edge is on a smaller side O(log E) times.
         """
         outer = [(label, other) for label in part for other in far[label] if other not in part]
         for label, other in outer:
@@ -693,11 +692,11 @@ class GroupGraph:
         self._strike(next(iter(part)))
 
     def _cycle(self, label: int) -> list[int]:
-        """The groups of a short cycle through `label`; empty where there is none.
+        """Return the groups of a short cycle through `label`; empty if there is none.
 
-        Searches along the edges and against them from `label`, one edge of each in turn, until
-        one meets what the other has seen, or has nowhere to go. So a group with thousands of
-        edges costs no more than the other side. What is one edge away counts as seen.
+        Searches forwards and backwards from `label`, one edge of each in turn, until they meet or
+        one is exhausted. So a group with thousands of edges costs no more than the other side.
+        Groups one edge away count as visited.
         """
         after: dict[int, int] = {label: label}
         before: dict[int, int] = {label: label}
@@ -722,7 +721,7 @@ class GroupGraph:
 
 
 def _search(near: dict[int, dict[int, int]], origin: dict[int, int]) -> Iterator[tuple[int, int]]:
-    """Yield every edge seen from what `origin` holds, breadth first; keep whence each was found."""
+    """Yield edges visited breadth first from the keys of `origin`, which records predecessors."""
     reached = list(origin)
     for group in reached:
         for found in near[group]:
@@ -733,7 +732,7 @@ def _search(near: dict[int, dict[int, int]], origin: dict[int, int]) -> Iterator
 
 
 def _way(origin: dict[int, int], group: int) -> list[int]:
-    """The way back from `group` to where the search began, without the beginning."""
+    """Return the path back from `group` to the start of the search, without the start."""
     way: list[int] = []
     while origin[group] != group:
         way.append(group)

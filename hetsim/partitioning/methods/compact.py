@@ -12,51 +12,49 @@ from hetsim.partitioning.scans import scanned
 from hetsim.problem.groups import components, first_of_label
 
 VISITS_PER_EDGE = 32
-"""Edges that searches may look at, an edge and node, before the method gives up; it needs few."""
+"""Visits of edges by searches, per edge and node, before the method gives up; few are needed."""
 
 
 LEAST_BUDGETED = 30_000
-"""Nodes and edges that smaller graphs are budgeted as: a search there is soon over anyway."""
+"""Minimum number of nodes and edges for the budget, as searches in small graphs are short."""
 
 VISITS_WITH_HOST = 8
-"""The same for large graphs with the host's nodes left alone, before that is given up."""
+"""The same for large graphs with the host's nodes left unmerged, before that is given up."""
 
 THOROUGH_UP_TO = 10_000
-"""Nodes up to which all four scans are made; above, the two that differ most."""
+"""Maximum number of nodes for all four scans; above, only the two that differ most are made."""
 
 EVERY_START_UP_TO = 4_000
-"""Nodes, times results to start from, up to which each equally good one is completed."""
+"""Nodes times initial results up to which each equally good one is completed."""
 
 Cost = tuple[int, int]
-"""Groups off the host, and groups in all; without a host the first is 0."""
+"""Number of groups off the host, and in total; without a host the first is 0."""
 
 _SCANS = ((False, False), (True, True), (False, True), (True, False))
-"""(from the sinks, producer by producer) of each scan, in the order they are made."""
+"""(from the sinks, producer by producer) for each scan, in order."""
 
 
 def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[int]:
-    """Label every node with a connected group, aiming at the fewest groups.
+    """Return a connected group label per node, aiming at the fewest groups.
 
-    Edges inside a device are contracted one by one on the graph of groups, whose
-    topological order is maintained; an edge stays uncontracted where another path joins
-    its ends, for then the contraction would close a cycle. What is contracted first decides
-    what can be contracted later, so the edges are scanned from the sources, reader by
-    reader, and from the sinks, producer by producer; graphs of up to THOROUGH_UP_TO nodes
-    are also scanned the other two ways. The smallest result is kept, of equals the first.
-    Where long edges make the searches too dear, a scan ends early, and its groups so far
-    are valid; a last scan then starts from the connected parts of the ``stage`` groups.
+    Edges inside a device are contracted one by one on the graph of groups, whose topological order
+    is maintained; an edge is skipped if another path joins its ends, as its contraction would close
+    a cycle. Earlier contractions restrict later ones, so edges are scanned from the sources, reader
+    by reader, and from the sinks, producer by producer; graphs of up to THOROUGH_UP_TO nodes are
+    also scanned the other two ways. The smallest result is kept, ties going to the first. If long
+    edges make the searches too slow, a scan ends early with valid groups; a last scan then starts
+    from the connected parts of the ``stage`` groups.
 
-    With a `host`, groups on the other devices count first, for those are what is compiled
-    and dispatched elsewhere: they are made as few as possible while the host's nodes are
-    left alone, and the host's nodes are merged in what room that leaves. Graphs of up to
-    THOROUGH_UP_TO nodes are also solved without that, and the better result is kept; larger
-    ones are scanned once for each of the two steps.
+    With a `host`, groups on the other devices count first, as those are compiled and dispatched:
+    they are minimized with the host's nodes unmerged, and then the host's nodes are merged as far
+    as possible. Graphs of up to THOROUGH_UP_TO nodes are also solved without that, and the better
+    result is kept; larger ones are scanned once for each of the two steps.
 
-    A scan decides every edge once and takes nothing back, so that it can miss the minimum.
-    Weakly connected parts of up to ``SEARCHED_UP_TO`` nodes, of graphs of up to
-    THOROUGH_UP_TO, are searched for it: there are no fewer groups, off the host first, there.
+    A scan decides every edge once without backtracking, so it can miss the minimum. For graphs of
+    up to THOROUGH_UP_TO nodes, weakly connected parts of up to ``SEARCHED_UP_TO`` nodes are
+    searched for the minimum, groups off the host first.
 
-    Where a result is as small as any can be (``_least``), no more are made.
+    The search ends as soon as a result meets the lower bound (``_least``).
 
     Complexity: O((V + E) * VISITS_PER_EDGE) at most; near linear on layered graphs.
     """
@@ -76,13 +74,13 @@ def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[i
         starts = [next(scans)]
         different: dict[bytes, list[int]] = {}
         if _count(starts[0]) == least[0] + device_of.count(host):
-            # None of the others can be smaller.
+            # No other result can be smaller.
             yield from _around(dag, device_of, starts[0])
             different = {_of_first(starts[0]): []}
         starts = sorted([*starts, *scans], key=_count)
         most = max(1, EVERY_START_UP_TO // max(dag.n, 1))
         for start in [one for one in starts if _count(one) == _count(starts[0])][:most]:
-            # Scans often come to the same groups, whichever of its nodes each is called by.
+            # Scans often yield the same groups under different representatives.
             if different.setdefault(_of_first(start), start) is start:
                 yield from _around(dag, device_of, start)
         yield from _scans(dag, device_of)
@@ -105,7 +103,7 @@ def _of_first(labels: Sequence[int]) -> bytes:
 def _smallest(
     found: Iterable[list[int]], size: Callable[[Sequence[int]], Cost], least: Cost
 ) -> list[int]:
-    """The smallest, of equals the first; where one is the `least` there is, no more are made."""
+    """Return the smallest result, the first of equal ones; stop at one that meets `least`."""
     best: tuple[Cost, list[int]] | None = None
     for labels in found:
         cost = size(labels)
@@ -118,15 +116,15 @@ def _smallest(
 
 
 MOST_COUNTED = 4_000_000
-"""Nodes, times parts of one device, up to which the least number of groups is looked for."""
+"""Nodes times single-device parts up to which the lower bound is computed."""
 
 
 def _least(dag: Dag, device_of: Sequence[int], host: int | None) -> Cost:
-    """Groups off the host and in all that there are at least; 0 where the graph is too large.
+    """Return lower bounds on groups off the host and in total; 0 for too large graphs.
 
-    A group lies within one connected part of a device, and where a path leaves the part and comes
-    back, the two ends are in different groups, as else these were on a cycle. So a part has at
-    least as many groups as times that some path comes to it. O(E parts).
+    A group lies within one connected part of a device, and if a path leaves the part and returns,
+    its ends are in different groups, or these would be on a cycle. So a part has at least as many
+    groups as visits of any path to it. O(E parts).
     """
     parts = np.array(components(dag, device_of), dtype=np.int64)
     first, part_of = np.unique(parts, return_inverse=True)
@@ -145,14 +143,14 @@ def _least(dag: Dag, device_of: Sequence[int], host: int | None) -> Cost:
 
 
 def _around(dag: Dag, device_of: Sequence[int], groups: Sequence[int]) -> Iterator[list[int]]:
-    """Merge what can still be merged around `groups`, scanned from either end."""
+    """Yield `groups` after merging what else can be merged, scanned from either end."""
     yield _contract(dag, device_of, groups, by_producer=False)[0]
     mirror = dag.mirrored()
     yield _contract(mirror, device_of[::-1], groups[::-1], by_producer=True)[0][::-1]
 
 
 def _scans(dag: Dag, device_of: Sequence[int]) -> Iterator[list[int]]:
-    """What each scan gives, in the order they are made; see ``merge``."""
+    """Yield the result of each scan in order; see ``merge``."""
     mirror = dag.mirrored()
     for backwards, by_producer in _SCANS if dag.n <= THOROUGH_UP_TO else _SCANS[:2]:
         if backwards:
@@ -175,28 +173,27 @@ def _contract(
     by_producer: bool,
     visits: int | None = None,
 ) -> tuple[list[int], bool]:
-    """Scan the edges once, from `groups` or single nodes on; whether the visit budget lasted."""
+    """Return the labels after one scan from `groups` or nodes, and whether the budget lasted."""
     each = VISITS_PER_EDGE if visits is None else visits
     budget = each * max(dag.n + sum(map(len, dag.preds)), LEAST_BUDGETED)
     return scanned(dag, device_of, budget, groups=groups, by_producer=by_producer)
 
 
 SEARCHED_UP_TO = 12
-"""Nodes of a weakly connected part up to which it is searched."""
+"""Maximum number of nodes of a weakly connected part to search exhaustively."""
 
 
 def improve(
     dag: Dag, device_of: Sequence[int], labels: Sequence[int], host: int | None = None
 ) -> list[int]:
-    """Return the groups `labels`, or fewer where a small part of the graph allows it.
+    """Return the groups `labels`, or fewer if a small part of the graph allows it.
 
-    Parts are weakly connected; no group and no cycle of groups spans two. In every part of
-    up to SEARCHED_UP_TO nodes the result has the least ``Cost`` that connected groups on
-    one device each can have whose graph has no cycle. Groups are labelled by their first
-    node.
+    No group and no cycle of groups spans two weakly connected parts. In every part of up to
+    SEARCHED_UP_TO nodes the result has the minimum ``Cost`` over connected single-device groups
+    with an acyclic graph. Groups are labelled by their first node.
 
-    Complexity: O(V + E), and up to 3^k steps for a searched part of k nodes; most parts end
-    where `labels` meet a bound.
+    Complexity: O(V + E), plus up to 3^k steps for a searched part of k nodes; most parts end when
+    `labels` meets a bound.
     """
     first: dict[int, int] = {}
     found = [first.setdefault(label, node) for node, label in enumerate(labels)]
@@ -211,12 +208,11 @@ def improve(
 
 
 class _Search:
-    """One part: its nodes as bits, in graph order.
+    """Search of one part, with its nodes as bits in graph order.
 
-    A sequence of groups in execution order is a walk from the empty set of nodes to the
-    full one in which every step adds a group and all that a group reads is there before.
-    The walk with the least cost to each set is kept; what is left costs at least what the
-    changes of device along one path ask for.
+    A sequence of groups in execution order is a walk from the empty to the full set of nodes in
+    which every step adds a group whose inputs are already included. The cheapest walk to each set
+    is kept; the rest costs at least the changes of device along one path.
     """
 
     def __init__(
@@ -239,7 +235,7 @@ class _Search:
         ]
         self.tail: list[Cost] = [(0, 0)] * len(nodes)
         for k in reversed(range(len(nodes))):
-            # A node that leaves its device on a path has a group that the path's rest lacks.
+            # A node that leaves its device on a path has a group which the rest does not count.
             later = [(0, 0)] + [self.tail[w] for w in self.succs[k] if self._alike(k, w)]
             other = [(0, 0)] + [self.tail[w] for w in self.succs[k] if not self._alike(k, w)]
             own = self.off[k]
@@ -252,7 +248,7 @@ class _Search:
         return self.device[k] == self.device[other]
 
     def below(self, known: Cost) -> list[tuple[int, ...]]:
-        """Return the groups of the least cost, where it is below `known`; else none."""
+        """Return the groups of least cost if that is below `known`, otherwise none."""
         full = (1 << len(self.nodes)) - 1
         best = known
         cost: dict[int, Cost] = {0: (0, 0)}
@@ -286,7 +282,7 @@ class _Search:
         return groups
 
     def _worth(self, done: int, so_far: Cost, best: Cost) -> bool:
-        """Whether what is left of `done` may end below `best`."""
+        """Return whether the remainder of `done` may end below `best`."""
         left = [tail for k, tail in enumerate(self.tail) if not done >> k & 1]
         if not left:
             return False
@@ -308,7 +304,7 @@ class _Search:
                 continue
             seen.add(group)
             yield k, group
-            # All that its nodes read is inside: it grows by what reads them.
+            # All inputs of its nodes are inside, so it grows by its readers.
             members = (m for m in range(len(self.nodes)) if group >> m & 1)
             readers = {w for m in members for w in self.succs[m] if not group >> w & 1}
             pending += [(k, group | own[w]) for w in readers if w in own and self._alike(k, w)]

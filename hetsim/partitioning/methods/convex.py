@@ -9,32 +9,30 @@ from hetsim.graph.dag import Dag
 from hetsim.partitioning.scans import walked
 
 VISITS_PER_EDGE = 256
-"""Edges that searches may look at, an edge and node, before the walk stops; it needs a few."""
+"""Visits of edges by searches, per edge and node, before the walk stops; few are needed."""
 
 
 def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
-    """Label every node with a connected group; see ``merge_with_notes``."""
+    """Return a connected group label per node; see ``merge_with_notes``."""
     return merge_with_notes(dag, device_of)[0]
 
 
 def merge_with_notes(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tuple[str, ...]]:
-    """Walk from the sources, contracting edges that are the only path between their ends.
+    """Return the labels of a walk from the sources that contracts edges without a parallel path.
 
-    Starting nodes are taken breadth first, the sources before all others. From each, the
-    end of every outgoing edge is looked at, the earliest in graph order first: where it is
-    on the same device and no other path leads to it, it joins the start, which takes over
-    its edges. Passes repeat until one contracts nothing. Paths are sought in the graph of
-    groups, not in the graph of nodes: so no two groups can feed each other.
+    Start nodes are taken breadth first, sources first. From each, the ends of outgoing edges are
+    examined in graph order: an end on the same device that no other path leads to joins the start,
+    which takes over its edges. Passes repeat until one contracts nothing. Paths are searched in the
+    graph of groups instead of nodes, so no two groups can feed each other.
 
-    A node that its device must run by itself is given a device number of its own.
+    A node that its device must run separately has a unique device number.
 
-    Complexity: O((V + E) * VISITS_PER_EDGE) at most, and a sort; near linear on layered
-    graphs, and less than that times the root of V where edges join nodes anywhere. Where the
-    search budget runs out, the groups so far are the answer, and a note says so. Not always
-    the fewest groups, whatever the source claims.
-    Source: publication of 2021-10-26, node partitioning of a computation graph, steps 1 to 3
-    and examples 1 and 2. How another path between an edge's ends is sought, which the source
-    leaves open, is said at ``condensed`` and ``scans.walk``.
+    Complexity: O((V + E) * VISITS_PER_EDGE) at most, and a sort; near linear on layered graphs, and
+    less than that times the root of V where edges join nodes anywhere. If the search budget runs
+    out, the groups so far are returned with a note. Not always the fewest groups, whatever the
+    source claims. Source: publication of 2021-10-26, node partitioning of a computation graph,
+    steps 1 to 3 and examples 1 and 2. How another path between an edge's ends is sought, which the
+    source leaves open, is said at ``condensed`` and ``scans.walk``.
     """
     budget = VISITS_PER_EDGE * (dag.n + sum(map(len, dag.preds)))
     labels, lasted = walked(dag, device_of, list(_breadth_first(dag)), budget)

@@ -10,12 +10,12 @@ from hetsim.partitioning.scans import Split, repair
 
 
 def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
-    """Label every node with a connected group; see ``solve``."""
+    """Return a connected group label per node; see ``solve``."""
     return solve(dag, device_of)[0]
 
 
 def merge_with_notes(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tuple[str, ...]]:
-    """Labels as from ``merge``, and errors of the published method, if any."""
+    """Return the labels of ``merge``, and notes on errors of the published method."""
     labels, splits = solve(dag, device_of)
     if not splits:
         return labels, ()
@@ -27,7 +27,7 @@ def merge_with_notes(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tup
 
 
 def solve(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tuple[Split, ...]]:
-    """Select groups as OpenVINO's first HETERO plugin did, device by device.
+    """Return groups selected as OpenVINO's first HETERO plugin did, device by device.
 
     From every possible root, a node of the device in no group yet nor in a candidate of
     this round, a candidate is grown (``grow``); the largest (ties: the first) becomes
@@ -66,7 +66,7 @@ def solve(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tuple[Split, .
 def _grown(
     dag: Dag, around: Sequence[tuple[int, ...]], free: bytearray
 ) -> Iterator[tuple[int, ...]]:
-    """Yield the groups that the free nodes fall into."""
+    """Yield the groups into which the free nodes are divided."""
     candidates: dict[int, tuple[int, ...]] = {}
     roots_of: dict[int, list[int]] = {}
     nodes = [node for node, is_free in enumerate(free) if is_free]
@@ -104,7 +104,7 @@ def _grown(
 def _is_undisturbed(
     around: Sequence[tuple[int, ...]], part: Sequence[int], free: bytearray
 ) -> bool:
-    """Whether no node that fails can be on a path within the part: its growth is all of it."""
+    """Return whether no failing node can be on a path within the part, so it grows completely."""
     low, high = part[0], part[-1]
     return all(free[other] or not low < other < high for node in part for other in around[node])
 
@@ -112,7 +112,7 @@ def _is_undisturbed(
 def _connected(
     around: Sequence[tuple[int, ...]], nodes: Sequence[int], free: bytearray
 ) -> list[list[int]]:
-    """Sort free nodes, given ascending, into connected parts, each ascending."""
+    """Return the connected parts of ascending free nodes, each ascending."""
     seen: set[int] = set()
     parts: list[list[int]] = []
     for root in nodes:
@@ -136,11 +136,10 @@ class PathNodes:
     Attributes
     ----------
     low, high : int
-        The range, both ends included. Ids are a topological order: a path between two of
-        its nodes cannot leave it.
+        Inclusive range. Ids are a topological order, so a path between two of its nodes cannot
+        leave it.
     down, up : tuple of int
-        By ``node - low``: the set of nodes after it and before it, bit ``k`` for node
-        ``low + k``.
+        By ``node - low``: the sets of nodes after and before it, bit ``k`` for node ``low + k``.
     """
 
     low: int
@@ -150,7 +149,7 @@ class PathNodes:
 
     @classmethod
     def of(cls, dag: Dag, low: int, high: int) -> PathNodes:
-        """Close the edges of a range transitively. O(E r / 64) time, O(r^2) bits for r nodes."""
+        """Return the transitive closure of a range of r nodes. O(E r / 64) time, O(r^2) bits."""
         count = high - low + 1
         down = [0] * count
         up = [0] * count
@@ -166,7 +165,7 @@ class PathNodes:
 
 
 def neighbours(dag: Dag) -> list[tuple[int, ...]]:
-    """Return the nodes adjacent to each, in the order of trying: consumers, then producers."""
+    """Return the adjacent nodes of each node in order of trial: consumers, then producers."""
     return [succs + preds for succs, preds in zip(dag.succs, dag.preds, strict=True)]
 
 
@@ -176,18 +175,17 @@ def grow(
     root: int,
     free: Sequence[int],
 ) -> tuple[tuple[int, ...], list[int]]:
-    """Grow a group from `root` until no adjacent node is left to try.
+    """Return a group grown from `root` until no adjacent node is left to try.
 
-    Returns its members, and every node that was one at some time.
+    Returns its members, and every node that was a member at some time.
 
-    The next node tried is a neighbour of the newest member that still has an untried one.
-    A node that is not free fails, and is rejected. A rejected node on a path between two
-    members is a self-reference: the last member is then taken out and rejected, as often
-    as it takes. At the end no node at all is left between members: each path that leaves
-    the group does so through an adjacent node, which is a rejected one.
+    The next candidate is a neighbour of the newest member with an untried one. A node that is not
+    free is rejected. A rejected node on a path between two members is a self-reference: the last
+    member is then removed and rejected, repeatedly if necessary. In the end no node is between
+    members: each path that leaves the group does so through an adjacent node, which was rejected.
 
-    Members leave in the reverse order of joining, so the sets of nodes after and before
-    the members are stacks, and a check is one intersection of three sets.
+    Members leave in reverse order of joining, so the sets of nodes after and before the members are
+    stacks, and a check is one intersection of three sets.
 
     Complexity: O(s r / 64) for s nodes and edges touched and a range of r nodes.
     """
@@ -218,7 +216,7 @@ def grow(
             active.append(node)
             untried[node] = iter(around[node])
         elif paths.low <= node <= paths.high:
-            # Outside the range it is on no path.
+            # A node outside the range is on no path.
             rejected |= 1 << (node - paths.low)
         while after[-1] & before[-1] & rejected:
             last = members.pop()

@@ -20,9 +20,9 @@ from hetsim.problem.problem import Problem
 class MethodInfo:
     """Properties of a merge method.
 
-    `connected`: its groups are weakly connected. `needs_default`: the last device of the
-    priority must support every node. `knows_host`: it is told which device is the host.
-    `knows_problem`: it sees who reads which inputs and constants, and devices in order.
+    `connected`: its groups are weakly connected. `needs_default`: the last device of the priority
+    must support every node. `knows_host`: it gets the index of the host. `knows_problem`: it sees
+    the readers of inputs and constants, and the devices in order.
     """
 
     name: str
@@ -76,7 +76,7 @@ _METHODS: Mapping[str, MethodInfo] = {
 
 
 def methods() -> tuple[Entry, ...]:
-    """List the merge methods, by name: a record of each."""
+    """Return the merge methods, by name."""
     return tuple(
         Entry(
             info.name,
@@ -91,7 +91,7 @@ def methods() -> tuple[Entry, ...]:
 
 
 def _rules() -> tuple[Option, ...]:
-    """The rules that every method obeys: fields of SizeRules and Housekeeping, as ``--set``."""
+    """Return the rules of all methods: fields of SizeRules and Housekeeping, as ``--set``."""
     sizes, treated = SizeRules(), Housekeeping()
     found = [
         (name, hint, getattr(sizes, name), meanings(SizeRules)[name])
@@ -110,7 +110,7 @@ def _rules() -> tuple[Option, ...]:
 
 
 def method_named(name: str) -> MethodInfo:
-    """Return the method called `name`. Raises UsageError with the nearest name."""
+    """Return the method with the given name. Raises UsageError with the nearest name."""
     info = _METHODS.get(name)
     if info is None:
         raise UsageError(f"no merge method '{name}'", hint=nearest(name, _METHODS))
@@ -124,11 +124,11 @@ def merge(
     assignment: Sequence[int],
     order: Sequence[int],
 ) -> tuple[list[int], tuple[str, ...]]:
-    """Run a method: return a group label per node, and notes for the user.
+    """Return a method's group label per node, and notes for the user.
 
-    Its module has ``merge_with_notes(dag, device_of)``, or what its ``MethodInfo`` says it knows.
+    Its module has ``merge_with_notes(dag, device_of)``, or the form given by its ``MethodInfo``.
 
-    `assignment` is a device a node, and `order` the devices in the order they were asked.
+    `assignment` has the device of each node, and `order` the devices by priority.
     """
     module = import_module(f"hetsim.partitioning.methods.{info.name}")
     device_of = quotient.devices(assignment)

@@ -8,30 +8,29 @@ from itertools import permutations
 from hetsim.graph.dag import Dag
 
 ALL_ORDERS_UP_TO = 3
-"""Devices up to which every order within a level is tried; above, the given and its reverse."""
+"""Devices up to which all orders within a level are tried; above, the given one and its reverse."""
 
 
 def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[int]:
-    """Label every node by its level and device: as few groups as levels allow, not connected.
+    """Return the labels of nodes by level and device: fewest groups by levels, not connected.
 
-    Within a level the devices run in one fixed order. The level of a node is the largest,
-    over its predecessors, of their level, plus one where the step between the two devices
-    goes against that order. So every edge between groups ascends in (level, order), and
-    the graph of groups cannot have a cycle. Of the orders tried, the one with the fewest
-    groups off the `host` is kept, then with the fewest in all; without a host the latter.
+    Within a level the devices run in one fixed order. The level of a node is the maximum over its
+    predecessors of their level, plus one if the step between the two devices goes against that
+    order. So every edge between groups ascends in (level, order), and the graph of groups is
+    acyclic. Among the orders tried, the one with the fewest groups off the `host` is kept, then
+    with the fewest in total; without a host only the latter counts.
 
-    On two devices, where groups need not be connected, there are no fewer: of the device
-    beside the host, or in all where no host is told. A path that changes device k times has
-    k + 1 groups. With the host first, the other device has as many groups as the path that
-    leaves it most often. Without a host, an order gives one group more than the longest path
-    has only where such a path begins against it; where one begins on each device, no
-    partition does without that group. On more devices levels may take more than there must
-    be.
+    On two devices the number of unconnected groups is minimal: on the device other than the host,
+    or in total without a host. A path that changes device k times has k + 1 groups. With the host
+    first, the other device has as many groups as the path that leaves it most often. Without a
+    host, an order gives one group more than the longest path only if such a path begins against it;
+    if one begins on each device, every partition has that group. On more devices, levels may need
+    more groups than the minimum.
 
-    Complexity: O(V + E) an order of devices tried.
-    Source: K. Kennedy, K. S. McKinley, Typed fusion with applications to parallel and
-    sequential code generation, Rice University TR93-208, 1994. The order within a level is
-    ours: where every change of device opens a level, sources on two devices cost a group.
+    Complexity: O(V + E) per order of devices tried. Source: K. Kennedy, K. S. McKinley, Typed
+    fusion with applications to parallel and sequential code generation, Rice University TR93-208,
+    1994. The order within a level is ours: if every change of device opens a level, sources on two
+    devices cost a group.
     """
     used = sorted(set(device_of))
     if len(used) <= ALL_ORDERS_UP_TO:
@@ -53,10 +52,10 @@ def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[i
 
 
 def _levels(dag: Dag, place: Iterable[int], width: int) -> list[int]:
-    """Return level * width + place of each node: one number a group, ascending along edges.
+    """Return level * width + place of each node: one number per group, ascending along edges.
 
-    By the rule for levels that is the first number from the largest of the predecessors' on
-    which, divided by `width`, leaves the node's place.
+    The rule for levels gives the first number, from the predecessors' maximum on, whose remainder
+    by `width` is the node's place.
     """
     keys: list[int] = []
     keep = keys.append
