@@ -1,4 +1,4 @@
-"""The answer: which instances of which model on which devices, and what becomes of requests."""
+"""Answer of ``place``: instances of models on devices, and the results of the workload there."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hetsim.workload.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """Search under one way to batch.
+    """Search result for one way to batch.
 
-    Of the instances that were `offered` the best set that fits carries `factor` times the demand, 0
-    where none fits; no set exceeds `bound`, nor `relaxed` with instances in parts. A better one may
-    exceed it by the part `gap`; `proved`: none does.
+    The best set of the `offered` instances that fits sustains `factor` times the demand, 0 if none
+    fits; no set exceeds `bound`, nor `relaxed` with fractional instances. A better one exceeds it
+    by at most the share `gap`; `proved`: none is better.
     """
 
     batching: DynamicBatching | None
@@ -39,12 +39,12 @@ class Sought:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """One placement, and what becomes of the workload's requests there.
+    """Placement with the results of the workload's requests there.
 
-    It carries `factor` times the demand, each request where it suits best; then `binds` is busy all
-    the time, a device, a link, or an instance's places, and each of them for a part `use` of its
-    time. `memory_bytes` are held of each device. `answer` is of all objectives together;
-    "undecided", and `service` None, where it was not simulated.
+    It sustains `factor` times the demand with optimal routing; then `binds` (a device, link, or an
+    instance's batches) is always busy, and each resource for the share `use` of its time.
+    `memory_bytes` are held on each device. `answer` covers all objectives; "undecided" with
+    `service` None if it was not simulated.
     """
 
     instances: tuple[Instance, ...]
@@ -59,7 +59,7 @@ class Placed:
 
     @property
     def places(self) -> tuple[tuple[str, tuple[str, ...], str], ...]:
-        """Model, devices and strategy of each instance: what tells one set from another."""
+        """Model, devices and strategy of each instance, which identify a set."""
         return tuple((one.model, one.devices, one.strategy) for one in self.instances)
 
     @property
@@ -72,7 +72,7 @@ class Placed:
 
     @property
     def near(self) -> float:
-        """Largest of its percentiles over their limits; infinite where one is not known."""
+        """Largest ratio of its percentiles to their limits; infinite if one is unknown."""
         if self.service is None:
             return math.inf
         near = [0.0]
@@ -85,7 +85,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Apart:
-    """One stream alone on the same instances, and together with the other models."""
+    """Results of a stream without the other models on the same instances, and with them."""
 
     stream: str
     model: str
@@ -94,7 +94,7 @@ class Apart:
 
     @property
     def others_s(self) -> float:
-        """Mean seconds that a request takes longer for the other models' work; NaN: not known."""
+        """Mean seconds added to a request by the other models' work; NaN if unknown."""
         return self.together.mean_s - self.alone.mean_s
 
 
@@ -102,10 +102,10 @@ class Apart:
 class Placement(Result):
     """Best placement of a workload's models, and the others that were simulated.
 
-    `rate_per_s` is of all streams: what factors are on. `rows` were simulated, the best first;
-    empty where nothing fits. `sought` is by way to batch; `apart` of the best, by stream, empty of
-    one model. `impossible` is why nothing meets what is asked, whatever instances, plans and
-    batches, None where that is not proved.
+    `rate_per_s` is the rate of all streams that factors multiply. `rows` were simulated, best
+    first; empty if nothing fits. `sought` is by way to batch; `apart` belongs to the best, by
+    stream, empty for one model. `impossible` is the reason why no instances, plans or batches meet
+    the objectives, None without a proof.
     """
 
     workload: Workload
@@ -118,42 +118,42 @@ class Placement(Result):
 
     @property
     def best(self) -> Placed:
-        """Best placement. Raises what ``require`` does where nothing fits."""
+        """Best placement. Raises as ``require`` if nothing fits."""
         if not self.rows:
             self.require()
         return self.rows[0]
 
     @property
     def deployment(self) -> Deployment:
-        """Best placement as ``simulate`` takes it."""
+        """Best placement in the form that ``simulate`` takes."""
         return self.best.deployment
 
     @property
     def factor(self) -> float:
-        """Largest multiple of the demand that was found; 0 where nothing fits."""
+        """Largest sustained multiple of the demand found; 0 if nothing fits."""
         return max(one.factor for one in self.sought)
 
     @property
     def bound(self) -> float:
-        """Multiple of the demand that no set of the replicas tried exceeds."""
+        """Multiple of the demand that no set of the offered replicas exceeds."""
         return max(one.bound for one in self.sought)
 
     @property
     def gap(self) -> float:
-        """Part of the factor by which a better set may exceed it."""
+        """Share of the factor by which a better set may exceed it."""
         return gap_of(self.factor, self.bound)
 
     def require(self) -> Placed:
-        """Best placement, which meets every objective.
+        """Return the best placement, which meets every objective.
 
         Raises
         ------
         Infeasible
-            Where it is proved that nothing does, whatever instances, plans and batches.
+            If it is proved that no instances, plans and batches meet them.
         ObjectiveMissed
-            Where each placement that was tried misses one, or none of what was tried fits.
+            If each placement tried misses one, or none fits.
         Undecided
-            Where one of them may meet all.
+            If one of them may meet all.
         """
         if self.rows and self.rows[0].answer == "meets":
             return self.rows[0]
@@ -180,7 +180,7 @@ class Placement(Result):
 
     @property
     def requests_to_tell(self) -> int:
-        """Requests until about when one of the undecided placements is decided."""
+        """Approximate number of requests until one of the undecided placements is decided."""
         services = [row.service for row in self.rows if row.answer == "undecided"]
         return min(one.requests_to_tell for one in services if one is not None)
 

@@ -1,4 +1,4 @@
-"""Instances that a workload's models may have on a platform, and the sets worth a simulation."""
+"""Candidate instances of a workload's models on a platform, and the sets to simulate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hetsim.workload.workload import Stream, Workload, by_model, variant_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instance:
-    """Instance that there may be: its model, served by it alone, and its entry of a deployment."""
+    """Candidate instance: its model with it as the only instance, and its entry of a deployment."""
 
     model: str
     entry: Instances
@@ -34,7 +34,7 @@ class Instance:
 
     @property
     def strategy(self) -> str:
-        """Strategy or saved plan that plans it."""
+        """Strategy or saved plan of the instance."""
         assert self.entry.strategy is not None
         return self.entry.strategy
 
@@ -45,7 +45,7 @@ class Instance:
 
 
 def quick(resolved: Resolved, size: int, workload: Workload) -> bool:
-    """Whether no more requests of any stream take longer alone than may be late."""
+    """Return whether at most the allowed share of each stream's requests is too slow alone."""
     took = np.array([row[size] for row in resolved.seconds[0]])
     for at, places in resolved.of_stream.items():
         stream = workload.streams[at]
@@ -58,7 +58,7 @@ def quick(resolved: Resolved, size: int, workload: Workload) -> bool:
 
 
 def _shares(stream: Stream) -> Floats:
-    """Part of a stream's requests that each of its variants is."""
+    """Return the share of a stream's requests of each of its variants."""
     count = len(stream.variants)
     if count == 1 or not isinstance(stream.arrivals, Replay):
         return np.full(count, 1 / count)
@@ -73,9 +73,9 @@ def in_numbers(
     rates: Sequence[float],
     instances: Sequence[Instance],
 ) -> tuple[Replicas, tuple[str, ...]]:
-    """Instances as replicas, and the names of their resources: devices, then links.
+    """Return instances as replicas, and the names of their resources: devices, then links.
 
-    `rates` are requests a second of each stream.
+    `rates` are requests per second of each stream.
     """
     models = {model: at for at, model in enumerate(by_model(workload))}
     demand: dict[tuple[str, int], float] = {}
@@ -86,7 +86,7 @@ def in_numbers(
                     key = (one.model, place)
                     demand[key] = demand.get(key, 0.0) + rates[at] * float(share)
     for model, streams in by_model(workload).items():
-        # Nothing serves a model that no instance was found for.
+        # A model without any instance found is not served.
         if all(one.model != model for one in instances):
             demand[model, 0] = sum(rates[workload.streams.index(stream)] for stream in streams)
     kinds = {key: at for at, key in enumerate(demand)}
@@ -136,7 +136,7 @@ def in_numbers(
 def _memory(
     instances: Sequence[Instance], models: Mapping[str, int], devices: int
 ) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.int64]], tuple[Part, ...]]:
-    """What batches of each have live, and weights by the instances that have them in common."""
+    """Return the live bytes of instances' batches, and weights by the instances sharing them."""
     live = np.zeros((len(instances), devices), dtype=np.int64)
     having: dict[tuple[int, int, str], tuple[list[int], int]] = {}
     for at, one in enumerate(instances):
@@ -156,21 +156,21 @@ def _memory(
 
 
 ALONE = "single"
-"""What plans a model on one device."""
+"""Strategy for a model on one device."""
 
 SPLITS = ("heft", "pipeline")
-"""What plans one over several."""
+"""Strategies for a model on several devices."""
 
 PAIRS_UP_TO = 6
-"""Devices up to which every two of them are tried; of more, all together."""
+"""Number of devices up to which all pairs are tried; with more, only all together."""
 
 RARE = 1e-9
-"""Of all requests: those of a model that comes at a rate of 0, so that it has a place."""
+"""Share of requests assumed for a model with rate 0, so that it gets an instance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Instance that there cannot be, and why; `slow` where it fits and takes too long alone."""
+    """Infeasible instance, and why; `slow` if it fits but takes too long alone."""
 
     model: str
     devices: tuple[str, ...]
@@ -181,10 +181,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offered:
-    """Replicas of each model under one way to batch.
+    """Candidate replicas of each model for one way to batch.
 
-    `served` has the models with the first of their instances, `replicas` the instances in numbers,
-    whose resources, devices and then links, are named by `resources`.
+    `served` has the models with their first instances, `replicas` the instances as numbers, whose
+    resources (devices, then links) are named by `resources`.
     """
 
     workload: Workload
@@ -196,7 +196,7 @@ class Offered:
 
     @property
     def limit_s(self) -> dict[int, float]:
-        """Shortest latency that is asked of each model, where any is."""
+        """Shortest latency limit of each model that has one."""
         found = {}
         for at, streams in enumerate(by_model(self.workload).values()):
             limits = [slo.latency_s for stream in streams for slo in stream.slos]
@@ -214,13 +214,13 @@ def offered(
     batching: DynamicBatching | None = None,
     splits: Sequence[str] = SPLITS,
 ) -> Offered:
-    """Every model planned on each device alone and over several, and what each plan asks for.
+    """Return every model planned on each device and across several, with the resources used.
 
-    An instance is offered where no more requests of any stream take longer in it alone than may be
-    late. Batches of a size that does not do so are not counted as work that it could do.
+    An instance is offered if at most the allowed share of each stream's requests is too slow in it
+    alone. Batch sizes for which that does not hold are not counted as capacity.
 
-    Raises UsageError where clients wait for answers or nothing comes, WorkloadError as ``resolve``
-    does. A plan for each model, choice of devices, strategy, binding and batch size.
+    Raises UsageError for closed-loop clients or without requests, WorkloadError as ``resolve``. One
+    plan per model, choice of devices, strategy, binding and batch size.
     """
     rates = _rates(workload)
     instances: list[Instance] = []
@@ -259,9 +259,10 @@ def offered(
 
 
 def in_one_line(each: Offered, platform: Platform) -> Offered | None:
-    """Same instances, each with as many batches under way as its devices have streams.
+    """Return the same instances, with one concurrent batch per stream of their devices.
 
-    Others of its model wait in one line for the first that is free. None where that is so already.
+    Other requests of a model wait in one queue for the first free instance. None if nothing
+    changes.
     """
     if not each.instances or np.isfinite(each.replicas.places).all():
         return None
@@ -283,7 +284,7 @@ def _width(platform: Platform, devices: Sequence[str]) -> int:
 
 
 def _rates(workload: Workload) -> tuple[float, ...]:
-    """Requests a second of each stream, all above 0."""
+    """Return the requests per second of each stream, all above 0."""
     for stream in workload.streams:
         if isinstance(stream.arrivals, Closed):
             raise UsageError(
@@ -308,7 +309,7 @@ def _served(model: str, streams: Sequence[Stream], batching: DynamicBatching | N
 
 
 def _choices(platform: Platform, splits: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Devices, and what plans a model on them: one, every two, and all."""
+    """Yield devices and a strategy for a model on them: one, every pair, and all."""
     names = tuple(platform.devices)
     for name in names:
         yield (name,), ALONE
@@ -323,7 +324,7 @@ def _choices(platform: Platform, splits: Sequence[str]) -> Iterator[tuple[tuple[
 
 
 def _same(one: Instance, other: Instance) -> bool:
-    """Whether two instances of a model run the same subgraphs on the same devices."""
+    """Return whether two instances of a model run the same subgraphs on the same devices."""
     return all(
         a.groups == b.groups
         for mine, its in zip(one.resolved.plans[0], other.resolved.plans[0], strict=True)
@@ -332,7 +333,7 @@ def _same(one: Instance, other: Instance) -> bool:
 
 
 MOST = 4
-"""Sets of instances that are simulated, of each way to batch."""
+"""Maximum number of sets of instances to simulate, for each way to batch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -346,7 +347,7 @@ class Candidate:
 
     @property
     def deployment(self) -> Deployment:
-        """Set as a deployment; each model has an instance in it."""
+        """Return the set as a deployment with an instance of each model."""
         mine = [self.offered.instances[one] for one in self.chosen]
         return Deployment(
             tuple(
@@ -363,7 +364,7 @@ class Candidate:
 def candidates(
     found: Sequence[tuple[Offered, Best]], most: int, routing: Routing
 ) -> list[Candidate]:
-    """Sets to simulate, at most `most` of each way to batch; best first."""
+    """Return the sets to simulate, at most `most` for each way to batch; best first."""
     rows = [
         Candidate(each, chosen, flow, routing)
         for each, best in found
@@ -374,11 +375,11 @@ def candidates(
 
 
 def served_ways(one: Candidate, platform: Platform, *, routing: Routing | None) -> list[Candidate]:
-    """Candidate in each way in which its requests may wait.
+    """Return the candidate with each queueing discipline of its requests.
 
-    Sent at once, to the instance that would be done first or to the one with fewest under way; or
-    in one line until an instance is free. Those are left out that are one, and where the batches
-    that are then under way do not fit the memory.
+    Requests are sent at once, to the instance with the earliest finish or the fewest batches, or
+    they wait in one queue for a free instance. Omits equivalent ones, and those whose concurrent
+    batches do not fit the memory.
     """
     several = len(one.chosen) > len(one.offered.replicas.models)
     routings: list[Routing] = [one.routing if routing is None else routing]

@@ -1,4 +1,4 @@
-"""The verb ``place``: which instances of which model on which devices."""
+"""The verb ``place``: instances of models on devices."""
 
 from __future__ import annotations
 
@@ -55,43 +55,43 @@ def place(
     most_requests: int | None = None,
     settings: Asked | None = None,
 ) -> Placement:
-    """Return where the models of a workload are best placed on a platform.
+    """Return the best placement of the models of a workload on a platform.
 
-    Each model may have instances on each device alone and split over several. Of all sets of them
-    that fit the memory together those are looked for that carry the largest multiple of the demand;
-    the best few are simulated, and the best of these is the one that meets every objective, if one
-    does, with its percentiles furthest below their limits.
+    Each model may have instances on each device and split across several. Among all sets that fit
+    the memory together, those that sustain the largest multiple of the demand are searched; the
+    best few are simulated, and the result is one that meets every objective, if any does, with its
+    percentiles furthest below their limits.
 
     Parameters
     ----------
     workload : Workload
-        With arrivals at a rate, or traces.
+        Workload with arrivals at a rate, or traces.
     platform : Platform
     batchings : sequence of DynamicBatching
-        Ways to batch, each tried beside none.
+        Ways to batch, each tried in addition to none.
     strategies : sequence of str
-        What plans a model over several devices: every two (up to six) and all.
+        Strategies to split a model across devices: all pairs (up to six devices) and all.
     routing : "round_robin", "shortest_queue" or "least_finish", optional
-        Which instance of a model gets a request. Absent: the last two are tried.
+        Selection of a model's instance for a request. Absent: the last two are tried.
     most : int
-        Sets of instances that are simulated, of each way to batch; each with requests that are
-        sent to an instance at once, and with those that wait in one line for a free one.
+        Sets of instances to simulate for each way to batch; each with requests sent to an instance
+        at once, and waiting in one queue for a free one.
     most_requests : int, optional
-        Where chance makes the requests, what is asked is whether objectives hold in the long run,
-        as in ``capacity``: a run goes on until it tells, whatever `workload` says of its end, and
-        ends undecided after so many requests. Absent: as there.
+        For random requests, objectives must hold in the long run, as in ``capacity``: a run
+        continues until decided, regardless of the end of `workload`, and ends undecided after this
+        number of requests. Absent: as there.
     settings : Asked, optional
-        How models are read, priced and planned for.
+        Options for reading, pricing and planning models.
 
     Raises
     ------
     UsageError
-        Where clients wait for answers, devices fail, nothing comes, or a strategy does not exist.
+        For closed-loop clients, device failures, no requests, or an unknown strategy.
     WorkloadError
-        As ``simulate`` does.
+        As ``simulate``.
 
-    Complexity: a plan for each model, choice of devices and batch size; some hundred small linear
-    programs; a run for each placement that is simulated, and for each model of the best.
+    Complexity: one plan per model, choice of devices and batch size; some hundred small linear
+    programs; one run per simulated placement, and per model of the best.
     """
     asked = Asked() if settings is None else settings
     if workload.failures is not None:
@@ -117,12 +117,12 @@ def place(
                 **fields(best, "factor bound relaxed gap proved"),
             )
         )
-    # A trace is judged whole: what comes later may be another load.
+    # A trace is judged as a whole, as later parts may have another load.
     asks = any(stream.slos for stream in workload.streams)
     early = asks and not workload.traces
     lengths = [workload]
     if early and workload.drawn:
-        # An overloaded placement is seen in the requests of the workload; the rest goes on.
+        # Overload shows in the requests of the workload; other runs continue.
         lengths.append(replace(workload, duration_s=None, requests=most_requests or MOST_REQUESTS))
     rows: list[tuple[Placed, tuple[Resolved, ...], Setup]] = []
     looked_at = tuple(candidates(found, most, routing or "least_finish"))
@@ -131,7 +131,7 @@ def place(
             resolved = resolve(one.deployment, workload, platform, asked, made)
             setup = set_up(resolved, workload, check_together(resolved, platform))
             for comes in lengths:
-                # A run that goes on is long enough for machine code to pay.
+                # A longer run is long enough for machine code to pay off.
                 goes_on = comes is not workload
                 service = played(
                     comes,
@@ -144,7 +144,7 @@ def place(
                 if _answer(service) != "undecided":
                     break
             rows.append((_placed(one, platform, service), resolved, setup))
-    # Whether it meets all, percentiles over limits, and what is carried.
+    # Key: whether it meets all, percentiles over limits, sustained demand.
     rows.sort(
         key=lambda row: (row[0].answer != "meets", row[0].near if asks else 0.0, -row[0].factor)
     )
@@ -187,7 +187,7 @@ def _placed(one: Candidate, platform: Platform, service: Service) -> Placed:
 
 
 def _answer(service: Service) -> Answer:
-    """Answer of all objectives together; without any, whether all models keep up."""
+    """Return the answer for all objectives; without any, whether all models keep up."""
     answers = {one.verdict.answer for stream in service.streams for one in stream.objectives}
     if service.untold:
         answers.add("undecided")
@@ -204,9 +204,9 @@ def apart(
     *,
     until_answered: bool,
 ) -> tuple[Apart, ...]:
-    """Each stream beside itself without the other models; empty where there is one model.
+    """Return each stream with and without the other models; empty for a single model.
 
-    Their requests come all the same and take no time. A run a model.
+    The others' requests still arrive but take no time. One run per model.
     """
     if len(resolved) < 2:
         return ()
@@ -221,7 +221,7 @@ def apart(
 
 
 def without_others(setup: Setup, model: int) -> Setup:
-    """Setup where no task of another model takes any time."""
+    """Return the setup in which tasks of other models take no time."""
     duration = np.zeros_like(setup.duration)
     for which in np.unique(setup.models[model].template).tolist():
         tasks = slice(setup.layout.first[which], setup.layout.first[which + 1])

@@ -1,8 +1,8 @@
-"""Replicas in numbers, and the memory and rates of sets of them.
+"""Replicas as numbers, and the memory and rates of sets of them.
 
-Free of models and plans. A *set* of replicas is a placement: it fits where every device holds what
-its replicas have there, and it carries a multiple of the demand, its factor, where each request
-may go to whichever replica of its model suits best, in any parts.
+Independent of models and plans. A *set* of replicas is a placement: it fits if every device can
+hold its replicas there, and it sustains a multiple of the demand, its factor, if requests are
+routed optimally among the replicas of their model, in any proportions.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 Chosen = tuple[int, ...]
-"""Replicas, ascending."""
+"""Indices of replicas, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Weights on one device that several replicas of one model share, there once."""
+    """Weights on one device that several replicas of one model share."""
 
     model: int
     device: int
@@ -36,17 +36,17 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Replicas:
-    """Replicas that there may be of several models.
+    """Candidate replicas of several models.
 
-    A *way* is how requests of one kind run in one replica: in batches of one size. A *kind* is what
-    requests of a model that are alike ask for. Every replica has a way for every kind of its model.
+    A *kind* is a class of equal requests of a model; a *way* is the execution of one kind in one
+    replica in batches of one size. Every replica has a way for every kind of its model.
 
-    Kinds come with a `demand` [kinds] in requests a second, above 0. By way a request takes `work`
-    [ways, resources] seconds of each device and link, `within_s` of its replica's `places`, batches
-    that may be under way (infinite: any number), and its batch `alone_s`. Of each resource there
-    are `width` seconds a second. Batches of a replica have `live` [replicas, devices] bytes of the
-    graph's own types, of which devices have `room`; `held` [models][devices] is how devices hold
-    these types.
+    Kinds have a `demand` [kinds] in requests per second, above 0. For each way, a request takes
+    `work` [ways, resources] seconds of each device and link and `within_s` of its replica's
+    `places`, the concurrent batches (infinite: unlimited), and its batch takes `alone_s`. Each
+    resource has `width` seconds per second. Batches of a replica have `live` [replicas, devices]
+    bytes of the graph's own types, for which devices have `room`; `held` [models][devices] is the
+    devices' storage of these types.
     """
 
     model: tuple[int, ...]
@@ -71,7 +71,7 @@ class Replicas:
 
     @cached_property
     def models(self) -> tuple[int, ...]:
-        """Models that something comes for, ascending."""
+        """Models with requests, ascending."""
         return tuple(sorted(set(self.kind_model)))
 
     @cached_property
@@ -89,7 +89,7 @@ class Replicas:
         return tuple(map(tuple, found))
 
     def held_bytes(self, chosen: Iterable[int]) -> list[int]:
-        """Bytes that a set holds of each device, weights that are shared once."""
+        """Return the bytes that a set holds on each device, shared weights once."""
         devices = len(self.room)
         stated: dict[int, list[int]] = {}
         parts: set[int] = set()
@@ -107,28 +107,28 @@ class Replicas:
         ]
 
     def fits(self, chosen: Iterable[int]) -> bool:
-        """Whether every device holds what a set has there."""
+        """Return whether every device can hold the set's replicas there."""
         return all(
             has <= room for has, room in zip(self.held_bytes(chosen), self.room, strict=True)
         )
 
     def serves_all(self, chosen: Iterable[int]) -> bool:
-        """Whether each model that something comes for has a replica."""
+        """Return whether each model with requests has a replica."""
         return {self.model[one] for one in chosen} >= set(self.models)
 
 
 CARRIES = 1e-9
-"""Share of a kind's requests from which a replica is said to carry any."""
+"""Share of a kind's requests from which a replica counts as used."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flow:
-    """The best routing of one set of replicas.
+    """Optimal routing of one set of replicas.
 
-    It carries `factor` times the demand, with nothing busy for longer than there is time: 0 where a
-    model has no replica, infinite where requests ask for no work; no routing carries more than
-    `bound`. A way gets the `share` [ways] of the requests of its kind. Resources are busy for a
-    part `use` [resources] of their time, and a second of each is worth `price` [resources].
+    It sustains `factor` times the demand without overload: 0 if a model has no replica, infinite if
+    requests need no work; no routing sustains more than `bound`. A way gets the `share` [ways] of
+    the requests of its kind. Resources are busy for the share `use` [resources] of their time, and
+    a second of each has the price `price` [resources].
     """
 
     factor: float
@@ -139,20 +139,20 @@ class Flow:
 
     @property
     def rounded(self) -> float:
-        """Factor to nine digits: those that differ by rounding alone are equal."""
+        """Factor to nine digits, so that rounding differences are equal."""
         return float(f"{self.factor:.9g}")
 
     def carrying(self, replicas: Replicas) -> Chosen:
-        """Replicas that get requests."""
+        """Return the replicas that get requests."""
         return tuple(np.unique(replicas.way_replica[self.share > CARRIES]).tolist())
 
 
 def flow_of(replicas: Replicas, chosen: Sequence[int], models: Sequence[int] | None = None) -> Flow:
-    """Multiple of the demand that a set sustains, also for some models alone.
+    """Return the multiple of the demand that a set sustains, optionally for some models only.
 
-    The least part of their time for which all that is asked for keeps devices, links and replicas
-    busy is a linear program; the factor is its inverse. That of its solution, made whole again, is
-    carried, and that of its prices is not exceeded (weak duality), whatever the solver's tolerance.
+    A linear program minimizes the maximum busy share of devices, links and replicas; the factor is
+    its inverse. The factor of its repaired solution is sustained, and that of its prices is not
+    exceeded (weak duality), whatever the solver's tolerance.
     """
     wanted = set(replicas.models if models is None else models)
     kinds = [k for k, model in enumerate(replicas.kind_model) if model in wanted]
@@ -188,7 +188,7 @@ def flow_of(replicas: Replicas, chosen: Sequence[int], models: Sequence[int] | N
 
 
 def _busy(replicas: Replicas, ways: Ints, limited: Sequence[int]) -> Floats:
-    """Part of their time that resources, then replicas with limits, are busy with all of a kind."""
+    """Return busy shares of resources, then of limited replicas, at the full demand of a kind."""
     demand = replicas.demand[replicas.way_kind[ways]]
     rows = [(replicas.work[ways] / replicas.width * demand[:, None]).T]
     for one in limited:

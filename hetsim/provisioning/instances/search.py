@@ -15,22 +15,22 @@ from scipy import optimize, sparse
 from hetsim.provisioning.instances.replicas import Chosen, Floats, Flow, Replicas, flow_of
 
 BETTER = 1e-9
-"""Of a factor: what is less is rounding."""
+"""Relative difference of factors that counts as rounding."""
 
 EVALUATIONS = 1500
-"""Sets that one search asks what they carry."""
+"""Maximum number of sets that one search evaluates."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """Sets with the demand that they sustain, and the number that may still be evaluated."""
+    """Evaluated sets with the demand they sustain, and the number of evaluations left."""
 
     replicas: Replicas
     flows: dict[Chosen, Flow] = field(default_factory=dict)
     left: int = EVALUATIONS
 
     def flow(self, chosen: Chosen) -> Flow:
-        """Multiple of the demand that a set of all models sustains."""
+        """Return the multiple of the demand that a set sustains for all models."""
         if chosen not in self.flows:
             self.left -= 1
             self.flows[chosen] = flow_of(self.replicas, chosen)
@@ -38,19 +38,19 @@ class Seen:
 
 
 def greedy(seen: Seen) -> Chosen:
-    """Set that grows by the replica which helps the worst model most; empty where memory ends.
+    """Return a set grown by the replica that helps the worst model most; empty if memory ends.
 
-    Until every model is served, those that are decide between replicas of one that is not; of equal
-    ones, what takes less of the memory that is left.
+    Until every model is served, replicas of an unserved model are compared by the served ones; ties
+    go to the smaller share of the remaining memory.
 
-    Source: Z. Li et al., AlpaServe, OSDI 2023, https://arxiv.org/abs/2302.11665, algorithm 1, which
-    asks a simulation in the place of a linear program.
+    Source: Z. Li et al., AlpaServe, OSDI 2023, https://arxiv.org/abs/2302.11665, algorithm 1, with
+    a linear program instead of a simulation.
     """
     replicas = seen.replicas
     chosen: Chosen = ()
     while not replicas.serves_all(chosen):
         served = {replicas.model[one] for one in chosen}
-        # By model: the replica with which what is served carries most, and then how much.
+        # By model: the replica with which the served models sustain most, and that factor.
         best: dict[int, tuple[float, float, Chosen]] = {}
         for one in _others(replicas, chosen):
             model, wider = replicas.model[one], _with(chosen, one)
@@ -61,7 +61,7 @@ def greedy(seen: Seen) -> Chosen:
                 best[model] = max(best.get(model, row), row, key=lambda each: each[:2])
         if not best:
             return ()
-        # The model that gets least even so has the say.
+        # The model with the smallest factor decides.
         chosen = min(best.values(), key=lambda row: row[0])[2]
     while seen.left > 0:
         now = seen.flow(chosen)
@@ -78,7 +78,7 @@ def greedy(seen: Seen) -> Chosen:
 
 
 def swapped(seen: Seen, chosen: Chosen) -> Chosen:
-    """Local optimum of a set under adding one replica and exchanging one or two for one."""
+    """Return a local optimum under adding a replica and exchanging one or two for one."""
     replicas = seen.replicas
     while seen.left > 0:
         now = seen.flow(chosen)
@@ -92,7 +92,7 @@ def swapped(seen: Seen, chosen: Chosen) -> Chosen:
                 if replicas.serves_all(made):
                     steps.append(made)
                 elif gone is not None:
-                    # What has lost its only replica gets another that still fits.
+                    # A model that lost its only replica gets another one that fits.
                     steps += [
                         both
                         for other in _others(replicas, made)
@@ -108,7 +108,7 @@ def swapped(seen: Seen, chosen: Chosen) -> Chosen:
 
 
 def filled(replicas: Replicas, chosen: Chosen) -> Chosen:
-    """Set with all further replicas that still fit, in their order."""
+    """Return the set with all further replicas that fit, in order."""
     for one in _others(replicas, chosen):
         if replicas.fits(_with(chosen, one)):
             chosen = _with(chosen, one)
@@ -116,7 +116,7 @@ def filled(replicas: Replicas, chosen: Chosen) -> Chosen:
 
 
 def _best(seen: Seen, now: Flow, steps: list[Chosen]) -> Chosen | None:
-    """Set that carries most, where it is more than now; of equal ones the first."""
+    """Return the set that sustains most, if more than now; of equal ones the first."""
     bounds = [_bound(seen.replicas, now, step) for step in steps]
     best, most = None, now.factor * (1 + BETTER)
     for at in sorted(range(len(steps)), key=lambda at: -bounds[at]):
@@ -129,7 +129,7 @@ def _best(seen: Seen, now: Flow, steps: list[Chosen]) -> Chosen | None:
 
 
 def _bound(replicas: Replicas, now: Flow, chosen: Chosen) -> float:
-    """Most that a set carries, by the prices of another's resources (weak duality)."""
+    """Return an upper bound of a set by the resource prices of another (weak duality)."""
     which = np.isin(replicas.way_replica, chosen)
     worth = (replicas.work[which] / replicas.width) @ now.price
     least = np.full(len(replicas.demand), np.inf)
@@ -139,7 +139,7 @@ def _bound(replicas: Replicas, now: Flow, chosen: Chosen) -> float:
 
 
 def _taken(replicas: Replicas, chosen: Chosen) -> float:
-    """Largest part of a device's memory that a set holds."""
+    """Return the largest share of a device's memory that a set holds."""
     held = replicas.held_bytes(chosen)
     return max(has / max(room, 1) for has, room in zip(held, replicas.room, strict=True))
 
@@ -159,9 +159,9 @@ def _with(chosen: Chosen, one: int) -> Chosen:
 class Program:
     """Linear program of the sustained demand, over variables from 0 to 1.
 
-    Variables are whether each replica is there, whether each part of the weights is, the share of
-    `most` times the demand that each way gets, and the share that is carried: in `rows` at most
-    `limit`, in `even` 0.
+    Variables: existence of each replica and of each part of the weights, the share of `most` times
+    the demand of each way, and the sustained share; with `rows` at most `limit`, and `even` equal
+    to 0.
     """
 
     most: float
@@ -171,10 +171,10 @@ class Program:
 
 
 def program_of(replicas: Replicas, most: float) -> Program:
-    """Program of all sets of replicas, where `most` is above the demand that any sustains.
+    """Return the program over all sets of replicas, with `most` above any sustained demand.
 
-    What a replica does with a resource is at most all of it, and nothing where it is not there.
-    Memory is counted in the least bytes that devices hold of the graph's own.
+    A replica's use of a resource is at most all of it, and 0 without the replica. Memory is counted
+    in the minimum bytes that devices hold of the graph's own types.
     """
     count, parts, ways = replicas.count, len(replicas.parts), len(replicas.way_kind)
     variables = count + parts + ways + 1
@@ -231,10 +231,10 @@ def program_of(replicas: Replicas, most: float) -> Program:
 
 
 def relaxed(program: Program, low: Floats, high: Floats) -> tuple[float, Floats]:
-    """Factor that no set which fits exceeds, and the part of each replica that is there.
+    """Return a factor that no set exceeds, and the fractional existence of each replica.
 
-    `low` and `high` [replicas] are 1 and 1 of one that is there, 0 and 0 of one that is not, else 0
-    and 1. The bound is that of the prices of the optimum, whatever the solver's tolerance.
+    `low` and `high` [replicas] are both 1 for an included replica, both 0 for an excluded one, else
+    0 and 1. The bound is that of the optimum's prices, whatever the solver's tolerance.
     """
     variables, count = program.rows.shape[1], len(low)
     gain = np.zeros(variables)
@@ -242,7 +242,7 @@ def relaxed(program: Program, low: Floats, high: Floats) -> tuple[float, Floats]
     box = np.zeros((variables, 2))
     box[:, 1] = 1.0
     box[:count, 0], box[:count, 1] = low, high
-    # The stubs know dense arrays only.
+    # SciPy's type stubs accept dense arrays only.
     maximize: Any = optimize.linprog
     found = maximize(
         -gain,
@@ -264,16 +264,15 @@ def relaxed(program: Program, low: Floats, high: Floats) -> tuple[float, Floats]
 
 
 NODES = 2000
-"""Linear programs that a search takes before it ends with the bound that it has."""
+"""Maximum number of linear programs of a search before it returns its current bound."""
 
 
 def improved(seen: Seen, program: Program, best: float, nodes: int = NODES) -> float:
-    """Factor that no set which fits exceeds, by branch and bound from `best` on.
+    """Return a factor that no set exceeds, by branch and bound from `best`.
 
-    A node has replicas that are there and others that may be. Where all of them fit together
-    nothing is left to decide. Else the linear program bounds it, and a replica of which a part is
-    there is decided: what holds most memory first. At most `nodes` linear programs, and as many
-    sets asked.
+    A node has included replicas and undecided ones. If all of them fit together it is solved.
+    Otherwise the linear program bounds it, and a replica with a fractional value is decided, the
+    one with most memory first. At most `nodes` linear programs and as many evaluated sets.
     """
     replicas = seen.replicas
     order = count()
@@ -310,7 +309,7 @@ def improved(seen: Seen, program: Program, best: float, nodes: int = NODES) -> f
 
 
 def _rounded(seen: Seen, there: Chosen, free: Chosen, part: Floats) -> float:
-    """What is carried where replicas are added in the order of their parts, as far as they fit."""
+    """Return the factor after adding replicas by fractional value as long as they fit."""
     replicas = seen.replicas
     chosen = there
     for one in sorted(free, key=lambda one: (-round(float(part[one]), 9), one)):
@@ -321,7 +320,7 @@ def _rounded(seen: Seen, there: Chosen, free: Chosen, part: Floats) -> float:
 
 
 def _undecided(replicas: Replicas, free: Chosen, part: Floats) -> int:
-    """Replica to decide next."""
+    """Return the replica to decide next."""
 
     def weight(one: int) -> float:
         share = min(max(float(part[one]), 0.0), 1.0)
@@ -331,22 +330,22 @@ def _undecided(replicas: Replicas, free: Chosen, part: Floats) -> int:
 
 
 PROVED = 1e-4
-"""The gap at which the bound says no more than that the set is best, by the solver's tolerance."""
+"""Gap below which a set counts as proven best, given the solver's tolerance."""
 
 EXACT_UP_TO = 300
-"""Replicas that there may be, up to which whole numbers are searched."""
+"""Maximum number of candidate replicas for the branch and bound."""
 
 EASE = 0.8
-"""Of the largest factor: what a set carries at least that is tried for being quick."""
+"""Share of the largest factor that a set tried for low latency must sustain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Best:
-    """Sets, those that sustain most first, and an upper bound.
+    """Sets in descending order of sustained demand, and an upper bound.
 
-    Of equal `sets` that of fewer replicas is first. No set that fits exceeds `bound`, nor `relaxed`
-    by the linear program alone. `calm` has each model in one place, furthest within its limits by
-    an estimate; empty where none was found.
+    Among equal `sets` those with fewer replicas come first. No set that fits exceeds `bound`, nor
+    `relaxed` by the linear program alone. `calm` has each model once, furthest within its limits by
+    an estimate; empty if none was found.
     """
 
     sets: tuple[tuple[Chosen, Flow], ...]
@@ -356,22 +355,22 @@ class Best:
 
     @property
     def factor(self) -> float:
-        """Of the best set; 0 where none fits."""
+        """Factor of the best set; 0 if none fits."""
         return self.sets[0][1].factor if self.sets else 0.0
 
     @property
     def gap(self) -> float:
-        """Part of its factor by which a better set may exceed the best one, at most."""
+        """Maximum share of its factor by which another set may exceed the best one."""
         return gap_of(self.factor, self.bound)
 
     @property
     def proved(self) -> bool:
-        """Whether no set sustains more, but for the solver's tolerance."""
+        """Whether no set sustains more, up to the solver's tolerance."""
         return self.gap <= PROVED
 
 
 def gap_of(factor: float, bound: float) -> float:
-    """Part of a factor by which `bound` exceeds it."""
+    """Return the share of a factor by which `bound` exceeds it."""
     if bound <= factor:
         return 0.0
     return bound / factor - 1 if factor > 0 else math.inf
@@ -380,10 +379,10 @@ def gap_of(factor: float, bound: float) -> float:
 def best_of(
     replicas: Replicas, limit_s: Mapping[int, float] | None = None, nodes: int = NODES
 ) -> Best:
-    """Best sets by steps, and by branch and bound where the relaxation leaves a gap.
+    """Return the best sets by local steps, then branch and bound if the relaxation leaves a gap.
 
-    `limit_s` is what is asked of each model's latency. At most `nodes` linear programs of branch
-    and bound, and some hundred small ones.
+    `limit_s` has the latency limit of each model. At most `nodes` linear programs of branch and
+    bound, and some hundred small ones.
     """
     everything = tuple(range(replicas.count))
     if not replicas.serves_all(everything) or not replicas.count:
@@ -399,7 +398,7 @@ def best_of(
     if most == float("inf"):
         return _ranked(seen, most, most, calm)
     if replicas.fits(everything):
-        # All there may be has all the room that it needs.
+        # All candidates fit together.
         seen.flow(everything)
         return _ranked(seen, most, most, calm)
     program = program_of(replicas, most)
@@ -427,12 +426,11 @@ def _ranked(seen: Seen, bound: float, relaxed: float, calm: Chosen) -> Best:
 
 
 def few_of(best: Best, replicas: Replicas, most: int) -> list[tuple[Chosen, Flow]]:
-    """Sets to simulate, at most `most`; those that sustain most first.
+    """Return at most `most` sets to simulate, in descending order of sustained demand.
 
-    The set that carries most, with the replicas alone that carry any; the same with all others
-    that fit beside it; each model in one place; of those that carry nearly as much the one whose
-    requests take least alone, and the one of fewest replicas; and those that carry most of the
-    rest, none with a replica that carries nothing.
+    Includes the set that sustains most, reduced to its used replicas; the same with all others that
+    fit; each model once; among those that sustain nearly as much, the fastest alone and the
+    smallest; and the best of the rest without unused replicas.
     """
     if not best.sets or most < 1:
         return []
@@ -444,7 +442,7 @@ def few_of(best: Best, replicas: Replicas, most: int) -> list[tuple[Chosen, Flow
     demand = replicas.demand[replicas.way_kind]
     quick = min(
         near,
-        # Mean of what requests take alone.
+        # Mean latency of requests alone.
         key=lambda row: float(f"{(row[1].share * demand * replicas.alone_s).sum():.9g}"),
         default=top,
     )
@@ -460,22 +458,22 @@ def few_of(best: Best, replicas: Replicas, most: int) -> list[tuple[Chosen, Flow
 
 
 RARELY = 0.01
-"""Of requests: those that wait longer than is counted with."""
+"""Share of requests that wait longer than the estimate assumes."""
 
 Mean: TypeAlias = tuple[Floats, float, float]
-"""Seconds of each resource that a batch takes, its size, and what it takes alone."""
+"""Seconds of each resource for a batch, its size, and its latency alone."""
 
 ROUNDS = 20
-"""Times that all models look for a better place, at most."""
+"""Maximum number of rounds in which all models look for a better replica."""
 
 
 def one_each(replicas: Replicas, limit_s: Mapping[int, float]) -> Chosen:
-    """One replica of each model, with requests furthest within their limits; empty: none fits.
+    """Return one replica per model with requests furthest within their limits; empty if none fits.
 
-    A request is taken to last as long as it takes alone, and at each resource that it needs as long
-    as the 99th of 100 waits there: by Pollaczek and Khinchine's mean of what all work there is in
-    front of it, with an exponential tail. Each model in turn takes the replica that makes the worst
-    model best, until none changes. A model without a limit has what it takes alone at least.
+    A request's latency is estimated as that alone plus, at each resource, the 99th percentile of
+    waiting: the Pollaczek-Khinchine mean with an exponential tail. Each model in turn takes the
+    replica that is best for the worst model, until none changes. A model without a limit is
+    compared with its least latency alone.
     """
     by_model = {
         model: [one for one in range(replicas.count) if replicas.model[one] == model]
@@ -483,7 +481,7 @@ def one_each(replicas: Replicas, limit_s: Mapping[int, float]) -> Chosen:
     }
     mean = {one: _mean(replicas, one) for mine in by_model.values() for one in mine}
     by_way = replicas.alone_s, (replicas.work / replicas.width).sum(axis=1)
-    # By replica: the least that a batch takes alone, and the least work.
+    # By replica: minimum latency of a batch alone, and minimum work.
     quickest, least = (
         [float(each[ways].min(initial=np.inf)) for ways in replicas.ways_of] for each in by_way
     )
@@ -515,7 +513,7 @@ def _worst(
     place: Mapping[int, int],
     limit_s: Mapping[int, float],
 ) -> tuple[float, float, float]:
-    """Largest latency over its limit, their sum, and the busiest resource; or how full it is."""
+    """Return the largest latency over its limit, their sum, and the busiest resource or memory."""
     held = replicas.held_bytes(place.values())
     over = sum(
         max(has / max(room, 1) - 1, 0) for has, room in zip(held, replicas.room, strict=True)
@@ -534,7 +532,7 @@ def _worst(
     full = float(busy.max(initial=0.0))
     if over > 0 or full >= 1:
         return (np.inf, over, full)
-    # Where a request waits at all, it waits so long on the mean.
+    # Mean wait, given that a request waits at all.
     mean_s = np.divide(square_s, 2 * (1 - busy) * busy, out=np.zeros_like(busy), where=busy > 0)
     wait_s = mean_s * np.log(np.maximum(busy / RARELY, 1))
     ratios = [
@@ -545,7 +543,7 @@ def _worst(
 
 
 def _mean(replicas: Replicas, one: int) -> Mean:
-    """Seconds of each resource, size and time alone of a batch of the size of least work."""
+    """Return resource seconds, size and latency alone of the batch size with least work."""
     visit_s: Floats = np.zeros(len(replicas.width))
     size = alone_s = weight = 0.0
     ways = replicas.ways_of[one]

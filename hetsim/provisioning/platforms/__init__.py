@@ -1,1 +1,1 @@
-"""The cheapest platform that meets every objective of a workload, with what excludes the rest."""
+"""Cheapest platform that meets every objective of a workload, with proofs that exclude others."""

@@ -1,4 +1,4 @@
-"""The answer: what to have and what it costs, what excludes the rest, and what keeps it out."""
+"""Answer of ``recommend``: the platform and its cost, and what excludes the others."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from hetsim.workload.workload import Workload
 
 
 class Lever(NamedTuple):
-    """One change that would let something cheaper in, or another one.
+    """Change that would make a cheaper vector, or another one, feasible.
 
-    `to` is a factor on speed or demand, the latency in seconds, or the price in dollars an hour,
-    watts or devices. It is known to be `enough` by a run; else less does not do, and it may not
-    either.
+    `to` is a factor on speed or demand, the latency in seconds, or the price in dollars per hour,
+    watts or devices. If `enough`, a run confirmed it; otherwise less is insufficient, and it may be
+    insufficient too.
     """
 
     sort: Literal["speed", "demand", "limit", "price", "device"]
@@ -42,9 +42,9 @@ class Lever(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Constraint that the nearest cheaper vector violates: what it `needs`, and `has`.
+    """Constraint that the nearest cheaper vector violates: what it `needs` and `has`.
 
-    `proved` by a bound; else by the runs of all policies.
+    `proved` by a bound; otherwise by runs of all policies.
     """
 
     what: str
@@ -63,12 +63,11 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """One vector that meets every objective, with its platform and deployment.
+    """Vector that meets every objective, with its platform and deployment.
 
-    Kinds of which there are none are not in `counts`; `cost` is in US dollars an hour, watts where
-    all devices are busy, or devices. `service` is what becomes of the workload on them, as
-    ``simulate`` says it, and `survived` the same without some devices, as ``survive`` does, where
-    that was asked.
+    `counts` omits kinds with count 0; `cost` is in US dollars per hour, watts with all devices
+    busy, or devices. `service` is the result of ``simulate`` for the workload, and `survived` that
+    of ``survive``, if losses were requested.
     """
 
     counts: Mapping[str, int]
@@ -84,8 +83,8 @@ class Chosen:
 class Excuse:
     """Reason why a number of vectors, or the one of `counts`, are not the answer.
 
-    `proved` of every policy over the plans that are looked at, else of each policy that was tried;
-    `undecided`: it may meet all the same.
+    If `proved`, it holds for every policy over the plans considered, otherwise for the policies
+    tried; `undecided`: it may meet the objectives.
     """
 
     what: str
@@ -97,14 +96,14 @@ class Excuse:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Recommendation(Result):
-    """The cheapest platform that meets every objective of a workload.
+    """Cheapest platform that meets every objective of a workload.
 
-    `best` is None where none was found. The `undecided` cost less and may meet; `excuses` say why
-    the others do not: by bound, then each that was played. Of all `vectors` the `dearer` come after
-    the answer, and were not looked at. `binding` keeps the nearest cheaper one out; `impossible` is
-    why no vector can, with models cut however one likes, where that is proved. `robustness` is None
-    where it was not asked, or nothing is recommended. `found` is the search in numbers; `purchase`,
-    of one model at a rate, has kinds alone, prices, and what is proved.
+    `best` is None if none was found. The `undecided` cost less and may meet; `excuses` are the
+    reasons against the others: by bound, then for each simulated one. Of all `vectors` the `dearer`
+    come after the answer and were not examined. `binding` excludes the nearest cheaper one;
+    `impossible` is the reason why no vector can, for any partition of the models, None without a
+    proof. `robustness` is None if not requested, or without a recommendation. `found` is the search
+    as numbers; `purchase` adds kinds alone, prices and proofs, for one model at a rate.
     """
 
     workload: Workload = field(repr=False)
@@ -122,7 +121,7 @@ class Recommendation(Result):
 
     @property
     def runner_up(self) -> Mapping[str, int] | None:
-        """The next in order that meets; None: there is none, or no answer."""
+        """Next vector in order that meets; None without one, or without an answer."""
         second = self.found.runner_up
         return None if second is None else self.found.question.named(second.counts)
 
@@ -134,7 +133,7 @@ class Recommendation(Result):
 
     @property
     def policies(self) -> tuple[Policy, ...]:
-        """Policies that were tried, where a vector was."""
+        """Policies that were tried for each vector."""
         return self.found.policies
 
     @property
@@ -144,7 +143,7 @@ class Recommendation(Result):
 
     @property
     def plans(self) -> str:
-        """Plans of the search, in words."""
+        """Description of the plans considered."""
         question = self.found.question
         found = "each model whole on one device"
         if question.splits:
@@ -155,21 +154,20 @@ class Recommendation(Result):
 
     @property
     def proved(self) -> bool:
-        """Whether it is proved of all vectors and all plans, where none is recommended."""
+        """Whether it is proved for all vectors and plans that none can be recommended."""
         return self.best is None and self.impossible is not None
 
     def require(self) -> Chosen:
-        """Recommended platform, or the reasons why there is none.
+        """Return the recommended platform, or raise with the reasons why there is none.
 
         Raises
         ------
         Infeasible
-            Where it is proved that no plan on any vector can.
+            If it is proved that no plan on any vector can.
         ObjectiveMissed
-            Where all vectors are excluded with the plans that are looked at, or were tried and
-            miss.
+            If all vectors are excluded for the plans considered, or were tried and miss.
         Undecided
-            Where one of these may meet.
+            If one of these may meet.
         """
         if self.best is not None:
             return self.best
@@ -198,7 +196,7 @@ class Recommendation(Result):
 
 
 def devices_of(question: Question, split: Split) -> tuple[str, ...]:
-    """Names of a split's devices on a platform that has one of each."""
+    """Return the names of a split's devices on a platform that has one of each."""
     copies = split.copies
     names = []
     for (unit, _), of_type in zip(split.devices, question.types_of(split), strict=True):
@@ -209,7 +207,7 @@ def devices_of(question: Question, split: Split) -> tuple[str, ...]:
 
 
 def nearest(found: Found) -> str:
-    """Vector that misses by least, in words; empty where none was played."""
+    """Return the description of the vector that misses by least; empty if none was simulated."""
     question, ran = found.question, found.ran()
     if not ran:
         return ""
@@ -218,7 +216,7 @@ def nearest(found: Found) -> str:
 
 
 def missed(found: Found, one: Tried) -> str:
-    """Objective that the best run of a vector misses; the bounds of its policies where none ran."""
+    """Return the objective missed by a vector's best run, or its policies' bounds without a run."""
     question = found.question
     best = one.best(question)
     if best is None or best.played is None:
@@ -236,7 +234,7 @@ def missed(found: Found, one: Tried) -> str:
 
 
 def without_these(question: Question, run: Run) -> str:
-    """Lost devices in words, where there are some."""
+    """Return the description of the lost devices, if any."""
     if not run.lost or not isinstance(run.placed, Placed):
         return ""
     names = [question.types[run.placed.places[at].of_type].name for at in run.lost]
@@ -244,7 +242,7 @@ def without_these(question: Question, run: Run) -> str:
 
 
 def excuses_of(found: Found, excluded: Sequence[int]) -> tuple[Excuse, ...]:
-    """Why vectors are not the answer: by bound, then each that was played."""
+    """Return the reasons why vectors are not the answer: by bound, then each simulated one."""
     question = found.question
     by: dict[str, int] = {}
     for bound, count in zip(found.bounds, excluded, strict=True):
@@ -255,18 +253,18 @@ def excuses_of(found: Found, excluded: Sequence[int]) -> tuple[Excuse, ...]:
 
 
 def excuses_of_tried(found: Found) -> Iterator[Excuse]:
-    """Why each vector that was played is not the answer."""
+    """Yield the reason why each simulated vector is not the answer."""
     for one in found.tried:
         undecided = one.answer == "undecided"
         why = f"{'undecided: ' if undecided else ''}{missed(found, one)}"
         yield Excuse(why, 1, False, found.question.named(one.counts), undecided)
 
 
-# What binds
+# Binding constraints
 
 
 def says(question: Question, bound: Bound) -> str:
-    """Reason that a bound gives for the vectors that it excludes."""
+    """Return the reason that a bound gives for the vectors that it excludes."""
     text = _says(question, bound)
     if not question.losses:
         return text
@@ -301,24 +299,24 @@ def _says(question: Question, bound: Bound) -> str:
 
 
 def unit_of(bound: Bound) -> str:
-    """Figures of a bound."""
+    """Return the unit of a bound's figures."""
     if bound.by == "needs":
         return "devices"
     return "requests/s" if _alike(bound) else "priced seconds a second"
 
 
 def _alike(bound: Bound) -> bool:
-    """Whether all requests that count are worth one."""
+    """Return whether all requests that count have price 1."""
     worth = bound.worth[bound.worth > 0]
     return bool(len(worth)) and bool(np.allclose(worth, 1.0))
 
 
 def binding_of(found: Found, most: Counts | None) -> Binding | None:
-    """Constraint that excludes the nearest cheaper vector; None where none is cheaper.
+    """Return the constraint that excludes the nearest cheaper vector; None if none is cheaper.
 
-    The nearest is that which has the largest part of what the bound needs that it is farthest
-    from; one that no bound excludes comes before, by how far its best run is from its limits.
-    `most`: the answer; absent: of all vectors.
+    The nearest has the largest share of the requirement of the bound that it is farthest from;
+    vectors that no bound excludes come first, by the distance of their best run from its limits.
+    `most`: the answer; absent: all vectors count.
     """
     question = found.question
     levers = [] if most is None else _prices(found)
@@ -347,7 +345,7 @@ def binding_of(found: Found, most: Counts | None) -> Binding | None:
             "s",
             question.named(one.counts),
             False,
-            # What is undecided within the limit wants more requests, and no other limit.
+            # An undecided vector within the limit needs more requests, not another limit.
             (limit, *levers) if said.latency_s > slo.latency_s else tuple(levers),
         )
     return _of_bounds(found, most, levers)
@@ -358,7 +356,7 @@ def _of_bounds(found: Found, most: Counts | None, levers: list[Lever]) -> Bindin
     try:
         rows = vectors_before(question, most)
     except UsageError:
-        # Too many to be listed; the answer does not depend on them.
+        # Too many to list; the answer does not depend on them.
         return None
     if not len(rows) or not found.tests:
         return None
@@ -390,7 +388,7 @@ def _of_bounds(found: Found, most: Counts | None, levers: list[Lever]) -> Bindin
 
 
 def _sooner(question: Question, bound: Bound) -> list[Lever]:
-    """The limit at which a further device would be quick enough, where one would."""
+    """Return the limit at which a further device would be fast enough, if one would."""
     of_class = question.asks[bound.ask].of_class
     least = [
         (min(way.alone_s for way in ways), spec.name)
@@ -405,7 +403,7 @@ def _sooner(question: Question, bound: Bound) -> list[Lever]:
 
 
 def _prices(found: Found) -> list[Lever]:
-    """What one of a kind would have to cost for the runner-up to be the answer."""
+    """Return the price of one of a kind at which the runner-up would be the answer."""
     if found.answer is None or found.runner_up is None:
         return []
     question = found.question
@@ -423,15 +421,15 @@ def _prices(found: Found) -> list[Lever]:
     return levers
 
 
-# What no vector can do
+# Infeasibility of all vectors
 
 
 def impossible(question: Question) -> str | None:
-    """Why no vector can meet the objectives, with models cut however one likes, where it is proved.
+    """Return the reason why no vector can meet, for any partition; None without a proof.
 
-    The bounds of the search are of the plans that are looked at, and others may do what these
-    cannot. Here it is what nothing can run, or not in time, of an ask that is more than may be
-    late; and more work, on time, than all devices of the largest vector have seconds for.
+    The bounds of the search cover the plans considered, while others may do better. This covers
+    asks above the allowed late share that nothing can run, or not in time; and more work on time
+    than all devices of the largest vector can do.
     """
     if not question.free:
         return None

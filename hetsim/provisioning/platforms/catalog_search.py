@@ -58,7 +58,7 @@ from hetsim.workload.workload import Workload
 MAX_DEVICES = 8
 
 MOST_GIVEN = 2**24
-"""Given requests that are played at most."""
+"""Maximum number of given requests to simulate."""
 
 
 def recommended(
@@ -74,7 +74,7 @@ def recommended(
     demand: Demand = AS_SAID,
     losses: int = 0,
 ) -> Recommendation:
-    """Result of ``recommend``, of models read and priced as `asked`."""
+    """Return the result of ``recommend``, with models read and priced by `asked`."""
     with stage("of planning"):
         draft = draft_of(
             workload,
@@ -130,9 +130,9 @@ def chosen_of(
     budget: int,
     made: Made | None = None,
 ) -> Chosen:
-    """A vector that meets, with what becomes of the workload on its platform.
+    """Return a vector that meets, with the results of the workload on its platform.
 
-    `made` has models that are loaded.
+    `made` has the loaded models.
     """
     question = found.question
     best = one.best(question)
@@ -155,7 +155,7 @@ def chosen_of(
             until_answered=drawn,
         )
         if not drawn:
-            # Who is late of given requests is counted, not estimated.
+            # For given requests, late ones are counted instead of estimated.
             every = sorted(
                 map(_counted, survived.losses), key=lambda row: row.badness, reverse=True
             )
@@ -184,14 +184,14 @@ def _counted(loss: Loss) -> Loss:
     return replace(loss, answer="meets" if meets else "misses")
 
 
-# From files to numbers
+# Conversion of files to numbers
 
 
 class Draft(NamedTuple):
-    """A question whose models are not priced yet, and what pricing them takes.
+    """Question whose models are not priced yet, and the data to price them.
 
-    Its first kinds are `hosts`. By kind: what it brings to a platform, the platform of one of it
-    alone, and the names of its devices there.
+    Its first kinds are `hosts`. By kind: its components, the platform of one of it alone, and the
+    names of its devices there.
     """
 
     question: Question
@@ -208,7 +208,7 @@ class Draft(NamedTuple):
 
     @property
     def so_far(self) -> Question:
-        """The question with what is priced."""
+        """Return the question with what is priced so far."""
         planner = self.planner
         return replace(
             self.question, ways=dict(planner.ways), off=dict(planner.off), priced=planner.priced
@@ -216,10 +216,10 @@ class Draft(NamedTuple):
 
 
 def question_of(draft: Draft) -> Question:
-    """The question of a draft with all of its models priced.
+    """Return the question of a draft with all of its models priced.
 
-    Each model is planned for on each device alone, in each batch size that it takes, and on sets of
-    devices. Raises what ``recommend`` does.
+    Each model is planned on each device alone, in each batch size that it takes, and on sets of
+    devices. Raises as ``recommend``.
     """
     nodes, kinds = draft.hosts, draft.question.kinds
     together = tuple(int(k >= nodes) for k in range(len(kinds)))
@@ -237,7 +237,7 @@ def question_of(draft: Draft) -> Question:
 
 
 def one_of_kind(k: int, kinds: int) -> Counts:
-    """The vector of one of a kind."""
+    """Return the vector with one of a kind."""
     return tuple(int(at == k) for at in range(kinds))
 
 
@@ -253,9 +253,9 @@ def draft_of(
     batches: Sequence[int] = BATCHES,
     apart: bool = False,
 ) -> Draft:
-    """The question and the available hardware, before any model is priced.
+    """Return the question and the available hardware, before any model is priced.
 
-    `batches` and `apart` as of ``Planner``. Raises what ``recommend`` does.
+    `batches` and `apart` as in ``Planner``. Raises as ``recommend``.
     """
     _check(workload)
     asked = Asked() if asked is None else asked

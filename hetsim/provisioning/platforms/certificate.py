@@ -1,7 +1,7 @@
-"""Certificate of a recommendation: what is claimed of every vector, as it is written and read.
+"""Certificate of a recommendation: claims about every vector, their format and parser.
 
-The question is that of the search, record by record; ``docs/certificate.md`` says what each field
-means. Things are named by their place in a list.
+The question is that of the search, record by record; ``docs/certificate.md`` explains each field.
+Entries are referenced by their index in a list.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from hetsim.workload.workload import Workload
 
 FORMAT = "hetsim-certificate/2"
 MOST_BYTES = 1 << 26
-"""Of a file."""
+"""Maximum size of a file."""
 MOST_KEYS = 1 << 12
 MOST_REQUESTS = 4_000_000
 
@@ -44,11 +44,11 @@ Row = TypeVar("Row")
 
 
 class Broken(Exception):
-    """No certificate: what is wrong, and where, as a JSON pointer."""
+    """Error in the format of a certificate, with its location as a JSON pointer."""
 
 
 class Untrue(Exception):
-    """False claim of a certificate: what is not so, and where, as a JSON pointer."""
+    """False claim of a certificate, with its location as a JSON pointer."""
 
 
 def broken(where: str, what: str) -> NoReturn:
@@ -60,14 +60,14 @@ def untrue(where: str, what: str) -> NoReturn:
 
 
 def at(rows: Sequence[Row], place: int, where: str) -> Row:
-    """Value at a place of a list. Raises Broken where there is none."""
+    """Return the entry of a list at an index. Raises Broken if it is out of range."""
     if not 0 <= place < len(rows):
         broken(where, f"no whole number from 0 to {len(rows) - 1}")
     return rows[place]
 
 
 class Record(BaseModel):
-    """Object of just these fields."""
+    """JSON object with exactly these fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -81,7 +81,7 @@ class WaysClaim(Record):
 
 
 class ArrivalsClaim(Record):
-    """Requests that came, packed: base64 of zlib; `pieces` are how many came at a time."""
+    """Packed arrivals: base64 of zlib; `pieces` are the sizes of the blocks."""
 
     pieces: tuple[int, ...]
     time_s: str
@@ -89,7 +89,7 @@ class ArrivalsClaim(Record):
 
     @classmethod
     def of(cls, blocks: Sequence[Arrivals]) -> ArrivalsClaim:
-        """Arrivals that came in blocks."""
+        """Return the arrivals of several blocks."""
         arrivals = Arrivals.joined(blocks)
         return cls(
             pieces=tuple(map(len, blocks)),
@@ -98,7 +98,7 @@ class ArrivalsClaim(Record):
         )
 
     def unpacked(self, asks: int) -> list[Arrivals]:
-        """Blocks of arrivals of the given number of asks. Raises Broken."""
+        """Return the blocks of arrivals for the given number of asks. Raises Broken."""
         where = "/arrivals"
         requests = sum(self.pieces)
         if min(self.pieces, default=0) < 1 or requests > MOST_REQUESTS:
@@ -115,7 +115,7 @@ class ArrivalsClaim(Record):
 
 
 def _claim(of: type, left_out: str = "", **own: Any) -> Any:
-    """Strict schema of the fields of a dataclass, some in types of their `own`."""
+    """Return a strict schema of the fields of a dataclass, with types replaced by `own`."""
     hints = {**get_type_hints(of), **own}
     each: Any = {name: (kind, ...) for name, kind in hints.items() if name not in left_out.split()}
     schema = create_model(of.__name__, __base__=Record, **each)
@@ -123,13 +123,13 @@ def _claim(of: type, left_out: str = "", **own: Any) -> Any:
 
 
 QuestionClaim = _claim(Question, "arrivals free off priced", ways=tuple[WaysClaim, ...])
-"""Its arrivals stand beside it."""
+"""Schema of the question, without its arrivals."""
 
 BoundClaim = _claim(Bound, capacity=tuple[float, ...], worth=tuple[float, ...])
 
 
 class PlayedClaim(Record):
-    """Vector that was played, by how many of the `bounds`, and its runs as ``runs_of`` has them."""
+    """Simulated vector: the number of `bounds` at the time, and its runs as in ``runs_of``."""
 
     counts: tuple[int, ...]
     bounds: int
@@ -144,14 +144,14 @@ class ChosenClaim(Record):
 
 
 class MadeOfClaim(Record):
-    """Version of hetsim, and the SHA-256 of files by name, in hex."""
+    """Version of hetsim, and SHA-256 of files by name, in hex."""
 
     hetsim: str
     files: dict[str, str]
 
 
 class Claim(Record):
-    """Certificate as a whole."""
+    """Whole certificate."""
 
     certificate: Literal["hetsim-certificate/2"]
     made_of: MadeOfClaim
@@ -165,7 +165,7 @@ class Claim(Record):
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Claim:
-        """Certificate in a file, in bounded time and memory. Raises Broken, OSError."""
+        """Return the certificate in a file, in bounded time and memory. Raises Broken, OSError."""
         try:
             text = read_regular(path, MOST_BYTES).decode("utf-8")
             json.loads(
@@ -210,21 +210,21 @@ def _once(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _number(text: str) -> None:
-    # A transfer's slot is -1.
+    # The slot of a transfer is -1.
     if not -1 <= float(text) <= 2**53:
         raise ValueError(f"{text[:40]} is not a number from -1 to 2^53")
 
 
-# What is written
+# Writing
 
 
 def certificate(
     found: Found, workload: Workload | None = None, files: Mapping[str, str] | None = None
 ) -> str:
-    """Certificate of what was found, JSON.
+    """Return the certificate of a search result as JSON.
 
-    `workload` is that of drawn requests, `files` the SHA-256, in hex, of what was read, by name.
-    Complexity: of the requests, the devices of all vectors that were played, and their tasks.
+    `workload` is that of random requests, `files` the SHA-256 of input files by name, in hex.
+    Complexity: the requests, plus the devices and tasks of all simulated vectors.
     """
     question = found.question
     asked = {
@@ -251,7 +251,7 @@ def certificate(
     arrivals = _arrivals(found, played, workload)
     record = {
         "certificate": FORMAT,
-        # Names are of files: whoever checks it takes none that would steer a terminal.
+        # File names: a verifier rejects any that could control a terminal.
         "made_of": plainly({"hetsim": __version__, "files": dict(files or {})}),
         "question": plainly(asked),
         "policies": records(found.policies),
@@ -267,7 +267,7 @@ def certificate(
 
 
 def digests_of(paths: Mapping[str, str], models: tuple[str, ...]) -> dict[str, str]:
-    """SHA-256, in hex, of files by name, and of models by how they are named."""
+    """Return the SHA-256, in hex, of files by name, and of models by their names."""
     found = {name: sha256_of(path) for name, path in paths.items()}
     for model in models:
         if model.startswith("zoo:"):
@@ -296,12 +296,12 @@ def _arrivals(
 
 
 def runs_of(one: Tried) -> list[dict[str, Any]]:
-    """Runs of a vector as a certificate states them."""
+    """Return the runs of a vector in the form of a certificate."""
     return [_run(run) for run in one.runs]
 
 
 def _run(run: Run) -> dict[str, Any]:
-    """Policies that come to a deployment, which it is or why there is none, and what it did."""
+    """Return policies with the same deployment, that or the reason against it, and the result."""
     found = fields(run, "policies lost")
     if isinstance(run.placed, str):
         return {**found, "none": run.placed}
@@ -311,7 +311,7 @@ def _run(run: Run) -> dict[str, Any]:
     ]
     if run.played is None:
         return {**found, "bound": run.bound}
-    # The percentile is left out: the late are counted.
+    # The percentile is omitted: late requests are counted.
     judged = [list(said[:6]) for said in run.played.said]
     return {
         **found,

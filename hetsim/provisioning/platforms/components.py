@@ -1,8 +1,8 @@
-"""Platforms and deployments of vectors: made of components, priced, as records and as files.
+"""Platforms and deployments of vectors: composed, priced, as records and as files.
 
-Requests come to the host of what is chosen. Where there is none, they come to a *front* that
-computes nothing and costs nothing; nodes without a link of their own hang on it by
-one that takes no time to speak of (a megabyte in a femtosecond).
+Requests arrive at the selected host. Without one, they arrive at a *front* that neither computes
+nor costs anything; nodes without a link of their own are connected to it by a link that takes
+practically no time (a megabyte in a femtosecond).
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _NO_COST: Mapping[str, Any] = {"latency_us": 0.0, "bandwidth_gbytes_s": 1e12}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Components:
-    """Devices and links of one kind, as a platform file says them.
+    """Devices and links of one kind, as in a platform file.
 
-    `devices` are by its own names of them, "" of a device alone, `links` and `memories` between
-    these. Requests come to `host`, which `link` joins to the host of all; a host has none. `price`
-    is of all of it.
+    `devices` are by the kind's own names, "" for a device alone, `links` and `memories` connect
+    these. Requests arrive at `host`, which `link` connects to the host of the platform; a host kind
+    has none. `price` covers all of it.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Components:
     price: Price | None = None
 
     def names(self, unit: int) -> dict[str, str]:
-        """Names of its devices on a platform, by its own names of them."""
+        """Return the names of its devices on a platform, by its own names."""
         if self.is_host:
             return {own: own or self.name for own in self.devices}
         return {
@@ -81,7 +81,7 @@ class Components:
 
 
 def components_of(entry: Entry, folder: Path) -> Components:
-    """Components of a kind or host. Raises PlatformError of a wrong file."""
+    """Return the components of a kind or host. Raises PlatformError for an invalid file."""
     is_host = bool(entry.slots)
     link = {} if is_host else dict(entry.link) or _NO_COST
     if isinstance(named := link.get("link"), str):
@@ -101,7 +101,7 @@ def components_of(entry: Entry, folder: Path) -> Components:
     data = read.data
     if describes_device(data):
         return alone(str(path.resolve()))
-    # What is wrong with the file is said of the file.
+    # Errors in the file name the file.
     platform, wrong = survey(read, entry.source)
     if platform is None:
         raise wrong[0].whole
@@ -138,7 +138,7 @@ def _absolute(given: str, base: Path) -> str:
 def description(
     components: Sequence[Components], counts: Sequence[int], name: str
 ) -> dict[str, Any]:
-    """Content of the platform file of a vector."""
+    """Return the content of the platform file of a vector."""
     devices: dict[str, Any] = {}
     links: list[Any] = []
     memories: list[Any] = []
@@ -180,7 +180,7 @@ def description(
 
 
 def composed(components: Sequence[Components], counts: Sequence[int], name: str) -> Platform:
-    """Platform of a vector. Raises PlatformError where it cannot be."""
+    """Return the platform of a vector. Raises PlatformError if it is invalid."""
     data = description(components, counts, name)
     platform, wrong = survey(Source(Path(f"{name}.yaml"), name, data, {(): 1}), name)
     if platform is None:
@@ -188,11 +188,11 @@ def composed(components: Sequence[Components], counts: Sequence[int], name: str)
     return platform
 
 
-# What is recommended, as records and files
+# Recommendations as records and files
 
 
 def platform_of(question: Question, components: Sequence[Components], counts: Counts) -> Platform:
-    """Platform of a vector; where costs are asked for, with its price."""
+    """Return the platform of a vector, with its price if the aim is cost."""
     platform = composed(components, counts, NAME)
     return replace(platform, price=_price(question, counts))
 
@@ -200,7 +200,7 @@ def platform_of(question: Question, components: Sequence[Components], counts: Co
 def platform_file(
     question: Question, components: Sequence[Components], counts: Counts
 ) -> dict[str, Any]:
-    """Content of the file of that platform."""
+    """Return the content of the file of that platform."""
     found = description(components, counts, NAME)
     price = _price(question, counts)
     if price is not None:
@@ -210,7 +210,7 @@ def platform_file(
 
 
 def _price(question: Question, counts: Counts) -> Price | None:
-    """What all of it costs an hour, with the electricity that it takes at most."""
+    """Return the hourly cost of the whole vector, with its maximum electricity."""
     if question.aim != "cost":
         return None
     dates = [
@@ -225,10 +225,10 @@ def _price(question: Question, counts: Counts) -> Price | None:
 def deployment_of(
     question: Question, components: Sequence[Components], where: Placed, policy: Policy
 ) -> Deployment:
-    """Deployment that a policy comes to on a vector."""
+    """Return the deployment of a policy on a vector."""
     models = []
     for model, mine in enumerate(where.instances):
-        # The sizes of batches that its file takes, up to the policy's.
+        # Batch sizes that its file takes, up to the policy's.
         ways = where.ways(question, mine[0], question.classes_of[model][0])
         sizes = tuple(way.batch for way in ways if way.batch <= policy.max_batch)
         instances = []
@@ -265,14 +265,14 @@ def costs_of(
 ) -> tuple[KindCost, ...]:
     """Cost of one of each kind.
 
-    - cost: US dollars an hour. What is bought costs the same every hour of its years, and the
-      electricity that it takes where all its devices are busy, by the tariff: the most that it
-      can come to, and the same whatever comes, so that costs add up over counts.
-    - energy: watts where all devices are busy, for the same reason.
-    - devices: how many there are, hosts not counted.
+    - cost: US dollars per hour. Purchased hardware costs the same every hour of its depreciation
+    period, plus the electricity of all its devices busy, by the tariff: an upper bound that is
+    independent of the load, so that costs add up over counts.
+    - energy: watts with all devices busy, for the same reason.
+    - devices: their number without hosts.
 
-    Raises UsageError where a price, its years or the tariff is not known, by the names of the
-    kinds; or one is given of nothing that can be had.
+    Raises UsageError if a price, its depreciation period or the tariff is unknown, naming the
+    kinds; or if a given price matches nothing available.
     """
     names = [one.name for one in entries]
     for pattern in terms.of:
@@ -303,7 +303,7 @@ def costs_of(
 
 
 def cost_of(aim: Aim, parts: Mapping[str, Fraction], counted: int) -> int:
-    """Cost in ``UNIT``, rounded half to even. Raises KeyError of parts that are not of the aim."""
+    """Return the cost in ``UNIT``, rounded half to even. Raises KeyError if parts are missing."""
     exact = Fraction(counted)
     if aim == "energy":
         exact = parts["power_w"]
@@ -341,7 +341,7 @@ def _check(names: Sequence[str], prices: Sequence[Price | None], terms: Prices) 
 
 
 def _price_of(entry: Entry, platform: Platform, terms: Prices) -> Price | None:
-    """What is asked goes before the catalog's file, and that before those of devices."""
+    """Return the price: given ones override the catalog's file, which overrides devices' files."""
     found = entry.price
     if found is None:
         found = platform.price

@@ -1,4 +1,4 @@
-"""Every placement of few models on the devices of a vector, and what losses leave of one."""
+"""All placements of few models on the devices of a vector, and what losses leave of one."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from hetsim.provisioning.platforms.question import SLACK, Counts, Instance, Plac
 from hetsim.statistics.verdict import FIRST_LOOK
 
 MOST_LISTED = 1 << 9
-"""Placements of a vector that are listed, equal ones as well."""
+"""Maximum number of placements of a vector to enumerate, duplicates included."""
 
 REQUESTS = 2**13
-"""Requests that all runs of a vector's placements take together, or none is played."""
+"""Total number of requests in all runs of a vector's placements, above which none is simulated."""
 
 LEAST_PLAYED, MOST_PLAYED = 8, 64
-"""Of such runs: there may be as many of however many requests, and so many of however few."""
+"""Minimum and maximum number of such runs, regardless of their requests."""
 
 MOST_WAYS = 100_000
-"""To lose devices of one vector."""
+"""Maximum number of ways to lose devices of one vector."""
 
 Floats = NDArray[np.float64]
 Load = tuple[tuple[int, ...], ...]
-"""Of one of a kind: by device, the models that it serves."""
+"""Models that each device of one of a kind serves."""
 
 
 class Placements:
-    """Placements of a question's models, each whole on one device or on several.
+    """Placements of a question's models, each whole on one device or split across several.
 
-    `under` excludes placements before they are looked at.
+    `under` excludes placements before they are examined.
     """
 
     def __init__(self, question: Question, under: Under) -> None:
@@ -50,10 +50,10 @@ class Placements:
         policies: Sequence[Policy],
         known: Sequence[tuple[tuple[int, ...], Placed | str]],
     ) -> list[tuple[int, Placed]] | None:
-        """Placements that no bound excludes, by policy, but for known deployments.
+        """Return placements that no bound excludes, by policy, except known deployments.
 
-        Each once, whichever copies of kinds it is on, and however it is routed where each model has
-        one instance. None where to play all of them would take too long.
+        Each once, for any permutation of copies of a kind, and for any routing if each model has
+        one instance. None if simulating all of them would take too long.
         """
         question = self._question
         requests = FIRST_LOOK if question.arrivals is None else max(len(question.arrivals), 1)
@@ -82,14 +82,14 @@ class Placements:
         return found
 
     def left(self, counts: Counts, policy: Policy, most: int) -> Iterator[Placed] | None:
-        """Placements that no bound excludes; None where they are more than `most`.
+        """Yield placements that no bound excludes; None if they are more than `most`.
 
-        One of a kind has nothing to serve only where the vector without it cannot be had: it comes
-        sooner, and what is done on it is looked at there. Equal ones, but for which copies of kinds
-        they are on, may come again. O(placements listed x bounds), in arrays.
+        One of a kind is idle only if the vector without it is not available, as that vector comes
+        earlier. Placements equal up to copies of kinds may repeat. O(placements enumerated x
+        bounds), in arrays.
         """
         question = self._question
-        # The first load of each is that of nothing.
+        # The first load of each is empty.
         kinds, firsts = [], []
         for kind, count in enumerate(counts):
             fewer = tuple(n - (k == kind) for k, n in enumerate(counts))
@@ -120,7 +120,7 @@ class Placements:
         )
 
     def _sets_of(self, kind: int, policy: Policy) -> list[list[tuple[int, ...]]]:
-        """By device of a kind: the sets of models that it serves and holds together."""
+        """Return by device of a kind the sets of models that it serves and holds together."""
         key = (kind, policy.max_batch, policy.line)
         if key not in self._sets:
             devices = self._question.kinds[kind].devices
@@ -128,7 +128,7 @@ class Placements:
         return self._sets[key]
 
     def _of_kind(self, kind: int, policy: Policy) -> tuple[list[Load], NDArray[np.int64], Floats]:
-        """What one of a kind may serve, first nothing; its models as bits; what bounds gather."""
+        """Return one of a kind's loads, first none; its models as bits; and capacities by bound."""
         key = (kind, policy.max_batch, policy.line)
         known = self._known.get(key)
         if known is None or known[2].shape[1] < len(self._under.edges):
@@ -149,7 +149,7 @@ class Placements:
 
 
 def held_on(question: Question, of_type: int, policy: Policy) -> list[tuple[int, ...]]:
-    """Sets of models that a device serves in time and holds together, first the empty one."""
+    """Return the sets of models that a device serves in time and holds, first the empty one."""
     spec, most = question.types[of_type], policy.max_batch
     room = spec.memory_bytes // (spec.streams if policy.line else 1)
     models = range(len(question.models))
@@ -162,11 +162,11 @@ def held_on(question: Question, of_type: int, policy: Policy) -> list[tuple[int,
     ]
 
 
-# Placements that do the same
+# Equivalent placements
 
 
 def routing_of(where: Placed, policy: Policy) -> str:
-    """Routing of a policy; empty where each model has one instance."""
+    """Return the routing of a policy; empty if each model has one instance."""
     return policy.routing if any(len(mine) > 1 for mine in where.instances) else ""
 
 
@@ -176,7 +176,7 @@ def same_as(where: Placed, policy: Policy) -> object:
 
 
 def shape_of(where: Placed) -> object:
-    """Instances, with the copies of kinds numbered as they are met."""
+    """Return the instances, with copies of kinds numbered in order of appearance."""
     number: dict[tuple[int, int], int] = {}
     rows = []
     for mine in where.instances:
@@ -199,13 +199,12 @@ class Left(NamedTuple):
 
 
 def lefts(question: Question, where: Placed) -> list[Left]:
-    """Distinct remainders after any allowed losses, the one with nothing lost first.
+    """Return the distinct remainders after any allowed losses, first that without losses.
 
-    Instances on a device that is lost are gone, links stay. What has the same instances but for
-    which copies of kinds these are on is the same to the last bit (decision 38), and so is what
-    loses devices that nothing runs on.
+    Instances on a lost device are gone, links stay. Remainders with the same instances up to copies
+    of kinds are bitwise equal (decision 38), as are losses of unused devices.
 
-    Raises UsageError where there are too many ways to lose them. O(ways x instances).
+    Raises UsageError for too many ways to lose devices. O(ways x instances).
     """
     found = {shape_of(where): Left((), where)}
     used = sorted({at for mine in where.instances for one in mine for at in one.devices})

@@ -1,4 +1,4 @@
-"""Plans of models on devices as tasks, and what their figures rest on and leave open."""
+"""Plans of models on devices as tasks, with the evidence and uncertainty of their times."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from hetsim.workload.workload import Stream, Workload
 
 
 class Planner:
-    """Plans of a question's models on platforms of vectors, and their times.
+    """Planner of a question's models on platforms of vectors.
 
-    `sizes` of batches are by model, at most those of `batches`; `ways`, `off` and `priced` as of
-    ``Question``, of the devices that were added. With `apart` each kind is priced on a platform of
-    its own, else all on one. Models are loaded once for all of them, and are in `common`.
+    `sizes` of batches are by model, at most those of `batches`; `ways`, `off` and `priced` as in
+    ``Question``, for the devices added. With `apart` each kind is priced on a platform of its own,
+    otherwise all on one. Models are loaded once, in `common`.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Planner:
         self.sizes = [self._sizes_of(model) for model in range(len(models))]
 
     def _sizes_of(self, model: int) -> tuple[int, ...]:
-        """The sizes of batches that a model takes: one alone, where its file fixes it."""
+        """Return the batch sizes that a model takes: only 1 if its file fixes it."""
         served = Served(
             self._models[model],
             batch_sizes=self._batches,
@@ -80,7 +80,7 @@ class Planner:
         return self._batches
 
     def platform(self, counts: Counts) -> Platform:
-        """The platform of a vector."""
+        """Return the platform of a vector."""
         return self._on(counts)[0]
 
     def _on(self, counts: Counts) -> tuple[Platform, Made]:
@@ -99,10 +99,9 @@ class Planner:
         sizes: Sequence[int],
         within_s: float = np.inf,
     ) -> Resolved | None:
-        """A model as one instance serves it, in as many of these sizes as it has memory for.
+        """Return a model as one instance serves it, in the sizes that fit the memory.
 
-        One by one alone, where that takes longer than `within_s` already. None where it cannot
-        serve it at all, one by one.
+        Only size 1 if that already takes longer than `within_s`. None if it cannot serve even that.
         """
         platform, made = self._on(counts)
         name = self._models[model]
@@ -113,7 +112,7 @@ class Planner:
         )
         wanted = Workload(streams, requests=1)
         alone = None
-        # What cannot serve one cannot serve more; what is planned once is not planned again.
+        # A device that cannot serve one cannot serve more; plans are made once.
         for count in (1, *range(len(sizes), 1, -1)):
             served = Served(
                 name,
@@ -145,7 +144,7 @@ class Planner:
     ) -> None:
         """Add the plans of each device of one kind, on the platform of `counts`.
 
-        `unit` is the platform of that kind alone, which says what its links are; `within_s` as of
+        `unit` is the platform of that kind alone, which defines its links; `within_s` as in
         ``resolved``.
         """
         if self.apart:
@@ -167,7 +166,7 @@ class Planner:
                     self.priced[of_type, model] = priced_on(one.problem, p)
 
     def free(self) -> tuple[AnyPlan, ...]:
-        """By class: what no plan goes below on the devices that were added."""
+        """Return by class the lower bound of all plans on the devices added."""
         found = []
         for one in self._classes:
             sized: dict[int, list[Problem]] = {}
@@ -181,7 +180,7 @@ class Planner:
 
 
 def any_plan(sized: Sequence[tuple[int, Sequence[Problem]]]) -> AnyPlan:
-    """Least times of a class, of its problems in each batch size, on different devices.
+    """Return the minimum times of a class from its problems in each batch size and device.
 
     *Proof.* A node takes on a device no less than ``least_seconds``, in whichever subgraph. A chain
     of nodes is done one after another, so the longest chain of the least times is below every
@@ -207,7 +206,7 @@ def any_plan(sized: Sequence[tuple[int, Sequence[Problem]]]) -> AnyPlan:
 
 
 def off_of(problem: Problem, p: int) -> Off:
-    """Uncertainty of a device and its route; none where it is at the bad end."""
+    """Return the uncertainty of a device and its route; none at the pessimistic end."""
     if problem.certain or problem.host is None:
         return Off({}, {})
     known = problem.uncertainty
@@ -223,7 +222,7 @@ def off_of(problem: Problem, p: int) -> Off:
 
 
 def priced_on(problem: Problem, p: int) -> Priced:
-    """Evidence of the times of a problem's device `p`."""
+    """Return the evidence of the times of device `p` of a problem."""
     evidence, model, name = problem.evidence[p], problem.model, problem.devices[p]
     precision = evidence.precision
     if model is not None and precision and problem.platform is not None:
@@ -234,10 +233,10 @@ def priced_on(problem: Problem, p: int) -> Priced:
 
 
 def ways_of(one: Resolved, names: Sequence[str], links: Mapping[str, int]) -> list[tuple[Way, ...]]:
-    """By class the ways of the one instance of a model, by size.
+    """Return by class the ways of the only instance of a model, by size.
 
-    `names` are its devices by their slots in tasks, `links` what its links are called there.
-    Complexity: that of playing each plan twice.
+    `names` are its devices by slot, `links` the names of its links there. Complexity: two
+    simulations of each plan.
     """
     slots = {name: slot for slot, name in enumerate(names)}
     at = [one.problem.device_index(name) for name in one.served.instances[0].devices]
@@ -280,7 +279,7 @@ def _way(
     ):
         holds = tuple(links[template.links[link]] for link in transfer.resources)
         tasks.append(Task(-1, transfer.seconds, tuple(sorted(holds)), before))
-    # Links as if each transfer had them for itself.
+    # Links as if each transfer had them exclusively.
     apart = tuple(transfer._replace(resources=()) for transfer in template.transfers)
     free = PlanTasks(plan, (replace(template, transfers=apart, links=()),))
     alone_s = float(play(free, np.zeros(1), traced=False).finish[0]) * (1 - SLACK)

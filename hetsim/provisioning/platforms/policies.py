@@ -1,6 +1,6 @@
-"""Policies that are tried on every vector: who serves which model, and in what batches.
+"""Policies that are tried on every vector: assignment of models, and batching.
 
-One list for the search, for brute force beside it, and for the certificate.
+One list for the search, for its brute-force reference, and for the certificate.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ Placement = Literal[
 ]
 
 MOST_MODELS = 4
-"""Of which every placement is tried."""
+"""Number of models up to which every placement is tried."""
 
 LEAST = 1e-6
-"""Of what a model needs: less of it is not sent to a device."""
+"""Share of a model's demand below which none is sent to a device."""
 
 Devices = Sequence[Sequence[int]]
-"""By model: places of devices."""
+"""Indices of devices by model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Policy of a vector: placement, routing and batches.
+    """Policy of a vector: placement, routing and batching.
 
-    Placements: "all" devices serve every model for all of whose shapes they are quick enough,
-    "together" where that may leave a model out or not fit a device's memory. Each device serves one
-    model ("apart"), what all together carry most with ("suited"), or one and what fits beside it
-    ("fitting"). A model is split over devices by `strategy`, and whole on those that are left over
-    ("split"), or whole where it can be, and split beside that ("beside"); sets come first that
-    carry most, or most for each device (`by_device`). "each" is every placement of whole models,
-    where bounds leave few, and no other policy meets. "quick": the devices that run two full
-    batches one after another within the limit.
+    Placements: "all" devices serve every model that they are fast enough for in all its shapes,
+    "together" if that may omit a model or exceed a device's memory. Each device serves one model
+    ("apart"), the assignment that sustains most ("suited"), or one and others that fit besides
+    ("fitting"). A model is split across devices by `strategy`, and whole on the remaining ones
+    ("split"), or whole where possible, and otherwise split ("beside"); sets that sustain most come
+    first, in total or per device (`by_device`). "each" is every placement of whole models, if
+    bounds leave few, and no other policy meets. "quick": the devices that run two full batches in
+    sequence within the limit.
 
-    With `max_batch` 1 each request goes at once. Else requests that wait run as batches of up to so
-    many, and an instance has one under way for each of its devices. In `line` they wait for an
-    instance that is free, which has as many under way as its devices have streams.
+    With `max_batch` 1 requests are sent at once. Otherwise waiting requests run in batches of up to
+    that size, and an instance has one batch under way per device. In `line` they wait for a free
+    instance, which has as many batches under way as its devices have streams.
     """
 
     placement: Placement
@@ -56,7 +56,7 @@ class Policy:
     by_device: bool = False
 
     def limit(self, streams: Sequence[int]) -> int:
-        """Batches that an instance has under way on devices of these streams; 0: any number."""
+        """Return the maximum concurrent batches on devices of these streams; 0: unlimited."""
         if self.line:
             return sum(streams)
         return 0 if self.max_batch == 1 else len(streams)
@@ -82,21 +82,20 @@ class Policy:
 class Placed:
     """Instances of models on a vector by one placement.
 
-    `places` are all devices, kind after kind, one after another; `instances` are by model, by first
-    device.
+    `places` are all devices by kind; `instances` are by model, in order of their first device.
     """
 
     places: tuple[Place, ...]
     instances: tuple[tuple[Instance, ...], ...]
 
     def ways(self, question: Question, one: Instance, of_class: int) -> tuple[Way, ...]:
-        """The ways of an instance to serve a class, by size."""
+        """Return the ways of an instance to serve a class, by size."""
         if one.split >= 0:
             return question.splits[one.split].ways[of_class]
         return question.ways[self.places[one.devices[0]].of_type, of_class]
 
     def ways_up_to(self, question: Question, model: int, one: Instance, most: int) -> list[Way]:
-        """The ways of an instance of a model, of all its classes, for batches up to `most`."""
+        """Return the ways of an instance for all classes of a model, with batches up to `most`."""
         return [
             way
             for of_class in question.classes_of[model]
@@ -104,11 +103,11 @@ class Placed:
         ]
 
     def streams(self, question: Question, one: Instance) -> tuple[int, ...]:
-        """The streams of each device of an instance."""
+        """Return the streams of each device of an instance."""
         return tuple(question.types[self.places[at].of_type].streams for at in one.devices)
 
     def units(self, question: Question, one: Instance) -> list[int]:
-        """A device of each unit that an instance takes, in its order."""
+        """Return one device of each unit that an instance uses, in order."""
         if one.split < 0:
             return [one.devices[0]]
         units = [unit for unit, _ in question.splits[one.split].devices]
@@ -116,7 +115,7 @@ class Placed:
 
 
 def policies_of(question: Question) -> tuple[Policy, ...]:
-    """Policies in order: unbatched first, and all devices for all models."""
+    """Return the policies in order: unbatched first, and all devices for all models."""
     whole: Placement = "all" if _never_fails(question) else "together"
     models = range(len(question.models))
     types = range(len(question.types))
@@ -151,7 +150,7 @@ def policies_of(question: Question) -> tuple[Policy, ...]:
         lined: Placement = "all" if _never_fails(question, line=True) else "together"
         for placement in (lined, "apart", *mixed):
             found.append(Policy(placement, "least_finish", 1, line=True))
-    # Whether there are placements but that on all devices, and models are few.
+    # Whether there are placements other than that on all devices, and models are few.
     several = any(kind.slots or len(kind.devices) > 1 for kind in question.kinds)
     few = several if len(models) == 1 else len(models) <= MOST_MODELS
     if few and (whole, "", False) in placements:
@@ -161,9 +160,9 @@ def policies_of(question: Question) -> tuple[Policy, ...]:
 
 
 def policies_for_one(question: Question) -> tuple[Policy, ...]:
-    """Policies that are tried for one model at a rate: of ``policies_of`` the quickest to play.
+    """Return the policies for one model at a rate: the fastest to simulate of ``policies_of``.
 
-    By least finish alone, without every placement, and on quick devices.
+    Least finish only, without enumerated placements, plus fast devices.
     """
     known = [
         policy
@@ -178,7 +177,7 @@ def policies_for_one(question: Question) -> tuple[Policy, ...]:
 
 
 def _never_fails(question: Question, *, line: bool = False) -> bool:
-    """Whether all devices for all models is a deployment on each vector that bounds leave."""
+    """Return whether all devices for all models is possible on each vector that bounds leave."""
     classes = range(len(question.classes))
     if len(classes) != len(question.models) or not all(one.slos for one in question.streams):
         return False
@@ -190,7 +189,7 @@ def _never_fails(question: Question, *, line: bool = False) -> bool:
 
 
 def _useful_batches(question: Question) -> tuple[int, ...]:
-    """Sizes above 1 at which some device or set does more a second within the limit."""
+    """Return sizes above 1 at which some device or set has a higher rate within the limit."""
     rows = [
         (question.classes[of_class].model, [(way, way.seconds) for way in ways])
         for (_, of_class), ways in question.ways.items()
@@ -212,7 +211,7 @@ def _useful_batches(question: Question) -> tuple[int, ...]:
 
 
 def places_of(question: Question, counts: Counts) -> tuple[Place, ...]:
-    """Devices of a vector: kind after kind, one after another."""
+    """Return the devices of a vector, by kind."""
     return tuple(
         Place(k, unit, slot, of_type)
         for k, (kind, count) in enumerate(zip(question.kinds, counts, strict=True))
@@ -222,7 +221,7 @@ def places_of(question: Question, counts: Counts) -> tuple[Place, ...]:
 
 
 def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
-    """Placement of models on a vector, or the reason why there is none; not of "each"."""
+    """Return the placement of models on a vector, or the reason against it; not for "each"."""
     places, able = _able(question, counts, policy.max_batch)
     if policy.placement == "apart":
         able = apart(question, places, able)
@@ -252,7 +251,7 @@ def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
 
 @functools.lru_cache(maxsize=16)
 def _able(question: Question, counts: Counts, max_batch: int) -> tuple[tuple[Place, ...], Devices]:
-    """Devices of a vector, and by model those that serve it whole."""
+    """Return the devices of a vector, and by model those that serve it whole."""
     places = places_of(question, counts)
     able = []
     for model in range(len(question.models)):
@@ -266,9 +265,9 @@ def _able(question: Question, counts: Counts, max_batch: int) -> tuple[tuple[Pla
 
 
 def _held(question: Question, where: Placed, policy: Policy) -> list[int]:
-    """By device: bytes that all models hold of it."""
+    """Return by device the bytes that all models hold."""
     found = [0] * len(where.places)
-    # By what serves a model, its split or the type of its device: bytes of each device.
+    # By server of a model (its split or its device's type): bytes on each device.
     known: dict[tuple[int, int, int], list[int]] = {}
     for model, serving in enumerate(where.instances):
         for one in serving:
@@ -283,16 +282,16 @@ def _held(question: Question, where: Placed, policy: Policy) -> list[int]:
                     for slot in range(len(one.devices))
                 ]
             for whole, device in zip(known[key], one.devices, strict=True):
-                # What is live is so once for each that is under way: no more than all so often.
+                # Live bytes count once per concurrent batch: an upper bound.
                 times = question.types[where.places[device].of_type].streams if policy.line else 1
                 found[device] += whole * times
     return found
 
 
 def takes(question: Question, model: int, ways: Sequence[Way], max_batch: int) -> bool:
-    """Whether ways of a class answer one request in time, and take batches up to `max_batch`.
+    """Return whether a class's ways answer one request in time, in batches up to `max_batch`.
 
-    What is larger than any way of the model is not asked for.
+    Batch sizes above those of all the model's ways are not required.
     """
     limit_s = question.limit_s[model]
     if not any(way.batch == 1 and way.alone_s <= limit_s for way in ways):
@@ -301,7 +300,7 @@ def takes(question: Question, model: int, ways: Sequence[Way], max_batch: int) -
 
 
 def serves(question: Question, of_type: int, model: int, max_batch: int = 1) -> bool:
-    """Whether a device ``takes`` each class of a model."""
+    """Return whether a device ``takes`` each class of a model."""
     return all(
         takes(question, model, question.ways.get((of_type, of_class), ()), max_batch)
         for of_class in question.classes_of[model]
@@ -309,15 +308,15 @@ def serves(question: Question, of_type: int, model: int, max_batch: int = 1) -> 
 
 
 def up_to(ways: Sequence[Way], most: int) -> tuple[Way, ...]:
-    """The ways for batches up to `most`; they begin with those of one."""
+    """Return the ways for batches up to `most`; they start with size 1."""
     return tuple(way for way in ways if way.batch <= most)
 
 
-# Models dealt out to devices
+# Distribution of models to devices
 
 
 def needs_of(question: Question) -> list[float]:
-    """By model: requests a second where they are random, else the number of all."""
+    """Return by model the requests per second if random, otherwise their number."""
     need = [0.0] * len(question.models)
     for at, ask in enumerate(question.asks):
         rate = ask.rate_per_s
@@ -329,7 +328,7 @@ def needs_of(question: Question) -> list[float]:
 
 
 def apart(question: Question, places: Sequence[Place], able: Devices) -> list[list[int]]:
-    """One model for each device: see ``_dealt``."""
+    """Return one model per device; see ``_dealt``."""
     speed = [
         {
             at: 1.0
@@ -345,7 +344,7 @@ def apart(question: Question, places: Sequence[Place], able: Devices) -> list[li
 
 
 def quick(question: Question, places: Sequence[Place], able: Devices, most: int) -> list[list[int]]:
-    """By model the devices that run two batches of `most` one after another within the limit."""
+    """Return by model the devices that run two batches of `most` in sequence within the limit."""
 
     def holds(of_type: int, model: int) -> bool:
         return all(
@@ -361,7 +360,7 @@ def quick(question: Question, places: Sequence[Place], able: Devices, most: int)
 def fitting(
     question: Question, places: Sequence[Place], able: Devices, dealt: Devices, most: int
 ) -> list[list[int]]:
-    """Devices that each model was dealt, and all others that hold it beside what they have."""
+    """Return each model's assigned devices, and all others that can hold it in addition."""
     room = [question.types[place.of_type].memory_bytes for place in places]
     speed, holds = [], []
     for model, mine in enumerate(able):
@@ -381,7 +380,7 @@ def _dealt(
     room: list[int],
     holds: Sequence[Mapping[int, int]],
 ) -> list[list[int]]:
-    """Devices dealt out to models as long as there is room."""
+    """Return devices distributed to models as long as there is room."""
     need = needs_of(question)
     does = [sum(speed[model][at] for at in mine) for model, mine in enumerate(found)]
     order = [sorted(each, key=lambda at: (-each[at], at)) for each in speed]
@@ -400,7 +399,7 @@ def _dealt(
 
 
 def _seconds(question: Question, model: int, of_type: int) -> float:
-    """What a request of a model takes a device at least, of its classes in equal parts."""
+    """Return the minimum device seconds of a request of a model, averaged over its classes."""
     limit_s = question.limit_s[model]
     classes = question.classes_of[model]
     each = [
@@ -411,7 +410,7 @@ def _seconds(question: Question, model: int, of_type: int) -> float:
 
 
 def bytes_of(question: Question, model: int, of_type: int, most: int) -> int:
-    """Bytes that a model holds of a device, in batches up to `max_batch`."""
+    """Return the bytes that a model holds on a device, in batches up to `most`."""
     return max(
         way.whole_bytes
         for of_class in question.classes_of[model]
@@ -421,11 +420,11 @@ def bytes_of(question: Question, model: int, of_type: int, most: int) -> int:
 
 
 def suited(question: Question, places: Sequence[Place], able: Devices) -> list[list[int]]:
-    """Devices of each model where all together sustain most of the demand.
+    """Return devices of each model by which all together sustain most of the demand.
 
-    The linear program deals requests out in any parts, each in the batch size that suits it best,
-    so that no type of device is busy more than a part of the time that is as small as can be. With
-    few devices each model has those to which it is worth most, by comparison.
+    A linear program distributes requests in any proportions, each in its best batch size,
+    minimizing the maximum use of a device type. With few devices each model gets those with its
+    comparative advantage.
     """
     types = tuple(sorted({place.of_type for place in places}))
     many = tuple(sum(place.of_type == one for place in places) for one in types)
@@ -446,7 +445,7 @@ def _sent(
     many: tuple[int, ...],
     able: tuple[tuple[bool, ...], ...],
 ) -> tuple[tuple[bool, ...], ...]:
-    """By model and type: whether any of it is sent there; of what nobody serves, nothing."""
+    """Return by model and type whether requests are sent there; none if unserved."""
     need = np.maximum(needs_of(question), 1e-9)
     wanted = [model for model, row in enumerate(able) if any(row)]
     pairs = [(m, p) for m in wanted for p in range(len(types)) if able[m][p]]
@@ -481,11 +480,11 @@ def gathered(
     split_first: bool,
     by_device: bool = False,
 ) -> tuple[Instance, ...]:
-    """Instances of a model that is split by one strategy, on disjoint sets of devices.
+    """Return the instances of a model split by one strategy, on disjoint sets of devices.
 
-    Split after split takes devices that are free, the first copies first, until one of its kinds
-    has none; then the next. Those of `alone` that serve the model whole are left to that, or, with
-    `split_first`, are in sets, and serve it whole where they are left over. O(splits x devices).
+    Splits take free devices in order, first copies first, until one of its kinds has none left.
+    Those of `alone` that serve the model whole are kept for that, or, with `split_first`, join
+    sets, and serve it whole only if left over. O(splits x devices).
     """
     free = set(range(len(places))) - (set() if split_first else set(alone))
     at = {(place.kind, place.unit, place.slot): k for k, place in enumerate(places)}
@@ -505,7 +504,7 @@ def gathered(
 
 
 def carried_s(question: Question, split: Split, way: Way) -> float:
-    """Seconds that a batch takes of the most used device of a set."""
+    """Return the seconds of a batch on the busiest device of a set."""
     types = question.types_of(split)
     busy = [0.0] * len(types)
     for task in way.tasks:
@@ -515,7 +514,7 @@ def carried_s(question: Question, split: Split, way: Way) -> float:
 
 
 def _numbers(question: Question, model: int, strategy: str, *, by_device: bool) -> list[int]:
-    """Splits of a model by a strategy: those that carry most first, or most for each device."""
+    """Return a model's splits by a strategy: highest rate first, in total or per device."""
     mine = [
         number
         for number, split in enumerate(question.splits)
@@ -526,21 +525,21 @@ def _numbers(question: Question, model: int, strategy: str, *, by_device: bool) 
 
 @functools.lru_cache(maxsize=1 << 10)
 def _taken_s(question: Question, number: int) -> float:
-    """What a request takes all devices of a split together, one by one."""
+    """Return the device seconds of a single request, summed over all devices of a split."""
     split = question.splits[number]
     each = (carried_s(question, split, ways[0]) for ways in split.ways.values())
     return float(f"{max(each) * len(split.devices):.9g}")
 
 
 def strategies(question: Question) -> tuple[str, ...]:
-    """Strategies of splits, in their order."""
+    """Return the strategies of splits, in order."""
     return tuple(dict.fromkeys(split.strategy for split in question.splits))
 
 
 def _taken(
     split: Split, at: dict[tuple[int, int, int], int], free: set[int]
 ) -> tuple[int, ...] | None:
-    """Free devices for a split, by its first copies that have them; None where one is lacking."""
+    """Return free devices for a split, from the first copies that have them, or None."""
     copies: list[int] = []
     for unit, kind in enumerate(split.kinds):
         slots = [slot for own, slot in split.devices if own == unit]

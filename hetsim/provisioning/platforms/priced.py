@@ -32,29 +32,29 @@ from hetsim.provisioning.platforms.question import Aim
 from hetsim.simulation.service.cost import Prices
 
 LIFETIME_YEARS = 3.0
-"""Depreciation period of purchased hardware, where none is given."""
+"""Depreciation period of purchased hardware if none is given."""
 
 TARIFF_USD_PER_KWH = 0.127
 TARIFF_OF = "US average of all sectors, 2023"
 TARIFF_SOURCE = "https://www.eia.gov/electricity/annual/secrev-map.php"
-"""Price of electricity where none is given: the Electric Power Annual of the EIA, October 2024."""
+"""Source of the default electricity price: Electric Power Annual of the EIA, October 2024."""
 
 HOST_PARTS_USD = 600.0
 HOST_PARTS = "board, 32 GiB of memory, disk, case and power supply of a host: assumed"
-"""What a processor that is sold alone needs to be a machine: an assumption."""
+"""Further parts that turn a processor sold alone into a machine: an assumption."""
 
 CARD_LINK = "pcie4-x16"
 
 
 class Had(NamedTuple):
-    """A kind of the priced catalog: the offer that it comes by, and the host of a card."""
+    """Kind of the priced catalog: its offer, and the host of a card."""
 
     offer: Offer
     host: Offer | None = None
 
     @property
     def rented(self) -> bool:
-        """Whether it is paid for by the hour."""
+        """Whether it is paid by the hour."""
         return self.offer.usd_per_hour is not None
 
     @property
@@ -70,16 +70,16 @@ class Had(NamedTuple):
 
 
 Standing = Literal["meets", "misses", "slow", "refused", "many", "weak", "dearer", "open"]
-"""What became of a kind alone: see ``Single``."""
+"""Status of a kind alone: see ``Single``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """One kind alone, as the answer to a rate.
+    """Kind alone as the answer to a rate.
 
-    It costs `hourly_usd` an hour with depreciation and electricity, and `usd` to buy, None of rent.
-    By the bound at least `least` copies are needed; `copies` meet; `figure` of what is slow is the
-    shortest latency of a request in seconds. Its `standing` is
+    It costs `hourly_usd` per hour with depreciation and electricity, and `usd` to buy, None for
+    rent. By the bound at least `least` copies are needed; `copies` meet; `figure` of a slow kind is
+    the shortest latency of a request in seconds. Its `standing` is
 
     - "meets" with `copies` in simulation; "misses" in simulation with any number that was played;
     - "slow": no plan answers one request in time; "refused": no device runs the model;
@@ -98,11 +98,11 @@ class Single:
 
 
 class Choice(NamedTuple):
-    """A mix that meets in simulation.
+    """Mix that meets in simulation.
 
-    `usd` is the purchase price, None where all is rented; `latency_s` that of the objective nearest
-    to its limit, at its `percentile`; `utilization` the rate over the most that all of it sustains
-    within the limit, by the bound.
+    `usd` is the purchase price, None if all is rented; `latency_s` that of the objective nearest to
+    its limit, at its `percentile`; `utilization` the rate over the bound on its sustained rate
+    within the limit.
     """
 
     label: str
@@ -118,15 +118,15 @@ class Choice(NamedTuple):
 class Purchase:
     """Purchase or rent: the part of a recommendation for one model at a rate.
 
-    `had` is the offer of each kind, empty of a catalog file; `singles` are every kind, the cheapest
-    first; `unpriced` is hardware of the catalog without a price. No mix that meets costs less than
-    `least_hourly_usd` an hour.
+    `had` is the offer of each kind, empty for a catalog file; `singles` are all kinds, cheapest
+    first; `unpriced` is hardware without a price. No mix that meets costs less than
+    `least_hourly_usd` per hour.
 
-    Of priced kinds `cheaper` mixes cost less than the answer, None: too many to count; `missed` of
-    these miss by every policy that was played, and `left_open` were not decided: of them `unplayed`
-    are the first that were neither excluded nor played when the time was over. `complete`: none is
-    open. `choices` are the best, the next best, and the cheapest bought and rented, the cheapest
-    first. `seconds` are of the wall clock.
+    Of priced kinds `cheaper` mixes cost less than the answer, None: too many to count; of these
+    `missed` miss by every simulated policy, and `left_open` were not decided: among them `unplayed`
+    are the first neither excluded nor simulated at the time limit. `complete`: none is open.
+    `choices` are the best, the next best, and the cheapest bought and rented, cheapest first.
+    `seconds` are wall-clock time.
     """
 
     had: Mapping[str, Had]
@@ -145,15 +145,15 @@ class Purchase:
 
     @property
     def proved(self) -> int | None:
-        """Mixes that cost less and are excluded by bounds; None: too many to count."""
+        """Number of cheaper mixes excluded by bounds; None: too many to count."""
         return None if self.cheaper is None else self.cheaper - self.missed - self.left_open
 
 
 @dataclass(frozen=True, slots=True)
 class PricedCatalog:
-    """Kinds that can be bought or rented, the cheapest of each sort once.
+    """Kinds that can be bought or rented, with the cheapest offer of each.
 
-    `had` is by kind; the `unpriced` devices and platforms have no offer that can be used.
+    `had` is by kind; the `unpriced` devices and platforms have no usable offer.
     """
 
     catalog: Catalog
@@ -162,7 +162,7 @@ class PricedCatalog:
 
 
 def priced_catalog(only: Sequence[str] = ()) -> PricedCatalog:
-    """Catalog of the dated price lists; `only` restricts it to hardware or machines by name.
+    """Return the catalog of dated price lists; `only` restricts it to hardware or machines by name.
 
     - A platform for sale, or a device that is sold as a board: a node, behind 1 Gbit/s Ethernet.
       From ``MACHINE_W`` on it is a machine, behind 10 Gbit/s.
@@ -171,8 +171,8 @@ def priced_catalog(only: Sequence[str] = ()) -> PricedCatalog:
     - A machine for rent: a node behind 10 Gbit/s. Of a device its processor is not counted.
     - Of several offers of the same hardware the cheapest for sale and the cheapest for rent.
 
-    Raises UsageError where a name of `only` is none of the catalog or has no price, and
-    PlatformError where a price list is broken.
+    Raises UsageError if a name of `only` is not in the catalog or has no price, and PlatformError
+    if a price list is invalid.
     """
     found = _every()
     if not only:
@@ -225,7 +225,7 @@ def _every() -> PricedCatalog:
             had[entry.name] = way
     there = {way.offer.name for way in had.values()}
     covered = {name for way in had.values() for name in way.offer.covers}
-    # A platform of parts that is a host with a card is that card in its host.
+    # A platform composed of a host and a card is that card in its host.
     pairs = {frozenset(_parts(one.name)) for one in parts}
     kinds = [one for one in kinds if not one.host or frozenset({one.host, one.source}) not in pairs]
     within = {name for one in there & set(platforms) for name in _parts(one)}
@@ -238,7 +238,7 @@ def _every() -> PricedCatalog:
 
 @lru_cache(maxsize=1 << 8)
 def _specs(platform: str) -> tuple[DeviceSpec, ...]:
-    """Devices of a platform of the catalog."""
+    """Return the devices of a platform of the catalog."""
     return tuple(load_platform(platform).devices.values())
 
 
@@ -251,7 +251,7 @@ def _amount(offer: Offer) -> float:
 
 
 def _host(listed: Sequence[Offer]) -> Offer | None:
-    """The cheapest processor that is sold alone; None: there is none."""
+    """Return the cheapest processor that is sold alone, or None."""
     alone = [one for one in listed if _is_processor(one)]
     return min(alone, key=_amount, default=None)
 
@@ -264,7 +264,7 @@ def _is_processor(offer: Offer) -> bool:
 
 
 def _entry(offer: Offer, platforms: Sequence[str], host: Offer | None) -> tuple[Entry | None, Had]:
-    """The kind that an offer is, and how it is had; None: it cannot be used."""
+    """Return the kind of an offer with its host; None if it cannot be used."""
     if offer.usd_per_hour is not None:
         name = machine_name(offer.machine or offer.name)
         price = Price(usd_per_hour=offer.usd_per_hour, of=offer.month, source=offer.source)
@@ -294,10 +294,10 @@ def _entry(offer: Offer, platforms: Sequence[str], host: Offer | None) -> tuple[
 
 
 def with_listed_prices(catalog: Catalog, terms: Prices, aim: Aim) -> tuple[Catalog, Prices]:
-    """Catalog of names and terms, with listed prices and the default tariff where none are given.
+    """Return the catalog with listed prices, and the default tariff, where none are given.
 
-    A kind without a price has its cheapest listed purchase, paid over ``LIFETIME_YEARS``, else its
-    cheapest rent. A catalog that is a file, or where cost is no aim, stays as it is.
+    A kind without a price gets its cheapest listed purchase, depreciated over ``LIFETIME_YEARS``,
+    else its cheapest rent. A catalog file is unchanged, as is one for another aim than cost.
     """
     if aim != "cost" or catalog.sha256:
         return catalog, terms
@@ -314,7 +314,7 @@ def with_listed_prices(catalog: Catalog, terms: Prices, aim: Aim) -> tuple[Catal
 
 
 def machine_name(machine: str) -> str:
-    """Name of a kind for a rented machine: ``aws-g4dn.xlarge`` of ``AWS g4dn.xlarge, us-east-1``.
+    """Return the kind name of a machine: ``aws-g4dn.xlarge`` of ``AWS g4dn.xlarge, us-east-1``.
 
     >>> machine_name("Lambda 1x H100 SXM, on demand")
     'lambda-1x-h100-sxm'

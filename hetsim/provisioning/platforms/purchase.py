@@ -1,7 +1,7 @@
 """Cheapest purchase or rent for one model at a rate, over all priced kinds of a catalog.
 
-Kinds are priced from the cheapest on, up to what the first answer of one kind alone costs; then
-mixes that cost less are excluded or played.
+Kinds are priced in order of cost, up to the cost of the first answer of one kind alone; then
+cheaper mixes are excluded or simulated.
 """
 
 from __future__ import annotations
@@ -52,33 +52,33 @@ from hetsim.workload.arrivals import Poisson
 from hetsim.workload.workload import Slo, Stream, Workload
 
 SIZES = (1, 4, 16)
-"""Batch sizes that are planned for."""
+"""Batch sizes to plan."""
 
 TIME_LIMIT_S = 45.0
 MAX_DEVICES = 64
 REQUESTS = 2**16
-"""Requests after which a run ends undecided."""
+"""Number of requests after which a run ends undecided."""
 
 OF_ALONE, OF_OTHERS, OF_GUESSES, OF_MIXES = 0.5, 0.55, 0.65, 0.8
-"""Parts of the time after which kinds alone, alternatives, guesses, and mixes end.
+"""Shares of the time at which kinds alone, alternatives, guesses, and mixes end.
 
-The answer is made in the rest.
+The answer is prepared in the rest.
 """
 
 LONGER = 4
-"""Times the requests that are played of a mix that was undecided."""
+"""Factor on the requests simulated for a mix that was undecided."""
 
 BEFORE = 1000
-"""Runs after which the error of such longer runs is spent: the others are fewer."""
+"""Number of runs charged to the error of such longer runs beforehand, above their actual number."""
 
 AT_ONCE = 2**18
-"""Mixes that are listed at a time."""
+"""Number of mixes enumerated at a time."""
 
 MANY, MISSES = 64, 16
-"""Mixes above which some are guessed at first, until so many in a row miss."""
+"""Number of mixes above which some are guessed first, until that many misses in a row."""
 
 MOST_NAMED = 8
-"""Mixes that are named where they are undecided."""
+"""Maximum number of undecided mixes to name."""
 
 
 def purchased(
@@ -97,30 +97,29 @@ def purchased(
 ) -> Recommendation:
     """Return the cheapest purchase or rent that sustains `rate_per_s` within every objective.
 
-    Plans: the model whole on one device, or split over devices of one board or machine, in batches
-    of ``SIZES``. Requests come at random (Poisson) and reach each node by its network link.
+    Plans: the model whole on one device, or split across devices of one board or machine, in
+    batches of ``SIZES``. Requests are a Poisson process and reach each node over its network link.
 
     *Why nothing cheaper meets.* By prices of the time of devices and links (``bound_of``) one of
-    kind k sustains at most s_k requests a second within the limit, and r = share x rate must be on
-    time. So a mix n needs ``sum n_k s_k >= r``. With e the least cost per request ``c_k / s_k`` of
-    all kinds, a mix costs ``sum n_k c_k >= e r + sum n_k (c_k - e s_k)``, and no term is below 0.
-    Hence a mix that costs less than the best known answer C has ``n_k (c_k - e s_k) < C - e r`` of
-    each kind: a kind for which one is too many can be in no cheaper mix, and others are limited.
-    What is dearer by itself than C need not even be priced: one of it costs more. A kind with
-    ``s_k = 0`` answers no request in time, and a mix with it is late with what it serves: without
-    it the mix is cheaper and does as much. All mixes that are left are excluded by the bounds of
-    the search or played by every policy, in order of cost, until one meets.
+    kind k sustains at most s_k requests per second within the limit, and r = share x rate must be
+    on time. So a mix n needs ``sum n_k s_k >= r``. With e the least cost per request ``c_k / s_k``
+    of all kinds, a mix costs ``sum n_k c_k >= e r + sum n_k (c_k - e s_k)``, and no term is below
+    0. Hence a mix that costs less than the best known answer C has ``n_k (c_k - e s_k) < C - e r``
+    for each kind: a kind for which one is too many is in no cheaper mix, and others are limited. A
+    kind that costs more than C need not even be priced. A kind with ``s_k = 0`` answers no request
+    in time: without it a mix is cheaper and does as much. All remaining mixes are excluded by the
+    bounds of the search or simulated with every policy, in order of cost, until one meets.
 
-    Parameters are those of ``recommend`` for one model: `asked` says how it is read and priced,
-    `prices` go before those of the catalog, runs end undecided after `budget` requests, and
-    `time_limit_s` counts CPU seconds as ``deadline.now_s`` does; after them the best answer so far
-    is given with what is undecided.
+    Parameters are those of ``recommend`` for one model: `asked` has options for reading and pricing
+    it, `prices` override those of the catalog, runs end undecided after `budget` requests, and
+    `time_limit_s` counts CPU seconds as ``deadline.now_s``; after that the best answer so far is
+    returned with the undecided mixes.
 
-    Raises UsageError, WorkloadError, PlatformError or ModelError where a name has no price, or a
-    file cannot be used.
+    Raises UsageError, WorkloadError, PlatformError or ModelError if a name has no price, or a file
+    cannot be used.
 
-    Complexity: a plan of each kind that costs less than the answer, and the runs of mixes that
-    cost less and are not excluded.
+    Complexity: one plan per kind cheaper than the answer, and the runs of cheaper mixes that are
+    not excluded.
     """
     began_s = now_s()
     terms = Prices() if prices is None else prices
@@ -155,7 +154,7 @@ def purchased(
 def _catalog(
     given: str | os.PathLike[str] | Catalog | None,
 ) -> tuple[Catalog, Mapping[str, Had], tuple[str, ...]]:
-    """Kinds that can be had, the offers they come by, and what has no price."""
+    """Return available kinds, their offers, and hardware without a price."""
     if given is None or (not isinstance(given, Catalog) and not is_path(os.fspath(given))):
         names = [] if given is None else [one.strip() for one in os.fspath(given).split(",")]
         found = priced_catalog(names)
@@ -171,7 +170,7 @@ def _catalog(
 
 
 class Market:
-    """Kinds priced so far, what each does alone, and the cheapest answer known."""
+    """Kinds priced so far, their results alone, and the cheapest known answer."""
 
     def __init__(
         self, draft: Draft, workload: Workload, budget: int, began_s: float, limit_s: float
@@ -183,27 +182,27 @@ class Market:
         self._splits: list[Split] = []
         self._off: dict[tuple[int, int], Off] = {}
         self.singles: dict[int, Single] = {}
-        # By kind that is not decided: the least that copies of it cost, and of priced ones how many
-        # copies that is.
+        # By undecided kind: minimum cost of its copies, and for priced ones the number of these
+        # copies
         self._front = {k: float(kind.cost) for k, kind in enumerate(self.question.kinds)}
         self._least: dict[int, int] = {}
         self.runs = 0
-        # What meets, with the policies that its runs name.
+        # Vectors that meet, with the policies that their runs name
         self.met: dict[Counts, tuple[Tried, tuple[Policy, ...]]] = {}
 
-    # Time, and what is known
+    # Time and known answers
 
     def spent_s(self) -> float:
-        """CPU seconds of the process since it began."""
+        """Return the CPU seconds of the process since the start."""
         return now_s() - self._began_s
 
     def over(self, share: float) -> bool:
-        """Whether this share of the time is over."""
+        """Return whether this share of the time has passed."""
         return self.spent_s() > share * self._limit_s
 
     @property
     def best(self) -> Counts | None:
-        """The cheapest that is known to meet."""
+        """Cheapest vector known to meet."""
         return min(self.met, key=self.question.key, default=None)
 
     @property
@@ -213,7 +212,7 @@ class Market:
 
     @property
     def second(self) -> Counts | None:
-        """The cheapest known to meet that is not the best with something more."""
+        """Return the cheapest known to meet that is not a superset of the best."""
         best = self.best
         mine = [
             counts
@@ -223,20 +222,20 @@ class Market:
         return min(mine, key=self.question.key, default=None)
 
     def say(self, share: float, what: str) -> None:
-        """Progress message with the best answer so far."""
+        """Report progress with the best answer so far."""
         best = self.best
         if best is not None:
             usd = float(self.question.cost(best) * UNIT["cost"])
             what += f"; best so far: {self.question.told(best)} at ${usd:.3g}/h"
         say(share, what)
 
-    # One kind alone
+    # Single kinds
 
     def alone(self) -> None:
-        """Price and play each kind alone where that may be an answer.
+        """Price and simulate each kind alone if it may be an answer.
 
-        Always the kind whose copies may cost least, of one that is not priced a single one: but for
-        the first that may meet, none is priced or played that cannot be cheaper than the answer.
+        In order of the possible cost of its copies (one copy if not priced): except for the first
+        that may meet, no kind is priced or simulated that cannot beat the answer.
         """
         kinds = self.question.kinds
         everything = range(len(kinds))
@@ -248,7 +247,7 @@ class Market:
         )
 
         def least_of(mine: Sequence[int]) -> float:
-            """The least that copies of one of these kinds cost that meet."""
+            """Return the least cost of copies of one of these kinds that meet."""
             singles = ((k, self.singles.get(k)) for k in mine)
             return min(
                 (
@@ -269,7 +268,7 @@ class Market:
                 self._stands(k, "weak" if k in self._least else "dearer", self._least.get(k))
 
     def _explore(self, mine: Sequence[int], share: float, below: Callable[[], float]) -> None:
-        """Look at the kinds, the most promising first, for what costs less than `below`."""
+        """Examine the kinds, most promising first, for a cost less than `below`."""
         kinds = self.question.kinds
         while found := [k for k in mine if k in self._front]:
             k = min(found, key=lambda k: (self._front[k], k))
@@ -305,7 +304,7 @@ class Market:
         self.singles[k] = Single(kind.name, hourly, usd, standing, least, copies, figure)
 
     def _bound(self, k: int) -> None:
-        """Fewest copies of a priced kind that the bound leaves, and what they cost."""
+        """Set the minimum number of copies of a priced kind by the bound, and their cost."""
         kind = self.question.kinds[k]
         quickest = min(
             [
@@ -329,7 +328,7 @@ class Market:
         self._front[k] = least * kind.cost
 
     def _price(self, k: int) -> None:
-        """Price the model on a kind: whole on each device, and split over several."""
+        """Price the model on a kind: whole on each device, and split across several."""
         draft = self.draft
         draft.priced(k, one_of_kind(k, len(self.question.kinds)), self._within_s)
         self.question = replace(draft.so_far, splits=tuple(self._splits))
@@ -341,9 +340,9 @@ class Market:
         )
 
     def sustained(self) -> tuple[list[float], float]:
-        """By kind the most requests a second of one, and how many must be on time a second.
+        """Return by kind the bound on requests per second, and the rate that must be on time.
 
-        Of the prices of devices' and links' time those by which the cheapest mix costs most.
+        Uses the prices of device and link time by which the cheapest mix costs most.
         """
         question = self.question
         found: tuple[list[float], float] = ([0.0] * len(question.kinds), 1.0)
@@ -365,13 +364,13 @@ class Market:
         return found
 
     def least_costs(self) -> list[float]:
-        """Least cost of the rate by each kind alone, of which there may be parts."""
+        """Return the least cost of the rate by each kind alone, in fractional numbers."""
         sustained, needed = self.sustained()
         each = zip(self.question.kinds, sustained, strict=True)
         return [needed * kind.cost / mine for kind, mine in each if mine > 0]
 
     def _played(self, k: int, least: int, below: float) -> int | None:
-        """Fewest copies that were seen to meet and cost less than `below`; None: none were."""
+        """Return the fewest copies seen to meet at a cost less than `below`, or None."""
         search = self._search(self.question, min(self.budget, 2 * FIRST_LOOK), self.runs)
         cost, most = self.question.kinds[k].cost, self.question.max_devices
         most = min(self.question.kinds[k].most, most)
@@ -394,7 +393,7 @@ class Market:
     def _search(
         self, question: Question, budget: int, before: int, *, sampled: bool = False
     ) -> Search:
-        """A search by the policies for one model; prices are not made for each vector."""
+        """Return a search by the policies for one model, without prices for each vector."""
         return Search(
             question,
             self.workload,
@@ -416,7 +415,7 @@ class Market:
     # Mixes
 
     def _limited(self) -> Question:
-        """The question with as many of each kind as a mix that costs less may have."""
+        """Return the question with each kind limited to its maximum in a cheaper mix."""
         question = self.question
         sustained, needed = self.sustained()
         kinds = list(zip(question.kinds, sustained, strict=True))
@@ -436,9 +435,9 @@ class Market:
         return replace(question, kinds=tuple(found))
 
     def mixes(self) -> tuple[Found, bool, Sequence[Counts]]:
-        """Play mixes that cost less than the best, in order; whether all were, and which were not.
+        """Simulate cheaper mixes in order; return the result, whether all were, and which were not.
 
-        The first of them that meets is the answer.
+        The first that meets is the answer.
         """
         limited = self._limited()
         search = self._search(limited, self.budget, self.runs, sampled=True)
@@ -453,7 +452,7 @@ class Market:
             rows = survey(limited, search.tests, most, counted=False, at_once=AT_ONCE).left
             listed = [tuple(row) for row in rows.tolist() if any(row)]
         except UsageError:
-            # Too many to be listed: as many as the time allows, the cheapest first.
+            # Too many to enumerate: as many as the time allows, cheapest first.
             listed, complete = [], False
 
         def plays(counts: Counts) -> bool:
@@ -467,7 +466,7 @@ class Market:
             return one.answer == "meets"
 
         if len(listed) > MANY:
-            # More than can be played: first those that sustain most, for a cheaper answer soon.
+            # More than can be simulated: highest rate first, to find a cheaper answer early.
             each = np.array(self.sustained()[0])
             misses = 0
             for counts in sorted(listed, key=lambda counts: -float(each @ np.array(counts))):
@@ -506,7 +505,7 @@ class Market:
         return found, complete, rest
 
     def choice(self, label: str, counts: Counts) -> Choice:
-        """A known answer with its purchase price, its latency and its utilization."""
+        """Return a known answer with its purchase price, latency and utilization."""
         question = self.question
         best = self.met[counts][0].best(question)
         assert best is not None
@@ -531,7 +530,7 @@ class Market:
         )
 
     def choices(self) -> tuple[Choice, ...]:
-        """The best, the next best, and the cheapest bought and rented that are known to meet."""
+        """Return the best, the next best, and the cheapest bought and rented known to meet."""
         question, best = self.question, self.best
         if best is None:
             return ()
@@ -553,7 +552,7 @@ class Market:
         )
 
     def cheaper(self) -> int | None:
-        """Mixes of priced kinds that cost less than the best; None: too many to count."""
+        """Return the number of cheaper mixes of priced kinds; None if too many to count."""
         below = self.best_cost
         if below == inf:
             return None
@@ -578,7 +577,7 @@ def _told(
     unpriced: tuple[str, ...],
     terms: Prices,
 ) -> Recommendation:
-    """The answer in full: what is proved, how it is served, and how sure it is."""
+    """Return the full answer: proofs, deployment and robustness."""
     question, workload, budget = market.question, market.workload, market.budget
     answer = found.answer
     made = market.draft.planner.common
@@ -594,7 +593,7 @@ def _told(
     wrong = sum(one.answer == "misses" for one in found.tried)
     least = min((question.cost(counts) for counts in left), default=market.best_cost)
     if not complete or least == inf:
-        # A mix with a kind that was not priced costs at least what one of it does.
+        # A mix with a kind that was not priced costs at least as much as one of it.
         unpriced_costs = (
             kind.cost
             for k, kind in enumerate(question.kinds)

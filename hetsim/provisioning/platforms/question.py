@@ -1,9 +1,8 @@
-"""The question in numbers: available kinds, arrivals, and times of devices.
+"""Question as numbers: available kinds, arrivals, and times of devices.
 
-Everything that is searched, excluded, played and certified rests on this record alone. The words
-are the certificate's: a *kind* brings devices of certain *types*, a vector of *counts* has so many
-of each kind; requests of one model and shape are a *class*; what one stream asks of one class is an
-*ask*.
+Search, bounds, simulation and certificate use this record only. Terms of the certificate: a *kind*
+brings devices of certain *types*, a vector of *counts* has a number of each kind; requests of one
+model and shape are a *class*; the requests of one stream in one class are an *ask*.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ UNIT: Mapping[Aim, Fraction] = {
     "energy": Fraction(1, 10**6),
     "devices": Fraction(1),
 }
-"""Of ``Kind.cost``, in ``UNITS``: whole numbers add up exactly."""
+"""Unit of ``Kind.cost``, in ``UNITS``: whole numbers add up exactly."""
 
 UNITS: Mapping[Aim, str] = {"cost": "USD/h", "energy": "W", "devices": "devices"}
 
 SLACK = 1e-9
-"""Part of a bound that rounding of its sums may make, and more."""
+"""Relative margin for rounding of a bound's sums."""
 
 BATCHES = (1, 2, 4, 8, 16)
-"""Sizes of batches that are planned for, where a model takes batches at all."""
+"""Batch sizes to plan, if a model takes batches."""
 
 
 class DeviceType(NamedTuple):
-    """One device type: a kind's name and its name there."""
+    """Device type: a kind's name and the device's name in it."""
 
     name: str
     streams: int
@@ -56,11 +55,11 @@ class DeviceType(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of available hardware.
+    """Kind of available hardware.
 
-    One of it brings devices of `devices` types, in order, and `links`, to where requests come and
-    between its devices; it costs `cost` in ``UNIT``, made of `parts` in decimals. There are `most`.
-    A host has `slots` for devices; `in_slot` stands in one.
+    One of it brings devices of `devices` types, in order, and `links` to the entry of requests and
+    between its devices; it costs `cost` in ``UNIT``, made of `parts` in decimals. At most `most`
+    are available. A host has `slots` for devices; `in_slot` devices occupy one.
     """
 
     name: str
@@ -75,15 +74,15 @@ class Kind:
 
     @property
     def counted(self) -> int:
-        """Number that one of it counts toward the most devices: 0 of a host."""
+        """Contribution to the maximum number of devices: 0 for a host."""
         return 0 if self.slots else 1
 
 
 class Task(NamedTuple):
-    """One subgraph or transfer of a request.
+    """Subgraph or transfer of a request.
 
-    `slot` is its place among the devices that serve it, -1 of a transfer; `links` of its kinds that
-    it holds and tasks that end `before`, both ascending.
+    `slot` is its index among the devices that serve it, -1 for a transfer; `links` are those of its
+    kinds that it holds, and `before` the tasks that must end first, both ascending.
     """
 
     slot: int
@@ -96,9 +95,9 @@ class Task(NamedTuple):
 class Way:
     """Times of one device, or several together, for batches of one size of one class.
 
-    No request in it is answered sooner than `alone_s`.
-    `whole_bytes` is the most that the model holds of a device in batches of up to so many,
-    `bytes_by_slot` the same of each device, where there are several.
+    No request in it is answered sooner than `alone_s`. `whole_bytes` is the maximum that the model
+    holds on a device in batches of up to this size, `bytes_by_slot` the same for each of several
+    devices.
     """
 
     batch: int
@@ -109,14 +108,14 @@ class Way:
 
     @property
     def seconds(self) -> float:
-        """Seconds that devices take together."""
+        """Total seconds of all devices."""
         return sum(task.seconds for task in self.tasks if task.slot >= 0)
 
 
 class Mode(NamedTuple):
-    """Use of devices and links by a batch, as bounds take it.
+    """Use of devices and links by a batch, as input of bounds.
 
-    `uses` is by resource, see ``Question.resources``: how many seconds it has all of one of them.
+    `uses` is by resource, see ``Question.resources``: seconds of full use of one of them.
     """
 
     batch: int
@@ -127,8 +126,8 @@ class Mode(NamedTuple):
 class Off(NamedTuple):
     """Uncertainty of the times of a device, and of transfers to it.
 
-    By source the standard deviation of the log of a factor. Two that name the same source are off
-    together.
+    By source, the standard deviation of the log of a factor. Equal sources are perfectly
+    correlated.
     """
 
     device: Mapping[str, float]
@@ -138,8 +137,8 @@ class Off(NamedTuple):
 class Priced(NamedTuple):
     """Evidence of the times of a model on a device type.
 
-    `as_if`: the model does not have that precision, and is priced as if it did. `precision` is
-    empty where the datasheet prices it.
+    `as_if`: the model lacks that precision and is priced as if it had it. `precision` is empty if
+    the datasheet prices it.
     """
 
     evidence: Evidence
@@ -148,10 +147,10 @@ class Priced(NamedTuple):
 
 
 class AnyPlan(NamedTuple):
-    """Least times of a class of requests, node by node on the device that suits it best.
+    """Minimum times of a class of requests, with each node on its best device.
 
-    No request is answered sooner than `quickest_s`, infinite where no device takes some node, which
-    `lacking` names; each needs `work_s` of some device.
+    No request is answered sooner than `quickest_s`, infinite if no device supports some node, named
+    by `lacking`; each needs `work_s` of some device.
     """
 
     quickest_s: float
@@ -169,7 +168,7 @@ class Class:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One stream: the model that it asks for, and what is asked of its latencies."""
+    """Stream: its model, and the objectives for its latencies."""
 
     name: str
     model: int
@@ -178,7 +177,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Requests of one stream of one class; the rate where they are random, else None."""
+    """Requests of one stream in one class; their rate if random, else None."""
 
     stream: int
     of_class: int
@@ -187,11 +186,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """Plan of one model over several devices together, by `strategy`.
+    """Plan of one model across several devices, by `strategy`.
 
-    It takes one of each of `kinds`; a kind that stands twice is taken twice. `devices` are (which
-    of `kinds`, which device of that kind). `ways` are by class of the model, by size, ascending;
-    links of tasks are those of the first of `kinds`, then of the next.
+    It uses one of each of `kinds`; repeated kinds are used repeatedly. `devices` are (index in
+    `kinds`, device of that kind). `ways` are by class of the model, by size, ascending; links of
+    tasks are those of the first of `kinds`, then of the next.
     """
 
     model: int
@@ -207,7 +206,7 @@ class Split:
 
 
 class Place(NamedTuple):
-    """One device of a vector: its kind, which of that kind, which device of it, and its type."""
+    """Device of a vector: its kind, copy of the kind, device in it, and type."""
 
     kind: int
     unit: int
@@ -216,7 +215,7 @@ class Place(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """Devices that serve a model: one whole, where `split` is -1, or those of a split in order."""
+    """Devices that serve a model: one, with `split` -1, or those of a split in order."""
 
     devices: tuple[int, ...]
     split: int = -1
@@ -224,7 +223,7 @@ class Instance(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
-    """Requests that come: when, ascending, and of which ask."""
+    """Arriving requests: ascending times, and asks."""
 
     time_s: NDArray[np.float64]
     ask: NDArray[np.int64]
@@ -234,7 +233,7 @@ class Arrivals:
 
     @classmethod
     def joined(cls, blocks: Iterable[Arrivals]) -> Arrivals:
-        """Blocks one after another."""
+        """Return the concatenation of blocks."""
         parts = list(blocks)
         time_s = np.concatenate([np.zeros(0), *(one.time_s for one in parts)])
         ask = np.concatenate([np.zeros(0, np.int64), *(one.ask for one in parts)])
@@ -243,17 +242,17 @@ class Arrivals:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Question of the search, in numbers.
+    """Question of the search as numbers.
 
     Hosts are the first of `kinds`; `asks` are in the order of `streams`. `ways` are by (type,
-    class) and by size, ascending: what is not there, the device cannot serve; `splits` are plans
-    over several devices, those that carry most first. `given`: requests are given, all of them
-    `arrivals`, and late ones are counted; else verdicts are of the long run. Those before
-    `warm_up_s` are not judged. With `losses` objectives are to be met without any so many devices,
-    too.
+    class) and by size, ascending: missing ones cannot be served by the device; `splits` are plans
+    across several devices, highest rate first. `given`: requests are given, all of them in
+    `arrivals`, and late ones are counted; otherwise verdicts are for the long run. Those before
+    `warm_up_s` are not judged. With `losses`, objectives must also be met without any that many
+    devices.
 
-    `free` are bounds by class, empty where unknown. By (type, model), `off` lacks what is exact,
-    and `priced` devices that cannot run the model.
+    `free` are bounds by class, empty if unknown. By (type, model), `off` omits exact times, and
+    `priced` devices that cannot run the model.
     """
 
     aim: Aim
@@ -276,12 +275,12 @@ class Question:
 
     @property
     def sources(self) -> list[str]:
-        """Sources of uncertainty of figures of devices and links, as far as is known."""
+        """Sources of uncertainty of figures of devices and links, as far as known."""
         return sorted({name for off in self.off.values() for part in off for name in part})
 
     @cached_property
     def modes(self) -> tuple[tuple[Mode, ...], ...]:
-        """By class: all its ways, as bounds take them."""
+        """Ways of each class, in the form used by bounds."""
         found: list[list[Mode]] = [[] for _ in self.classes]
         for (of_type, of_class), ways in sorted(self.ways.items()):
             home = self.kind_of(of_type)
@@ -293,7 +292,7 @@ class Question:
         return tuple(map(tuple, found))
 
     def mode(self, way: Way, kinds: Sequence[int], types: Sequence[int]) -> Mode:
-        """A way whose slots are of these types, and whose links are those of these kinds."""
+        """Return a way with slots of these types, and links of these kinds."""
         links = [link for kind in kinds for link in self.links_of_kind[kind]]
         uses: dict[int, float] = {}
         for task in way.tasks:
@@ -307,7 +306,7 @@ class Question:
 
     @cached_property
     def largest(self) -> tuple[int, ...]:
-        """By model: the most requests in a batch of any way."""
+        """Maximum batch size of any way, by model."""
         return tuple(
             max((mode.batch for at in self.classes_of[model] for mode in self.modes[at]), default=1)
             for model in range(len(self.models))
@@ -315,33 +314,33 @@ class Question:
 
     @property
     def resources(self) -> int:
-        """Number of resources: types of devices, then links, kind after kind."""
+        """Number of resources: types of devices, then links by kind."""
         return len(self.types) + sum(kind.links for kind in self.kinds)
 
     @cached_property
     def links_of_kind(self) -> tuple[range, ...]:
-        """By kind: the resources that its links are."""
+        """Resources of each kind's links."""
         ends = accumulate((kind.links for kind in self.kinds), initial=len(self.types))
         return tuple(range(*ends_of) for ends_of in pairwise(ends))
 
     def resources_of(self, kind: int) -> list[int]:
-        """The resources that one of a kind brings: its devices and its links."""
+        """Return the resources of one of a kind: its devices and links."""
         return [*self.kinds[kind].devices, *self.links_of_kind[kind]]
 
     def kind_of(self, of_type: int) -> int:
-        """The kind whose devices one of a type is."""
+        """Return the kind that contains a type of device."""
         return next(k for k, one in enumerate(self.kinds) if of_type in one.devices)
 
     def types_of(self, split: Split) -> list[int]:
-        """The types of the devices of a split."""
+        """Return the types of the devices of a split."""
         return [self.kinds[split.kinds[unit]].devices[slot] for unit, slot in split.devices]
 
     def cost(self, counts: Counts) -> int:
-        """Cost of a vector, in ``UNIT``."""
+        """Return the cost of a vector, in ``UNIT``."""
         return sum(n * kind.cost for n, kind in zip(counts, self.kinds, strict=True))
 
     def amount(self, counts: Counts) -> float:
-        """Cost of a vector, in ``UNITS``."""
+        """Return the cost of a vector, in ``UNITS``."""
         return float(self.cost(counts) * UNIT[self.aim])
 
     @property
@@ -350,20 +349,20 @@ class Question:
         return sum(kind.cost * kind.most for kind in self.kinds)
 
     def named(self, counts: Counts) -> dict[str, int]:
-        """A vector by the names of kinds, without those of which it has none."""
+        """Return a vector by the names of kinds, without those of count 0."""
         return {kind.name: n for n, kind in zip(counts, self.kinds, strict=True) if n}
 
     def told(self, counts: Counts) -> str:
-        """A vector in words: ``2 l4, 1 epyc``."""
+        """Return the description of a vector: ``2 l4, 1 epyc``."""
         return ", ".join(f"{n} {name}" for name, n in self.named(counts).items()) or "nothing"
 
     def key(self, counts: Counts) -> tuple[int, int, Counts]:
-        """Sort key of vectors: cost, then fewer devices, then the counts themselves."""
+        """Return the sort key of vectors: cost, then fewer devices, then the counts themselves."""
         devices = sum(n * kind.counted for n, kind in zip(counts, self.kinds, strict=True))
         return self.cost(counts), devices, counts
 
     def allows(self, counts: Counts) -> bool:
-        """Whether a vector is available: of kinds, of all, and in the slots of one host."""
+        """Return whether a vector is available: per kind, in total, and in one host's slots."""
         each = list(zip(counts, self.kinds, strict=True))
         slots = sum(n * kind.slots for n, kind in each)
         return (
@@ -375,7 +374,7 @@ class Question:
 
     @cached_property
     def classes_of(self) -> tuple[tuple[int, ...], ...]:
-        """By model: its classes, in order."""
+        """Classes of each model, in order."""
         every = list(enumerate(self.classes))
         return tuple(
             tuple(at for at, one in every if one.model == model)
@@ -384,7 +383,7 @@ class Question:
 
     @cached_property
     def limit_s(self) -> tuple[float, ...]:
-        """By model: the longest latency that is asked of it; infinite where nothing is."""
+        """Longest latency limit by model; infinite without one."""
         found = [-np.inf] * len(self.models)
         for stream in self.streams:
             limits = [found[stream.model], *(slo.latency_s for slo in stream.slos)]
@@ -392,12 +391,12 @@ class Question:
         return tuple(limit if limit > -np.inf else np.inf for limit in found)
 
     def useful(self, of_type: int, of_class: int, limit_s: float) -> tuple[Way, ...]:
-        """The ways of a device that answer a request of a class within a limit."""
+        """Return the ways of a device that answer a request of a class within a limit."""
         ways = self.ways.get((of_type, of_class), ())
         return tuple(way for way in ways if way.alone_s <= limit_s)
 
     def useful_modes(self, of_class: int, limit_s: float) -> tuple[Mode, ...]:
-        """The ways of all devices, alone or together, that answer a request within a limit."""
+        """Return the ways of all devices, alone or together, that answer within a limit."""
         return tuple(mode for mode in self.modes[of_class] if mode.alone_s <= limit_s)
 
 
@@ -405,7 +404,7 @@ class Question:
 
 
 def arrivals_of(workload: Workload) -> Arrivals:
-    """All requests of a workload that ends. Raises UsageError where none comes that counts."""
+    """Return all requests of a finite workload. Raises UsageError if none counts."""
     blocks = list(_blocks(workload))
     if not blocks:
         raise UsageError("no request comes", hint="give a rate above 0, or a longer duration")
@@ -419,7 +418,7 @@ def arrivals_of(workload: Workload) -> Arrivals:
 
 
 def drawn(workload: Workload, budget: int) -> Iterator[Arrivals]:
-    """First `budget` requests in blocks, whenever the workload ends."""
+    """Yield the first `budget` requests in blocks, regardless of the workload's end."""
     for block in _blocks(replace(workload, duration_s=None, requests=budget)):
         for begin in range(0, len(block), FIRST_LOOK):
             piece = slice(begin, begin + FIRST_LOOK)
@@ -427,7 +426,7 @@ def drawn(workload: Workload, budget: int) -> Iterator[Arrivals]:
 
 
 def _blocks(workload: Workload) -> Iterator[Arrivals]:
-    """Requests by ask: those of a stream stand by variant."""
+    """Yield requests by ask, with those of a stream separated by variant."""
     first = np.cumsum([0] + [len(stream.variants) for stream in workload.streams])
     for block in requests_of(workload):
         yield Arrivals(block.arrival_s, first[block.stream] + block.variant)

@@ -22,7 +22,7 @@ from hetsim.simulation.service.resolution import Asked
 from hetsim.workload.workload import Slo, Workload, parse_slo
 
 MOST_LOSSES = 4
-"""Devices that may be lost at once: each such set of a platform is played."""
+"""Maximum number of devices lost at once: each such set of a platform is simulated."""
 
 
 @checks.takes(
@@ -69,62 +69,61 @@ def recommend(
 ) -> Recommendation:
     """Return the cheapest platform that meets every objective, and what excludes the rest.
 
-    Of one `model` at `rate_per_s`: what to buy or rent of the priced catalog, see
-    ``hetsim.provisioning.platforms.purchase.purchased``. Of a `workload`: of a `catalog`.
+    For one `model` at `rate_per_s`: what to buy or rent from the priced catalog, see
+    ``hetsim.provisioning.platforms.purchase.purchased``. For a `workload`: from a `catalog`.
 
-    Platforms are *vectors*: so many of each kind of the catalog, in order of what they cost, then
-    of fewer devices. What comes before the answer is excluded by a bound that holds for every
-    policy over the plans that are looked at: each model whole on one device, and split over sets
-    of devices that sustain more than these do alone, in every batch size. Or it was simulated: each
-    of a few stated policies was played on the same requests, and misses; or it is named as
-    undecided. Requests of traces and even streams are given, and counted; of drawn ones the
-    verdicts are of the long run, all together right in 95 of 100 cases.
+    Platforms are *vectors*: numbers of each kind of the catalog, ordered by cost, then by fewer
+    devices. Vectors before the answer are excluded by a bound that holds for every policy over the
+    plans considered: each model whole on one device, and split over sets of devices that sustain
+    more than these do alone, in every batch size. Or they were simulated: each of a few stated
+    policies was played on the same requests, and misses; or they are named as undecided. Requests
+    of traces and even streams are given, and counted; for random ones the verdicts are for the long
+    run, all together right in 95 of 100 cases.
 
     Parameters
     ----------
     workload : Workload, optional
-        With objectives. Its requests come at rates or by a trace; no clients, no failures.
+        Workload with objectives. Requests arrive at rates or by a trace; no clients, no failures.
     catalog : Catalog, or path or names, optional
-        Kinds that can be had, as ``load_catalog`` takes it. Of one model names with commas between
-        them are of priced hardware and rented machines; absent: all of these.
+        Available kinds, as in ``load_catalog``. For one model, comma-separated names of priced
+        hardware and rented machines; absent: all of these.
     model : path, optional
-        In the place of `workload`: an ONNX file, or ``zoo:NAME``.
+        Instead of `workload`: an ONNX file, or ``zoo:NAME``.
     rate_per_s : float, optional
-        Of one model: mean number of requests a second, which come at random (Poisson).
+        For one model: mean requests per second of a Poisson process.
     slos : sequence of str or Slo
-        Of one model: its objectives; absent: ``p99=50ms``.
+        For one model: its objectives; absent: ``p99=50ms``.
     dims, shapes, execute : mapping, optional
-        Of one model: open dimensions, whole shapes of inputs, and the precision by device or ``*``
-        that it is priced in, as of ``load_model`` and ``Problem.of``.
+        For one model: open dimensions, whole shapes of inputs, and its precision by device or
+        ``*``, as in ``load_model`` and ``Problem.of``.
     objective : "cost", "energy" or "devices"
-        US dollars an hour; watts at full load; number of devices. Of one model the cost.
+        US dollars per hour; watts at full load; number of devices. For one model the cost.
     max_devices : int, optional
-        Devices at most, hosts not counted. Absent: 8 of a workload, 64 of one model.
+        Maximum number of devices without hosts. Absent: 8 for a workload, 64 for one model.
     prices : mapping of str to Price or str, optional
-        By kind or a pattern of kinds, e.g. ``{"rock-5b": "150/3y"}``; before what files say.
+        By kind or pattern of kinds, e.g. ``{"rock-5b": "150/3y"}``; overrides prices in files.
     tariff_usd_per_kwh, depreciation_years : float, optional
-        For purchased hardware. Of one model 0.127 and 3 where absent.
+        For purchased hardware; 0.127 and 3 for one model if absent.
     most_requests : int, optional
-        Drawn requests after which a run ends undecided. Absent: 2**18 of a workload, 2**16 of one
-        model.
+        Random requests after which a run ends undecided. Absent: 2**18 for a workload, 2**16 for
+        one model.
     samples : int, optional
-        Monte Carlo samples of cost-model error, in which the answer and what is near it are asked
-        again, see ``robustness``; 0: none. Absent: the answer alone, in up to 30 of them.
+        Monte Carlo samples of cost-model error in which the answer and its neighbours are evaluated
+        again, see ``robustness``; 0: none. Absent: only the answer, in up to 30 of them.
     demand : str, optional
         Factors on the arrival rate, ``0.8,1,1.3`` or ``0.8:0.2,1:0.5,1.3:0.3``, for the same.
     losses : int
-        Objectives are to be met without any so many devices, too, as ``survive`` has it; what loses
-        the last instance of a model is not planned anew, and misses.
+        Number of devices that may be lost with all objectives still met, as in ``survive``; losing
+        the last instance of a model counts as a miss, without replanning.
     time_limit_s : float, optional
-        Of one model: CPU seconds of the process; absent: 45.
+        For one model: CPU seconds of the process; absent: 45.
 
     Raises
     ------
     UsageError
-        Where a price is not known; or what is asked cannot be answered: closed loops, failures,
-        priorities.
+        If a price is unknown, or for closed loops, failures or priorities.
     WorkloadError, PlatformError
-        Where what is read cannot be used.
+        If an input file cannot be used.
 
     Complexity: the plans of each model on each kind, and some runs of the workload.
     """

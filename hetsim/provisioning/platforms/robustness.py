@@ -1,9 +1,9 @@
-"""Probability that a recommendation meets, where figures and demand may be off.
+"""Probability that a recommendation meets, given errors of figures and demand.
 
-In each *draw* the times of all devices and links are longer or shorter by a factor each, what is
-common to two the same in both, and what comes comes faster or slower. The vectors near the front
-are excluded or played again, each by the same policies and as it was found best; other placements
-are not looked for one by one, so it may meet more often than is said.
+In each *sample* the times of all devices and links are multiplied by factors, with common parts
+shared, and arrivals are sped up or slowed down. The vectors near the front are excluded or
+simulated again, by the same policies and with their best deployment; other placements are not
+enumerated, so it may meet more often than stated.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from hetsim.statistics.verdict import FIRST_LOOK
 from hetsim.workload.workload import Workload
 
 Demand = tuple[tuple[float, float], ...]
-"""Factors on what comes, each with its weight; weights add up to 1."""
+"""Factors on the demand with weights that sum to 1."""
 
 AS_SAID: Demand = ((1.0, 1.0),)
 
 SAMPLES = 30
-"""Monte Carlo samples on which the answer alone is played, where nothing is said."""
+"""Default number of Monte Carlo samples in which only the answer is simulated."""
 
 LEAST_SAMPLES = 16
-"""And where a play has so many requests that SAMPLES of them would take long."""
+"""The same if a run has so many requests that SAMPLES of them would take long."""
 
 MOST_REQUESTS = 100_000
-"""Requests of all samples together above which there are fewer samples."""
+"""Total number of requests of all samples above which there are fewer samples."""
 
 MOST_NEAR = 4
-"""Vectors that were tried, and ones with one more of a kind, that are looked at."""
+"""Number of tried vectors, and of those with one more of a kind, to evaluate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One vector near the front, over all Monte Carlo samples.
+    """Vector near the front, over all Monte Carlo samples.
 
-    `meets` and `cheapest` are the shares of the draws in which it meets every objective, and is the
-    cheapest that does. `regret` is what it costs more than the cheapest that meets, on average;
-    where it does not meet, all that the cheapest costs that does, which is then to be had, too.
-    Draws in which none does count for none of them.
+    `meets` and `cheapest` are the shares of samples in which it meets every objective, and is the
+    cheapest that does. `regret` is its mean cost above the cheapest that meets; if it does not
+    meet, the full cost of that one, which is then needed in addition. Samples in which none meets
+    count for none of them.
     """
 
     counts: Mapping[str, int]
@@ -65,8 +65,8 @@ class Candidate:
 class Robustness:
     """Shares of samples times `demand` in which candidates, by cost, meet.
 
-    `answer` is which of them is recommended, `none` the share in which none meets. Unless `near`,
-    it is the only candidate, played with the deployment that is recommended.
+    `answer` is the index of the recommended one, `none` the share in which none meets. Unless
+    `near`, it is the only candidate, simulated with the recommended deployment.
     """
 
     draws: int
@@ -88,16 +88,16 @@ class Robustness:
 
     @property
     def least_regret(self) -> Candidate:
-        """The candidate of the least mean regret; of equals the cheapest."""
+        """Candidate of the least mean regret; of equal ones the cheapest."""
         return min(self.candidates, key=lambda one: one.regret)
 
 
 def demand_of_text(text: str) -> Demand:
-    """Demand of ``0.8,1,1.3`` or ``0.8:0.2,1:0.5,1.3:0.3``: factors, weighed or not.
+    """Return the demand of ``0.8,1,1.3`` or ``0.8:0.2,1:0.5,1.3:0.3``: factors and weights.
 
-    Three without weights are low, middle and high, weighed 30, 40 and 30 of 100 (Swanson's rule for
-    the 10th, 50th and 90th percentile); others are equally likely. Raises UsageError where it is
-    none.
+    Three without weights are low, middle and high, weighted 30, 40 and 30 of 100 (Swanson's rule
+    for the 10th, 50th and 90th percentile); others are equally likely. Raises UsageError for
+    invalid text.
     """
     factors, weights = [], []
     for part in text.split(","):
@@ -130,11 +130,11 @@ def robustness_of(
     budget: int,
     near: Counts | None = None,
 ) -> Robustness | None:
-    """Shares of samples in which the answer and its neighbours meet; None without an answer.
+    """Return the shares of samples in which the answer and its neighbours meet; None without one.
 
-    `draws` of factors, each with every demand; `near` is a further candidate, the nearest that
-    costs less. A run ends after `budget` drawn requests; undecided it counts as one that misses.
-    Complexity: of the runs of about ten vectors by a few policies in each draw.
+    `draws` of factors, each with every demand; `near` is a further candidate, the nearest cheaper
+    one. A run ends after `budget` random requests; undecided counts as a miss. Complexity: runs of
+    about ten vectors by a few policies in each sample.
     """
     if found.answer is None:
         return None
@@ -160,12 +160,12 @@ def chance_of(
     samples: int | None = None,
     over: Callable[[], bool] = lambda: False,
 ) -> Robustness | None:
-    """Share of samples in which the answer meets every objective, with its deployment as it is.
+    """Return the share of samples in which the answer meets every objective with its deployment.
 
-    None where nothing is recommended, or all figures are exact. `samples` are played; absent:
-    SAMPLES, or fewer of many requests; of drawn ones the first FIRST_LOOK, whose percentiles decide
-    where no verdict is sure yet. Where `over` is true after one of them, the others are not.
-    Complexity: of that many runs of one deployment.
+    None without a recommendation, or if all figures are exact. `samples` are simulated; absent:
+    SAMPLES, or fewer for many requests; for random ones the first FIRST_LOOK, whose percentiles
+    decide if no verdict is certain yet. Stops once `over` is true after a sample. Complexity: that
+    many runs of one deployment.
     """
     sources = found.question.sources
     if found.answer is None or not sources:
@@ -189,7 +189,7 @@ def chance_of(
 def _holds(
     question: Question, workload: Workload, where: Placed, policy: Policy, runs: int
 ) -> bool:
-    """Whether a deployment meets every objective, also without what may be lost."""
+    """Return whether a deployment meets every objective, also after the allowed losses."""
     for _, left in lefts(question, where):
         if isinstance(left, str):
             return False
@@ -213,7 +213,7 @@ def _holds(
 
 
 def _near(found: Found, near: Counts | None) -> list[Counts]:
-    """The answer, what comes next, what was nearest of the others, and one more of each kind."""
+    """Return the answer, the next one, the nearest of the others, and one more of each kind."""
     question = found.question
     assert found.answer is not None
     order = sorted((off, one.counts) for off, one, _ in found.ran())
@@ -232,7 +232,7 @@ def _near(found: Found, near: Counts | None) -> list[Counts]:
 
 
 def drawn(question: Question, value: Mapping[str, float], factor: float) -> Question:
-    """The question with times of one sample, and the arrival rates times `factor`.
+    """Return the question with times of one sample, and arrival rates times `factor`.
 
     `value` are standard normal numbers by source. O(ways and their tasks).
     """
@@ -275,13 +275,13 @@ def drawn(question: Question, value: Mapping[str, float], factor: float) -> Ques
         splits=tuple(splits),
         arrivals=arrivals,
         asks=asks,
-        # What is not judged is the same requests.
+        # The requests that are not judged are the same.
         warm_up_s=question.warm_up_s / factor if question.given else question.warm_up_s,
     )
 
 
 def _off_by(way: Way, each: Sequence[tuple[float, ...]]) -> Way:
-    """A way with each slot's device and route that much slower."""
+    """Return a way with factors on each slot's device and route."""
     ends_at: list[set[int]] = [set() for _ in way.tasks]
     for at, task in enumerate(way.tasks):
         for before in task.before:
@@ -311,7 +311,7 @@ def _sampled(
     demand: Demand,
     over: Callable[[], bool] = lambda: False,
 ) -> Robustness:
-    """Which vectors meet in each sample at each demand, until `over`, and what that makes."""
+    """Return the vectors that meet in each sample at each demand, until `over`, as shares."""
     question, sources = found.question, found.question.sources
     assert found.answer is not None
     rows: list[Sequence[bool]] = []

@@ -1,4 +1,4 @@
-"""The search: vectors in order, excluded by bounds, or played until one meets every objective."""
+"""Search: vectors in order, excluded by bounds, or simulated until one meets every objective."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from hetsim.statistics.verdict import Answer
 from hetsim.workload.workload import Workload
 
 ERROR = 0.05
-"""What all verdicts of a search together may be wrong by, where requests are drawn."""
+"""Maximum probability that any verdict of a search is wrong, for random requests."""
 
 OF_BOUNDS = 0.01
-"""Of that: of bounds."""
+"""Part of that probability reserved for bounds."""
 
 SAMPLE = 2**16
-"""Drawn requests that bounds are made of."""
+"""Number of random requests used for bounds."""
 
 BUDGET = 2**18
-"""Drawn requests after which a run ends that has told nothing."""
+"""Number of random requests after which an undecided run ends."""
 
 Deployments = list[tuple[tuple[int, ...], Placed | str]]
-"""Policies that come to the same, and what that is, or why it cannot be."""
+"""Policies with the same deployment, and that deployment or the reason against it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """One deployment of a vector, which several policies may come to.
+    """Run of one deployment of a vector, which several policies may share.
 
-    `placed` may be why there is none; `played` is None there, and where `bound` of the search's
-    excludes what the policy makes of the devices. `lost` are devices without which this is so;
-    `also` what meets without the one or the other, where all of it meets.
+    `placed` may be the reason against it; `played` is then None, as it is if `bound` of the search
+    excludes the policy's use of the devices. `lost` are the missing devices; `also` holds the runs
+    with other losses, if all meet.
     """
 
     policies: tuple[int, ...]
@@ -57,20 +57,20 @@ class Run:
 
     @property
     def answer(self) -> Answer:
-        """Of all objectives; what cannot be deployed misses, and what a bound excludes."""
+        """Answer for all objectives; infeasible or excluded deployments miss."""
         return "misses" if self.played is None else self.played.answer
 
     def margin(self, question: Question) -> float:
-        """Largest of latencies over their limits, whatever is lost; of what was played."""
+        """Return the largest ratio of latency to limit over all losses that were simulated."""
         played = [run.played for run in (self, *self.also) if run.played is not None]
         return max(one.margin(question) for one in played)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tried:
-    """A vector that was played: by all policies, or up to one that meets.
+    """Simulated vector: by all policies, or up to one that meets.
 
-    The search had so many `bounds` then.
+    `bounds` is the number of bounds of the search at that time.
     """
 
     counts: Counts
@@ -79,11 +79,11 @@ class Tried:
 
     @property
     def answer(self) -> Answer:
-        """It meets where one run does."""
+        """Answer of the vector: it meets if one run does."""
         return min((run.answer for run in self.runs), key=ANSWERS.index, default="misses")
 
     def best(self, question: Question) -> Run | None:
-        """Run that is nearest to its limits, or most below them; None: none ran."""
+        """Return the run nearest to its limits, or furthest below them; None if none ran."""
         return min(
             (run for run in self.runs if run.played is not None),
             key=lambda run: (ANSWERS.index(run.answer), run.margin(question)),
@@ -93,7 +93,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Result of the search; `tried` comes before the answer, and before the runner-up."""
+    """Result of the search; `tried` precede the answer, and the runner-up."""
 
     question: Question
     policies: tuple[Policy, ...]
@@ -109,7 +109,7 @@ class Found:
         return tuple(one.counts for one in self.tried if one.answer == "undecided")
 
     def ran(self) -> list[tuple[float, Tried, Played]]:
-        """Vectors that ran, in order: margin and result of their best runs."""
+        """Return the vectors that ran, in order: margin and result of their best runs."""
         best = [(one, one.best(self.question)) for one in self.tried]
         return [
             (run.margin(self.question), one, run.played)
@@ -119,11 +119,11 @@ class Found:
 
 
 def bounds_of(question: Question) -> tuple[Bound, ...]:
-    """Bounds that hold of all vectors, those that say most plainly why first."""
+    """Return bounds that hold for all vectors, those with the simplest reasons first."""
     found = list(needs(question))
     for slo in choices(question):
         prices = alike(question, slo)
-        # Then the prices of each kind alone, where classes are unlike.
+        # Then the prices of each kind alone, if classes differ.
         demand, mixed = demand_of(question, slo), []
         if np.count_nonzero(demand > 0) > 1:
             for at in range(len(question.kinds)):
@@ -136,7 +136,7 @@ def bounds_of(question: Question) -> tuple[Bound, ...]:
 
 
 def demand_of(question: Question, slo: Slos) -> NDArray[np.float64]:
-    """By class: requests a second that are to be on time, about."""
+    """Return by class the approximate requests per second that must be on time."""
     found = np.zeros(len(question.classes))
     arrivals = question.arrivals
     for at, ask in enumerate(question.asks):
@@ -154,12 +154,12 @@ def demand_of(question: Question, slo: Slos) -> NDArray[np.float64]:
 
 
 class Search:
-    """One search, and what it has found so far.
+    """Search in progress, with its results so far.
 
-    Runs on drawn requests of `workload` end undecided after `budget` of them. With `sampled` drawn
-    requests are asked for bounds, too; with `cut` prices are made for each vector that these leave.
-    The error of verdicts is spent over the runs, of which so many were `before`. `policies` are
-    tried; absent: those of ``policies_of``; `bounds` too, absent: ``bounds_of``; `by_batches` as of
+    Runs on random requests of `workload` end undecided after `budget` of them. With `sampled`,
+    random requests also give bounds; with `cut`, prices are computed for each vector that these
+    leave. The error of verdicts is spent over the runs, of which `before` precede. `policies` are
+    tried; absent: those of ``policies_of``; `bounds`, absent: ``bounds_of``; `by_batches` as in
     ``play_drawn``.
     """
 
@@ -181,12 +181,12 @@ class Search:
         self.policies = policies_of(question) if policies is None else policies
         self.bounds = list(bounds_of(question) if bounds is None else bounds)
         if sampled and workload is not None and not question.given:
-            # By the requests that are played, at rates that others from another seed suggest.
+            # From the simulated requests, at rates suggested by others from another seed.
             count = min(budget, SAMPLE)
             each = (workload, replace(workload, seed=workload.seed ^ 1))
             arrivals, others = (Arrivals.joined(drawn(one, count)) for one in each)
             self.bounds += pooled_drawn(question, arrivals, others, OF_BOUNDS)
-        # Of one class, on devices alone, `alike` has all the prices that matter.
+        # For one class, on devices alone, `alike` has all the prices that matter.
         demands = {slo: demand_of(question, slo) for slo in choices(question)}
         self._demands = {
             slo: each
@@ -200,9 +200,9 @@ class Search:
         self.runs, self._played = before, 0
 
     def found(self) -> Found:
-        """Look for the answer, and the runner-up."""
+        """Return the answer and the runner-up."""
         met: list[Tried] = []
-        # Where the answer lies is not known; when all vectors up to a cost are decided is.
+        # The answer's position is unknown, but not when all vectors up to a cost are decided.
         last: Level | None = None
         for level, at in self._places():
             if level is not last:
@@ -224,21 +224,21 @@ class Search:
         )
 
     def _places(self) -> Iterator[tuple[Level, int]]:
-        """In which level, and where in it, each vector is that no bound excludes."""
+        """Yield the level, and the index in it, of each vector that no bound excludes."""
         for level in levels(self.question, self.tests):
             for at, counts in enumerate(level.counts):
                 if any(counts) and not excludes(self.tests, counts) and not self._cut(counts):
                     yield level, at
 
     def _say(self, level: Level, at: int, pace: Pace, share: float) -> None:
-        """Say which vector of a level is played, and what is left of that level."""
+        """Report the current vector of a level, and the remainder of that level."""
         question = self.question
         most = f"{float(level.cap * UNIT[question.aim]):.4g} {UNITS[question.aim]}"
         what = f"{question.told(level.counts[at])} of those up to {most}"
         say(0.0, what, pace.left_s((at + share) / len(level.counts)), of="of these")
 
     def _cut(self, counts: Counts) -> bool:
-        """Whether prices made for a vector exclude it; they are kept for those that follow."""
+        """Return whether prices for a vector exclude it; they are kept for later vectors."""
         question = self.question
         fewer = [counts]
         if question.losses:
@@ -265,9 +265,9 @@ class Search:
         to_the_end: bool = False,
         told: Callable[[float], None] = lambda share: None,
     ) -> Tried:
-        """Play a vector by each policy, until one meets, or all of them.
+        """Simulate a vector with each policy, until one meets, or all of them.
 
-        `told` is called with how much of it is done, before each.
+        `told` is called with the completed share before each.
         """
         runs: list[Run] = []
         deployments = self._deployments(counts)
@@ -281,7 +281,7 @@ class Search:
         return Tried(counts, tuple(runs), len(self.bounds))
 
     def _one_by_one(self, counts: Counts, known: Deployments) -> Iterator[Run]:
-        """Runs of the placements that no bound excludes and that are not known, until one meets."""
+        """Yield runs of unknown placements that no bound excludes, until one meets."""
         others = self._placements.others(counts, self.policies, known)
         if others is None:
             every = tuple(at for at, one in enumerate(self.policies) if one.placement == "each")
@@ -294,7 +294,7 @@ class Search:
                 return
 
     def _run(self, group: tuple[int, ...], where: Placed | str) -> Run:
-        """What a deployment does, with all devices and without those that may be lost."""
+        """Return the result of a deployment, with all devices and after the allowed losses."""
         if isinstance(where, str):
             return Run(group, where, None)
         policy = self.policies[group[0]]
@@ -307,7 +307,7 @@ class Search:
                 return Run(group, left, None, bound, lost)
             rest.append((lost, left))
         found: list[Run] = []
-        # What has lost something misses sooner.
+        # With losses it misses sooner.
         for lost, left in reversed(rest):
             found.append(Run(group, left, self._play(left, policy), lost=lost))
             if found[-1].answer == "misses":
@@ -316,10 +316,10 @@ class Search:
         return undecided[0] if undecided else replace(found[-1], also=tuple(found[:-1]))
 
     def meets(self, counts: Counts, first: Run | None = None) -> bool:
-        """Whether a vector is seen to meet: by no bound excluded, and by some policy met.
+        """Return whether a vector is seen to meet: not excluded by bounds, and some policy meets.
 
-        What `first` had, with nothing lost, is tried before the policies, of which placements one
-        by one are left out.
+        The deployment of `first`, without losses, is tried before the policies, without enumerated
+        placements.
         """
         if excludes(self.tests, counts) or self._cut(counts):
             return False
@@ -330,9 +330,9 @@ class Search:
         return any(self._run(group, where).answer == "meets" for group, where in deployments)
 
     def _deployments(self, counts: Counts) -> Deployments:
-        """The deployments that policies come to, each once."""
+        """Return the distinct deployments of all policies."""
         found: dict[object, tuple[list[int], Placed | str]] = {}
-        # Routing is no matter to where models are.
+        # Routing does not affect the assignment of models.
         known: dict[Policy, Placed | str] = {}
         for at, policy in enumerate(self.policies):
             if policy.placement == "each":
@@ -350,7 +350,7 @@ class Search:
     def _play(self, where: Placed, policy: Policy) -> Played:
         if self.question.given:
             self._played += 1
-            # After so many there are as many more to come, as far as one knows.
+            # After this number, about as many more are expected.
             return play_given(self.question, where, policy, max(RUNS, self._played))
         self.runs += 1
         return play_drawn(
@@ -364,6 +364,6 @@ class Search:
         )
 
     def _comes(self) -> Iterator[Arrivals]:
-        """Requests of a run, where they are drawn."""
+        """Yield the requests of a run, if random."""
         assert self._workload is not None
         return drawn(self._workload, self._budget)

@@ -1,4 +1,4 @@
-"""Deployment of a vector played on what comes, and judged."""
+"""Simulation of a vector's deployment, and its verdict."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from hetsim.statistics.verdict import FIRST_LOOK, Answer, confidence_of_look, ve
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 RUNS = 8
-"""Runs of the same length that machine code is likely to be used for."""
+"""Number of runs of the same length that machine code is likely to serve."""
 
 WINDOW_S = 1e9
-"""Queue lengths are not asked for: one window has all of them."""
+"""Window of queue lengths, which are not needed: one window covers all."""
 
 MEANS = 20
-"""Batches of one run whose means are compared."""
+"""Number of batches of one run whose means are compared."""
 
 SEEN = 3
-"""Looks after which a run is long enough to say that a model falls behind for good."""
+"""Number of looks after which a run is long enough to show lasting overload."""
 
 
 class Said(NamedTuple):
-    """Verdict of a run on one objective, of its first `requests`.
+    """Verdict of a run on one objective, from its first `requests`.
 
-    Of the stream's own so many were `late`; the answer may be wrong by `error`. Within `latency_s`
-    as many were answered as are asked for.
+    Of the stream's requests `late` were late; the answer is wrong with probability at most `error`.
+    The required share was answered within `latency_s`.
     """
 
     stream: int
@@ -65,15 +65,15 @@ class Played:
 
     @property
     def answer(self) -> Answer:
-        """Of all objectives together."""
+        """Answer for all objectives together."""
         return max((one.answer for one in self.said), key=ANSWERS.index, default="undecided")
 
     def worst(self, question: Question) -> Said:
-        """Verdict of the objective whose latency is the largest part of its limit."""
+        """Return the verdict of the objective with the largest ratio of latency to limit."""
         return max(self.said, key=lambda one: _over(one, question))
 
     def margin(self, question: Question) -> float:
-        """The largest of latencies over their limits; above 1 something is missed."""
+        """Return the largest ratio of latency to limit; above 1 an objective is missed."""
         return max((_over(one, question) for one in self.said), default=0.0)
 
 
@@ -90,10 +90,10 @@ def said_of(
     error: float,
     kept_up: Stability | None = None,
 ) -> Said:
-    """Verdict of the first `requests` on one objective.
+    """Return the verdict of the first `requests` on one objective.
 
-    Given requests are counted; drawn ones give a verdict that may be wrong by `error`, none at 0.
-    `kept_up` is how the stream's model did.
+    Given requests are counted; random ones give a verdict with error probability `error`, none at
+    0. `kept_up` is the stability of the stream's model.
     """
     asked = question.streams[stream].slos[slo]
     mine = judged_of(question, outcomes, [stream], requests)
@@ -116,7 +116,7 @@ def said_of(
 def judged_of(
     question: Question, outcomes: Outcomes, streams: Sequence[int], requests: int
 ) -> NDArray[np.bool_]:
-    """Mask of the first `requests` that are of some streams, and not of the warm-up."""
+    """Return the mask of the first `requests` that belong to given streams, after the warm-up."""
     found: NDArray[np.bool_] = np.isin(outcomes.stream, streams)
     found &= outcomes.arrival_s >= question.warm_up_s
     found[requests:] = False
@@ -129,15 +129,15 @@ def _latencies(outcomes: Outcomes, mine: NDArray[np.bool_]) -> NDArray[np.float6
 
 
 def siblings(question: Question, stream: int) -> list[int]:
-    """Streams that ask for the same model."""
+    """Return the streams of the same model."""
     model = question.streams[stream].model
     return [at for at, one in enumerate(question.streams) if one.model == model]
 
 
 def play_given(question: Question, where: Placed, policy: Policy, runs: int = RUNS) -> Played:
-    """Play all requests of a workload that are given, and count who is late.
+    """Simulate all requests of a given workload, and count late ones.
 
-    `runs`: as many more are likely to come; the answer does not depend on it.
+    `runs`: expected number of further runs; the result does not depend on it.
     """
     arrivals = question.arrivals
     assert arrivals is not None
@@ -161,13 +161,12 @@ def play_drawn(
     budget: int,
     by_batches: bool = False,
 ) -> Played:
-    """Result of random requests, until every objective is decided or there are no more `blocks`.
+    """Return the result of random requests until all objectives are decided or `blocks` end.
 
-    These are `budget` requests at most, at the rates of the question. It is looked at after 16,384
-    requests, and whenever there are twice as many; over all looks no answer is wrong but by
-    `error`. A model that is overloaded misses, as ``simulate`` says it.
-    With `by_batches` what is undecided at the end, as many devices are never all idle at once, is
-    answered by ``batch_means``, which are right for long runs.
+    At most `budget` requests, at the rates of the question, checked after 16,384 requests and at
+    each doubling; over all looks an answer is wrong with probability at most `error`. An overloaded
+    model misses, as in ``simulate``. With `by_batches`, objectives undecided at the end because
+    many devices are never all idle are decided by ``batch_means``, which are right for long runs.
     """
     engine = engine_for(question, where, policy, min(budget, 2 * FIRST_LOOK) * RUNS)
     parts: list[Outcomes] = []
@@ -201,12 +200,12 @@ def play_drawn(
 
 
 def batch_means(late: NDArray[np.bool_], share: float, error: float) -> Answer:
-    """Verdict on the share of late requests by means of ``MEANS`` batches of one run.
+    """Return the verdict on the share of late requests by means of ``MEANS`` batches of one run.
 
-    Batches are of as many requests, one after another; the first is left out, as a run begins with
-    nothing to do. Means of long batches are about normal and independent, so a t interval holds
-    for their mean (Law, Simulation Modeling and Analysis, 5th ed., section 9.5.3). Requests that
-    come later must not be late more often than may be, or it is undecided.
+    Batches are consecutive and equally large; the first is dropped, as a run starts idle. Means of
+    long batches are nearly normal and independent, so a t interval holds for their mean (Law,
+    Simulation Modeling and Analysis, 5th ed., section 9.5.3). If later requests are late more often
+    than allowed, it is undecided.
     """
     length = len(late) // (MEANS + 1)
     if not length:
@@ -229,7 +228,7 @@ def _look(
     *,
     long: bool,
 ) -> bool:
-    """Ask what is not answered yet, after a `long` run of overload, too; return whether all is."""
+    """Decide open objectives, also after a `long` overloaded run; return whether all are."""
     requests = len(outcomes.arrival_s)
     asked = [
         (at, place)
@@ -251,11 +250,11 @@ def _look(
     return len(said) == every and all(one.answer != "undecided" for one in said.values())
 
 
-# As the engine takes it
+# Input of the engine
 
 
 def _columns(question: Question, ask: Ints) -> tuple[Ints, Ints]:
-    """The stream of each request, and which of its model's classes it is of."""
+    """Return the stream of each request, and its class within its model."""
     stream_of = np.array([one.stream for one in question.asks], dtype=np.int64)
     row_of = [
         question.classes_of[question.classes[one.of_class].model].index(one.of_class)
@@ -265,11 +264,11 @@ def _columns(question: Question, ask: Ints) -> tuple[Ints, Ints]:
 
 
 def engine_for(question: Question, where: Placed, policy: Policy, requests: float) -> Serving:
-    """Engine that plays a deployment, compiled where the `requests` to come are worth it.
+    """Return the engine of a deployment, compiled if worthwhile for `requests`.
 
     O(devices, classes, sizes and their tasks).
     """
-    # By unit of a kind: the first of the links that it brings.
+    # By unit of a kind: the first of its links.
     first: dict[tuple[int, int], int] = {}
     links = 0
     for place in where.places:
@@ -285,7 +284,7 @@ def engine_for(question: Question, where: Placed, policy: Policy, requests: floa
         table: list[list[list[int]]] = [[] for _ in classes]
         largest = 1
         for one in mine:
-            # Slot -1, of transfers, is the last.
+            # Slot -1, for transfers, is the last.
             on, streams = (*one.devices, -1), where.streams(question, one)
             held = [
                 first[place.kind, place.unit] + link
@@ -337,9 +336,9 @@ def engine_for(question: Question, where: Placed, policy: Policy, requests: floa
 
 @functools.lru_cache(maxsize=1 << 10)
 def sizes_of(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """By requests in a batch, 1 to `most`: which is the least of the sizes that has room for them.
+    """Return by requests in a batch, 1 to `most`, the index of the smallest size that holds them.
 
-    What is above the largest that the model takes runs one by one.
+    Batches above the largest size of the model run one by one.
     """
     last = len(sizes) - 1
     return tuple(min(bisect_left(sizes, batch), last) for batch in range(1, most + 1))
@@ -347,7 +346,7 @@ def sizes_of(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _part(way: Way) -> tuple[Part, list[float]]:
-    """A way as a template on its own slots and links, and the seconds of its tasks."""
+    """Return a way as a template on its own slots and links, and the seconds of its tasks."""
     part = Part(
         [task.slot for task in way.tasks],
         [task.before for task in way.tasks],
@@ -358,7 +357,7 @@ def _part(way: Way) -> tuple[Part, list[float]]:
 
 @functools.lru_cache(maxsize=1 << 14)
 def alone_and_load(way: Way, streams: tuple[int, ...]) -> tuple[float, float]:
-    """Seconds of a batch on idle devices, and its largest use of one device or link."""
+    """Return the seconds of a batch on idle devices, and its maximum use of a device or link."""
     part, takes = _part(way)
     links = 1 + max((link for held in part.held for link in held), default=-1)
     alone: Any = SimpleNamespace(strategy="single")

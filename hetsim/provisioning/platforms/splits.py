@@ -1,10 +1,10 @@
 """Sets of devices that serve a model together, and their plans.
 
-Sets are of two devices, of one kind or two, or of all of one board; then those that carry most are
-extended by a device each, and these again, as far as the number of sets that are planned for
-goes. A set is looked at for a model where one of its devices does not serve it whole in time, and
-where together they carry more than those that do so alone: devices that all serve it whole carry as
-much side by side. What serves it with others of its own board needs no other board.
+Sets have two devices, of one or two kinds, or all devices of one board; then the sets with the
+highest rates are extended by one device each, repeatedly, up to the maximum number of planned sets.
+A set is considered for a model if one of its devices is too slow for the whole model, and the set
+sustains more than the devices that serve it whole: devices that all serve it whole sustain as much
+separately. A set that works within one board needs no other board.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from hetsim.provisioning.platforms.question import SLACK, Counts, Kind, Off, Que
 from hetsim.workload.deployment import Instances
 
 MOST_SETS = 32
-"""Sets of devices that are planned for, of each model."""
+"""Maximum number of sets of devices to plan for each model."""
 
 Set = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
-"""Kinds, one of each; and devices: which of these kinds, and which device of that."""
+"""Kinds, one of each; and devices: index of the kind, and device in it."""
 
 
 def sets_of(kinds: Sequence[Kind], max_devices: int) -> Iterator[Set]:
-    """Sets that there may be on some vector, in order.
+    """Yield the candidate sets of vectors, in order.
 
-    Every two devices of a board or host, and all; then each device of a host with each of every
-    other kind; then of each two kinds; then two alike, of two of a kind.
+    Every pair of devices of a board or host, and all; then each device of a host with each of every
+    other kind; then of each two kinds; then two identical ones, of two of a kind.
     """
     for k in range(len(kinds)):
         yield from sets_within(kinds, k)
@@ -50,7 +50,7 @@ def sets_of(kinds: Sequence[Kind], max_devices: int) -> Iterator[Set]:
 
 
 def sets_within(kinds: Sequence[Kind], k: int) -> Iterator[Set]:
-    """Sets of devices of one of a kind: every two, and all."""
+    """Yield the sets of devices of one of a kind: every pair, and all."""
     slots = range(len(kinds[k].devices))
     for pair in combinations(slots, 2):
         yield (k,), tuple((0, slot) for slot in pair)
@@ -59,7 +59,7 @@ def sets_within(kinds: Sequence[Kind], k: int) -> Iterator[Set]:
 
 
 def _together(kinds: Sequence[Kind], which: Sequence[int], max_devices: int) -> bool:
-    """Whether some vector has one of each, as often as it is named."""
+    """Return whether some vector has all of them, as often as named."""
     each = [kinds[k] for k in which]
     if sum(kind.counted for kind in each) > max_devices:
         return False
@@ -73,10 +73,10 @@ def _together(kinds: Sequence[Kind], which: Sequence[int], max_devices: int) -> 
 
 
 def wider_of(kinds: Sequence[Kind], one: Set, max_devices: int) -> Iterator[Set]:
-    """Sets that there may be of one device more, in order.
+    """Yield the candidate sets with one more device, in order.
 
-    First another device of a board or host that is in it; then one of one more of a kind that is,
-    the same; then one of each other kind.
+    First another device of a board or host in it; then the same device of a further copy of a kind
+    in it; then one of each other kind.
     """
     own, devices = one
     for unit, kind in enumerate(own):
@@ -93,7 +93,7 @@ def wider_of(kinds: Sequence[Kind], one: Set, max_devices: int) -> Iterator[Set]
 
 
 def _in_order(own: Sequence[int], devices: Sequence[tuple[int, int]]) -> Set:
-    """A set with its kinds in order; of those that stand twice, the one with more devices first."""
+    """Return a set with its kinds in order; of repeated ones, that with more devices first."""
     slots = [sorted(slot for unit, slot in devices if unit == at) for at in range(len(own))]
     units = sorted(range(len(own)), key=lambda unit: (own[unit], -len(slots[unit]), slots[unit]))
     each = ((at, slot) for at, unit in enumerate(units) for slot in slots[unit])
@@ -106,11 +106,11 @@ def splits_of(
     planner: Planner,
     within: int | None = None,
 ) -> tuple[tuple[Split, ...], dict[tuple[int, int], Off]]:
-    """Plans over several devices, those that sustain most first.
+    """Return plans across several devices, highest rate first.
 
-    Beside them what is left open of their devices, by (type, model). `question` says what devices
-    do alone; `within` a kind: only sets of devices of one of it. Up to 2 * ``MOST_SETS`` plans of a
-    model, of those that are kept in each batch size.
+    Also returns the uncertainty of their devices, by (type, model). `question` has the results of
+    devices alone; `within` a kind: only sets within one of it. Up to 2 * ``MOST_SETS`` plans per
+    model are made, and kept ones are planned in each batch size.
     """
     found: list[Split] = []
     off: dict[tuple[int, int], Off] = {}
@@ -121,7 +121,7 @@ def splits_of(
     for model in range(len(question.models)):
         mine: list[tuple[float, Split]] = []
         helped: set[int] = set()
-        # What was looked at, and what it carries at most by any strategy.
+        # Sets examined, and the highest rate of each by any strategy.
         looked: dict[Set, float] = {}
         for kinds, devices in sets if within is not None else _in_turn(question, sets, looked):
             types = _types(question, (kinds, devices))
@@ -154,7 +154,7 @@ def splits_of(
 
 
 def _in_turn(question: Question, sets: Sequence[Set], looked: Mapping[Set, float]) -> Iterator[Set]:
-    """Sets, then those that carry most extended, until ``MOST_SETS`` were looked at."""
+    """Yield sets, then extensions of the best ones, until ``MOST_SETS`` were examined."""
     seen = set()
     for one in sets:
         if len(looked) == MOST_SETS:
@@ -180,7 +180,7 @@ def _types(question: Question, one: Set) -> list[int]:
 
 
 def _whole_s(question: Question, of_type: int, model: int) -> float:
-    """What a request of a model takes a device at most, whole; infinite where it is too slow."""
+    """Return the device seconds of a whole request of a model; infinite if it is too slow."""
     limit_s = question.limit_s[model]
     found = 0.0
     for of_class in question.classes_of[model]:
@@ -191,7 +191,7 @@ def _whole_s(question: Question, of_type: int, model: int) -> float:
 
 
 def _carries(question: Question, split: Split) -> float:
-    """Requests a second that a set carries, one by one; 0 where it is of no use."""
+    """Return the requests per second that a set sustains, one by one; 0 if it is useless."""
     limit_s = question.limit_s[split.model]
     taken_s = 0.0
     for of_class in question.classes_of[split.model]:
@@ -209,7 +209,7 @@ def _carries(question: Question, split: Split) -> float:
 def _of_parts(
     question: Question, model: int, types: Sequence[int], looked: Mapping[Set, float]
 ) -> float:
-    """What devices carry of a model where a smaller set of them is there, and the others alone."""
+    """Return the rate of devices with a smaller set of them, and the others alone."""
     found = 0.0
     for one, carries in looked.items():
         part = Counter(_types(question, one))
@@ -221,7 +221,7 @@ def _of_parts(
 
 
 def _same(one: Split, other: Split) -> bool:
-    """Whether two splits run requests in the same way on the same devices."""
+    """Return whether two splits run requests in the same way on the same devices."""
     if (one.kinds, one.devices) != (other.kinds, other.devices):
         return False
     return all(one.ways[at][0].tasks == other.ways[at][0].tasks for at in one.ways)
@@ -234,7 +234,7 @@ def _planned(
     sizes: Sequence[int],
     planner: Planner,
 ) -> tuple[Split, dict[int, Off]] | None:
-    """A split with its ways in these sizes, and what is left open of its devices."""
+    """Return a split with its ways in these sizes, and the uncertainty of its devices."""
     counts = _counts(question, bare.kinds, apart=planner.apart)
     copies = bare.copies
     called = [components[kind].names(copy) for kind, copy in zip(bare.kinds, copies, strict=True)]
@@ -242,7 +242,7 @@ def _planned(
     one = planner.resolved(counts, bare.model, Instances(1, names, bare.strategy), sizes)
     if one is None or len(one.plans) > 1:
         return None
-    # Links of a platform are those of its units, one after another.
+    # Links of a platform are those of its units, concatenated.
     every = build_routes(planner.platform(counts))[0]
     links: dict[str, int] = {}
     for kind, copy in zip(bare.kinds, copies, strict=True):
@@ -261,7 +261,7 @@ def _planned(
 
 
 def _counts(question: Question, kinds: Sequence[int], *, apart: bool) -> Counts:
-    """The platform on which a set is planned for: few platforms, as each prices models anew."""
+    """Return the platform on which a set is planned: few platforms, as each needs pricing."""
     hosts = [kind for kind in kinds if question.kinds[kind].slots]
     if apart or len(set(kinds)) < len(kinds) or len(kinds) == len(hosts):
         return tuple(kinds.count(k) for k in range(len(question.kinds)))

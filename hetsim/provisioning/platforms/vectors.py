@@ -1,9 +1,9 @@
-"""Vectors of counts in order, found without listing those that bounds exclude together.
+"""Vectors of counts in order, found without enumerating those that bounds exclude together.
 
-Kind after kind gets its count. What has counts for the first kinds stands for a *box* of vectors;
-where the most that the rest could add leaves a bound unmet, the whole box is excluded at once, and
-where the least that it costs is above what is looked at, it is dearer. How many vectors a box has
-is counted and not listed.
+Counts are fixed kind by kind. Fixed counts of the first kinds stand for a *box* of vectors; if the
+maximum of the remaining kinds leaves a bound unmet, the whole box is excluded, and if its minimum
+cost is above the limit, it counts as dearer. The number of vectors in a box is computed without
+enumeration.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hetsim.errors import UsageError
 from hetsim.provisioning.platforms.question import SLACK, Counts, Question
 
 MOST_AT_ONCE = 2**22
-"""Vectors that are looked at at a time, neither excluded nor dearer."""
+"""Maximum number of vectors held at a time that are neither excluded nor dearer."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -27,10 +27,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Test:
-    """Test that excludes vectors with ``counts . capacity < least``, but for rounding.
+    """Test that excludes vectors with ``counts . capacity < least``, up to rounding.
 
-    With `losses` what is left counts, without the `devices` (what one adds, its kind) that add
-    most, which stand first; `alone`: only devices add something.
+    With `losses` the remainder counts, without the `devices` (contribution, kind) that contribute
+    most, which come first; `alone`: only devices contribute.
     """
 
     capacity: Floats
@@ -41,15 +41,15 @@ class Test:
 
     @property
     def edge(self) -> float:
-        """Value below which a vector with nothing lost is excluded for certain."""
+        """Value below which a vector without losses is certainly excluded."""
         least = self.least
         if self.losses and self.alone:
-            # What has enough has a device that adds something, and that may be lost.
+            # A sufficient vector has a contributing device that may be lost.
             least += min((value for value, _ in self.devices if value > 0), default=0.0)
         return least * (1 - SLACK)
 
     def left(self, rows: Ints) -> Floats:
-        """Capacity of vectors [vectors, kinds] without the devices that add most."""
+        """Return the capacity of vectors [vectors, kinds] without the most contributing devices."""
         found: Floats = rows @ self.capacity
         lost = np.zeros(len(rows))
         if self.losses:
@@ -61,13 +61,13 @@ class Test:
         return found - lost
 
     def excludes(self, rows: Ints) -> NDArray[np.bool_]:
-        """Mask of vectors that have too little for certain."""
+        """Return the mask of vectors that certainly have too little."""
         found: NDArray[np.bool_] = self.left(rows) < self.least * (1 - SLACK)
         return found
 
 
 def excludes(tests: Sequence[Test], counts: Counts) -> bool:
-    """Whether any test excludes a vector."""
+    """Return whether any test excludes a vector."""
     row = np.array([counts], dtype=np.int64)
     return any(bool(test.excludes(row)[0]) for test in tests)
 
@@ -75,9 +75,9 @@ def excludes(tests: Sequence[Test], counts: Counts) -> bool:
 class Survey(NamedTuple):
     """Decisions on all vectors up to a cost.
 
-    `left` [vectors, kinds] are those that cost no more and that no test excludes, in order;
-    `excluded` counts by the first test that excludes, of any cost, as far as was looked; `dearer`
-    those that cost more and were not seen to be excluded.
+    `left` [vectors, kinds] are those within the cost that no test excludes, in order; `excluded`
+    counts by the first test that excludes, at any cost examined; `dearer` counts those above the
+    cost that were not seen to be excluded.
     """
 
     left: Ints
@@ -86,7 +86,7 @@ class Survey(NamedTuple):
 
 
 class _Shelf:
-    """The vectors with one choice of hosts, and how many the kinds from one on make of the room."""
+    """Vectors with one choice of hosts, and the numbers of vectors within the remaining room."""
 
     def __init__(self, question: Question, host: int | None) -> None:
         kinds = question.kinds
@@ -100,7 +100,7 @@ class _Shelf:
         self._known: dict[tuple[int, int, int], int] = {}
 
     def count(self, kind: int, devices: int, slots: int) -> int:
-        """Vectors of a box with room for so many devices, and so many of these in slots."""
+        """Return the number of vectors in a box, for the room left in devices and in slots."""
         if kind == len(self.most):
             return 1
         key = (kind, devices, slots)
@@ -112,7 +112,7 @@ class _Shelf:
         return self._known[key]
 
     def count_up_to(self, most: int, kind: int, devices: int, slots: int) -> int:
-        """The same with up to so many of the kind."""
+        """Return the same number with up to `most` of the kind."""
         return sum(
             self.count(kind + 1, devices - n, slots - n * self.in_slot[kind])
             for n in range(most + 1)
@@ -120,13 +120,13 @@ class _Shelf:
 
 
 def _shelves(question: Question) -> list[_Shelf]:
-    """Choices of hosts: none, where nothing stands in a slot, and each."""
+    """Return the choices of hosts: none, with empty slots, and each."""
     hosts = [k for k, kind in enumerate(question.kinds) if kind.slots]
     return [_Shelf(question, host) for host in (None, *hosts)]
 
 
 def all_vectors(question: Question) -> int:
-    """Number of vectors; the empty one counts."""
+    """Return the number of vectors, including the empty one."""
     return sum(shelf.count(0, shelf.devices, shelf.slots) for shelf in _shelves(question))
 
 
@@ -138,13 +138,13 @@ def survey(
     counted: bool = True,
     at_once: int = MOST_AT_ONCE,
 ) -> Survey:
-    """Vectors up to a cost that no test excludes, and what became of the others.
+    """Return the vectors up to a cost that no test excludes, and the counts of the others.
 
-    Unless `counted` boxes are left out uncounted where what a test needs still costs too much: no
-    kind adds a unit for less than the cheapest of those that are open. Raises UsageError where
-    vectors are more than `at_once`, too many to be looked at.
+    Unless `counted`, boxes are skipped uncounted if the remaining requirement of a test costs too
+    much: no kind contributes a unit for less than the cheapest open one. Raises UsageError for more
+    than `at_once` vectors.
 
-    Complexity: of the boxes that are neither excluded nor dearer, times the tests; in arrays.
+    Complexity: the boxes that are neither excluded nor dearer, times the tests; in arrays.
     """
     each = [
         _of_shelf(question, shelf, tests, most_cost, counted, at_once)
@@ -160,9 +160,9 @@ def survey(
 
 
 def vectors_before(question: Question, last: Counts | None) -> Ints:
-    """Vectors that come before one [vectors, kinds], in order; of None all.
+    """Return the vectors before `last` [vectors, kinds], in order; all for None.
 
-    Raises UsageError where they are too many to be listed.
+    Raises UsageError if they are too many to enumerate.
     """
     cap = question.dearest if last is None else question.cost(last)
     rows = survey(question, (), cap, counted=False).left
@@ -197,7 +197,7 @@ def _of_shelf(
     excluded = [0] * len(tests)
     dearer = 0
     for k in range(kinds + 1):
-        # What the kinds that are open could add, with as many devices as are left.
+        # Maximum contribution of the open kinds with the remaining devices.
         rest = _most_of_rest(capacity[:, k:], shelf.most[k:], question.max_devices)
         unmet = has + rest[devices] < edges
         if k == kinds and question.losses and tests:
@@ -210,7 +210,7 @@ def _of_shelf(
             least = cost + _least_cost(missing, capacity, costs, open_kinds)
             over = ~out & (least > most_cost)
         if out.any() or over.any():
-            # By the first test that excludes, -1 of what is dearer, and by the room that is left.
+            # By the first test that excludes (-1 for dearer) and by remaining room.
             first = np.where(out, unmet.argmax(axis=1) if len(tests) else -1, -1)
             gone = out | over
             boxes = np.column_stack([first[gone], devices[gone], slots[gone]])
@@ -229,7 +229,7 @@ def _of_shelf(
         if shelf.in_slot[k]:
             room = np.minimum(room, slots)
         if costs[k]:
-            # What more of it would cost is counted, and not listed.
+            # More of this kind costs too much: counted without enumeration.
             enough = np.maximum((most_cost - cost) // costs[k], 0)
             cut = enough < room
             boxes = np.column_stack([devices[cut], slots[cut], enough[cut]])
@@ -254,7 +254,7 @@ def _of_shelf(
 
 
 def _least_cost(missing: Floats, capacity: Floats, costs: Ints, kinds: Sequence[int]) -> Floats:
-    """By row: what open kinds cost at least that add what tests miss [rows, tests]."""
+    """Return by row the least cost of open kinds that contribute what tests miss [rows, tests]."""
     per_unit = np.zeros(len(capacity))
     for test, row in enumerate(capacity):
         each = [costs[k] / row[k] for k in kinds if row[k] > 0]
@@ -264,13 +264,13 @@ def _least_cost(missing: Floats, capacity: Floats, costs: Ints, kinds: Sequence[
 
 
 def _alike(rows: Ints) -> Iterator[tuple[list[int], int]]:
-    """Rows that differ, and how many there are of each."""
+    """Yield distinct rows, and the number of each."""
     found, counts = np.unique(rows, axis=0, return_counts=True)
     yield from zip(found.tolist(), counts.tolist(), strict=True)
 
 
 def _most_of_rest(capacity: Floats, most: Sequence[int], devices: int) -> Floats:
-    """By devices that are left, 0 to all: the most that open kinds add to each test."""
+    """Return by remaining devices, 0 to all, the most that open kinds contribute to each test."""
     found = np.zeros((devices + 1, len(capacity)))
     for test, row in enumerate(capacity):
         best = sorted(zip(row.tolist(), most, strict=True), reverse=True)
@@ -281,7 +281,7 @@ def _most_of_rest(capacity: Floats, most: Sequence[int], devices: int) -> Floats
 
 
 class Level(NamedTuple):
-    """Vectors of about one cost, in order, that no test excluded when it was begun.
+    """Vectors of similar cost, in order, that no test excluded at the start of the level.
 
     None of them costs more than `cap`, and those of later levels do.
     """
@@ -291,17 +291,17 @@ class Level(NamedTuple):
 
 
 def levels(question: Question, tests: Sequence[Test]) -> Iterator[Level]:
-    """Vectors that no test excludes, in order, level by level.
+    """Yield vectors that no test excludes, in order, level by level.
 
-    Those up to the least cost that tests leave are looked at, then up to an eighth more, and so on:
-    `tests` may grow meanwhile, and is asked again for each level.
+    The first level reaches the least cost that tests leave, and each further one an eighth more:
+    `tests` may grow meanwhile, and is evaluated again for each level.
     """
     dearest = question.dearest
     costs = _costs(question)
     rest = costs[costs > 0]
     below, cap = -1, int(rest.min()) if len(rest) else 0
     for test in tests:
-        # No vector costs less that passes it: by what earns it cheapest.
+        # No vector that passes it costs less: at the cheapest cost per contribution.
         earns = test.capacity > 0
         if earns.any() and test.edge > 0:
             per_unit = float((costs[earns] / test.capacity[earns]).min())

@@ -1,7 +1,7 @@
-"""Check of a certificate: every vector that comes before its answer has been dealt with.
+"""Check of a certificate: every vector before its answer is accounted for.
 
-Each bound is compared with all ways to serve a batch by one product of matrices. What was played is
-played again, by the policies that are stated and the rules of the search.
+Each bound is compared with all ways to serve a batch by one matrix product. Simulated vectors are
+simulated again, by the stated policies and the rules of the search.
 """
 
 from __future__ import annotations
@@ -60,36 +60,36 @@ from hetsim.provisioning.platforms.simulation import Played, alone_and_load
 from hetsim.provisioning.platforms.vectors import all_vectors, vectors_before
 
 MOST_BOXES = 1 << 22
-"""Kinds, devices and slots by which vectors are counted."""
+"""Maximum kinds x devices x slots for counting vectors."""
 MOST_DEVICES = 20_000
 MOST_WAYS = 1 << 15
 MOST_OF_A_KIND = 10_000
 MOST_STREAMS = 1000
 MOST_LOSSES = 16
 BUDGET = 100_000_000
-"""Task events that are played at most, unless more are allowed."""
+"""Default maximum number of task events to simulate."""
 CLOSE = 1e-9
-"""By how much sums of floats may be off."""
+"""Tolerance of float sums."""
 INTERVALS, ERRORS = 32, 6.0
-"""Of equal length, by which the rate of arrivals is told, and how many standard errors it may be
-off by: a right one is off by more once in hundreds of thousands."""
+"""Number of equal intervals for checking the rate of arrivals, and the allowed error in standard
+errors: a correct one exceeds it once in hundreds of thousands."""
 PRICES: dict[Aim, tuple[set[str], ...]] = {
     "devices": (set(),),
     "energy": ({"power_w"},),
     "cost": ({"usd_per_hour"}, {"usd", "years"}, {"power_w", "usd", "usd_per_kwh", "years"}),
 }
-"""What a price may be made of."""
+"""Possible parts of a price."""
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Checked parts of a certificate that holds.
+    """Verified parts of a valid certificate.
 
-    Of all `vectors` those `before` the answer, or before the runner-up where there is one, are
-    `excluded` by a bound, `tried`, or `undecided`. `claim` says up to where in words; `checked` of
-    which question that is, `trusted` what no figure of the certificate is compared with.
+    Of all `vectors`, those `before` the answer (or the runner-up, if any) are `excluded` by a
+    bound, `tried`, or `undecided`. `claim` describes the range in words; `checked` the question,
+    `trusted` the figures that are not compared with anything.
     """
 
     vectors: int
@@ -105,7 +105,7 @@ class Held:
     trusted: tuple[str, ...]
 
     def report(self) -> str:
-        """All lines: what holds, of which question, and what nobody checked."""
+        """Return all lines: what holds, for which question, and what was not checked."""
         rows = [str(self)]
         for title, lines in (("verified", self.checked), ("on trust", self.trusted)):
             rows += [f"{title}  {line}" for line in lines]
@@ -120,10 +120,10 @@ class Held:
 
 
 def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
-    """Check of the certificate in a file, with at most `budget` task events.
+    """Return the verified parts of a certificate file, with at most `budget` task events.
 
-    Raises InvalidInput where it is none or its runs would take more than the budget, and
-    CertificateRefuted where it claims what is not so.
+    Raises InvalidInput for another kind of file or runs above the budget, and CertificateRefuted
+    for a false claim.
     """
     where = os.fspath(path)
     try:
@@ -139,7 +139,7 @@ def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
 
 
 def _held(claim: Claim, budget: int) -> Held:
-    """Deal with every vector. Raises Broken, Untrue."""
+    """Check every vector. Raises Broken, Untrue."""
     question, blocks = _question(claim)
     arrivals = Arrivals.joined(blocks)
     came = [_came(arrivals, k, ask.rate_per_s) for k, ask in enumerate(question.asks)]
@@ -206,11 +206,11 @@ def _told(question: Question, counts: Counts | None) -> str:
     return f"{names or 'nothing'} ({question.amount(counts):.10g} {UNITS[question.aim]})"
 
 
-# The question
+# Question
 
 
 def _question(claim: Claim) -> tuple[Question, list[Arrivals]]:
-    """Question of a certificate, and the requests that came. Raises Broken, Untrue."""
+    """Return the question of a certificate, and its arrivals. Raises Broken, Untrue."""
     said, where = claim.question, "/question"
     if min(said.max_devices, said.losses, said.warm_up_s) < 0 or said.losses > MOST_LOSSES:
         broken(where, f"max_devices, losses or warm_up_s below 0, or more than {MOST_LOSSES} lost")
@@ -283,14 +283,14 @@ def _decimal(text: str, where: str) -> Fraction:
         value = Decimal(text) if len(text) <= 40 else Decimal(-1)
     except InvalidOperation:
         value = Decimal(-1)
-    # An exponent may be enormous: 1e-999999999 is a short text, and no short fraction.
+    # An exponent may be enormous: 1e-999999999 is a short text, but not a short fraction.
     if not value.is_finite() or value < 0 or abs(value.adjusted()) > 30:
         broken(where, "no decimal number from 0 on")
     return Fraction(value)
 
 
 def _came(arrivals: Arrivals, ask: int, rate: float | None) -> tuple[int, float, float]:
-    """How many arrivals there are, their rate, and how far from it a right one may be."""
+    """Return the number of arrivals, their rate, and the allowed deviation of a correct one."""
     own_s = arrivals.time_s[arrivals.ask == ask]
     end_s = float(arrivals.time_s[-1]) if len(arrivals) else 0.0
     if not end_s:
@@ -317,7 +317,7 @@ def _check_policy(policy: Policy, question: Question, where: str) -> None:
 
 
 def _check_ways(claim: Claim, question: Question) -> None:
-    """Check that ways are on devices and links that are there, and no sooner than they say."""
+    """Check that ways use existing devices and links, and have consistent times."""
     said, where = claim.question, "/question/ways"
     if len(question.ways) < len(said.ways):
         broken(where, "a class twice on a device")
@@ -367,7 +367,7 @@ def _check_sizes(ways: Sequence[Way], streams: tuple[int, ...], links: int, wher
 
 
 def _check_tasks(way: Way, devices: int, links: int, where: str) -> None:
-    """Check that tasks are on devices and links of the way, and can all end."""
+    """Check that tasks use devices and links of the way, and can all end."""
     after: dict[int, set[int]] = {}
     last: dict[int, int] = {}
     for k, (slot, seconds, held, before) in enumerate(way.tasks):
@@ -381,7 +381,7 @@ def _check_tasks(way: Way, devices: int, links: int, where: str) -> None:
             broken(f"{where}/{k}", "a subgraph that holds links, or comes after transfers")
         after[k] = set(before)
         if slot >= 0:
-            # Subgraphs of a device take turns in their order.
+            # Subgraphs of a device run in order.
             after[k] |= {last[slot]} if slot in last else set()
             last[slot] = k
     if not last:
@@ -396,7 +396,7 @@ def _check_tasks(way: Way, devices: int, links: int, where: str) -> None:
 
 
 class _Bounds:
-    """Check of bounds against all ways to serve a batch."""
+    """Checker of bounds against all ways to serve a batch."""
 
     def __init__(self, question: Question, arrivals: Arrivals) -> None:
         self.question, self.arrivals = question, arrivals
@@ -404,7 +404,7 @@ class _Bounds:
         self.class_of = np.array([of for of, _ in modes], dtype=np.int64)
         self.batch = np.array([mode.batch for _, mode in modes], dtype=np.float64)
         self.alone_s = np.array([mode.alone_s for _, mode in modes])
-        # By way and resource: how long a batch has all of one of it.
+        # By way and resource: seconds of full use of one of it by a batch.
         uses = [(k, *use) for k, (_, mode) in enumerate(modes) for use in mode.uses]
         rows, columns, seconds = zip(*uses, strict=True) if uses else ((), (), ())
         self.uses = sparse.csr_array(
@@ -413,11 +413,11 @@ class _Bounds:
         )
 
     def checked(self, claim: Claim) -> list[Bound]:
-        """Bounds of a certificate. Raises Broken, Untrue."""
+        """Return the bounds of a certificate. Raises Broken, Untrue."""
         if len(claim.bounds) > MOST_STREAMS:
             broken("/bounds", f"more than {MOST_STREAMS}")
         found = []
-        # Bounds that rest on one verdict may be wrong once.
+        # Bounds based on one verdict share its error probability.
         errors: dict[object, float] = {}
         for k, one in enumerate(claim.bounds):
             own = {**dict(one), "capacity": np.array(one.capacity), "worth": np.array(one.worth)}
@@ -430,7 +430,7 @@ class _Bounds:
         return found
 
     def _check(self, bound: Bound, where: str) -> None:
-        """Check how a bound was come by."""
+        """Check the derivation of a bound."""
         question = self.question
         for name, row, many in (
             ("capacity", bound.capacity, question.resources),
@@ -453,7 +453,7 @@ class _Bounds:
             return
         limits = limits_s(question, bound.slo)
         taken = self.uses @ bound.capacity
-        # What is asked of nobody is worth nothing.
+        # Classes without an objective have price 0.
         worth = np.where(np.isnan(limits), 0.0, bound.worth)
         if not (worth == bound.worth).all():
             broken(f"{where}/worth", "requests that no objective is of are worth something")
@@ -479,7 +479,7 @@ class _Bounds:
             _check_least(bound, in_window(question, bound.slo, worth, bound.window), where)
 
     def _check_needs(self, bound: Bound, where: str) -> None:
-        """Check that an ask is more than may be late, and that each way for it has 1 or more."""
+        """Check that an ask exceeds the late share, and that each way for it contributes >= 1."""
         question = self.question
         ask = at(question.asks, bound.ask, f"{where}/ask")
         which = bound.slo[ask.stream]
@@ -532,11 +532,11 @@ def _check_least(bound: Bound, most: float, where: str) -> None:
         untrue(f"{where}/least", f"more than {float(most)!r}, which is all that it must be")
 
 
-# What was played
+# Simulations
 
 
 class _Replay(Search):
-    """Search that plays the vectors of a certificate again, within so many task events."""
+    """Search that simulates the vectors of a certificate again, within a budget of task events."""
 
     def __init__(
         self, question: Question, policies: tuple[Policy, ...], bounds: Sequence[Bound],
@@ -547,7 +547,7 @@ class _Replay(Search):
         self._every, self._blocks, self._left = bounds, blocks, budget
 
     def known(self, played: Sequence[PlayedClaim]) -> dict[Counts, Tried]:
-        """Vectors that were played, played again, in order. Raises Broken, Untrue."""
+        """Return the simulated vectors, simulated again in order. Raises Broken, Untrue."""
         question, found = self.question, dict[Counts, Tried]()
         last: Counts | None = None
         for k, one in enumerate(played):
@@ -564,7 +564,7 @@ class _Replay(Search):
         return found
 
     def _again(self, one: PlayedClaim, where: str, *, first: bool) -> Tried:
-        """Play a vector, and compare it with what is said; `first`: none met before."""
+        """Simulate a vector, and compare it with the claim; `first`: none met before."""
         if not len(self.bounds) <= one.bounds <= len(self._every):
             broken(f"{where}/bounds", f"no whole number from {len(self.bounds)} on of bounds")
         self.bounds += self._every[len(self.bounds) : one.bounds]
@@ -587,7 +587,7 @@ class _Replay(Search):
             raise Broken("/played: more task events than are to be played; allow them (--events)")
 
     def _play(self, where: Placed, policy: Policy) -> Played:
-        # By what serves a model: the longest of its ways.
+        # By server of a model: the longest of its ways.
         served = {
             (model, one.split, where.places[one.devices[0]].of_type): one
             for model, mine in enumerate(where.instances)
@@ -598,7 +598,7 @@ class _Replay(Search):
             for (model, *_), one in served.items()
             for way in where.ways_up_to(self.question, model, one, policy.max_batch)
         )
-        # Each request may be looked for a place for among all instances.
+        # Each request may be matched against all instances.
         self._each = tasks + sum(map(len, where.instances)) // 64
         if self.question.given:
             self._spend(len(self._blocks[0]) * self._each)
@@ -611,7 +611,7 @@ class _Replay(Search):
 
 
 def _difference(said: Any, found: Any, where: str) -> str:
-    """First place where what is said is not what was found; empty: none is."""
+    """Return the first difference between claim and result; empty without one."""
     rows: list[tuple[Any, Any, Any]] = []
     if isinstance(said, dict) and isinstance(found, dict) and said.keys() == found.keys():
         rows = [(key, said[key], found[key]) for key in found]
@@ -625,13 +625,13 @@ def _difference(said: Any, found: Any, where: str) -> str:
     return next(filter(None, (_difference(a, b, f"{where}/{key}") for key, a, b in rows)), "")
 
 
-# In words
+# Descriptions
 
 
 def _checked(
     claim: Claim, question: Question, came: Sequence[tuple[int, float, float]]
 ) -> Iterator[str]:
-    """Of which question it holds: streams with their models, rates and objectives, policies."""
+    """Yield descriptions of the question: streams with models, rates and objectives, policies."""
     for number, stream in enumerate(question.streams):
         own = [k for k, ask in enumerate(question.asks) if ask.stream == number]
         count, per_s = (sum(came[k][place] for k in own) for place in (0, 1))
@@ -653,7 +653,7 @@ def _checked(
 def _trusted(
     claim: Claim, question: Question, came: Sequence[tuple[int, float, float]]
 ) -> Iterator[str]:
-    """What no figure of the certificate is compared with."""
+    """Yield descriptions of what is not compared with any figure of the certificate."""
     ways = sum(map(len, question.modes))
     yield f"seconds of devices and links, and memory: {ways:,} ways to serve a batch"
     unit = UNIT[question.aim]

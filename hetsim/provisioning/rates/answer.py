@@ -18,21 +18,20 @@ from hetsim.statistics.verdict import Answer
 from hetsim.workload.workload import Slo, Workload
 
 ANSWERS: tuple[Answer, ...] = ("meets", "undecided", "misses")
-"""The better first."""
+"""Answers from best to worst."""
 
 How = Literal["exact", "scan", "verdicts"]
 
 Choice: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
-"""So many down of devices that are alike, by class."""
+"""Numbers of failed devices by class of identical ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Rates that meet every objective, in requests a second of all streams together.
+    """Range of rates that meet every objective, in requests per second of all streams together.
 
-    From the lowest, 0 where that is proved of all below the highest, to the highest; and the
-    nearest beside them that do not, None where no such rate was found. What lies between is
-    undecided.
+    From the lowest (0 if all below the highest are proven) to the highest, with the nearest ones on
+    either side that miss, None if no such rate was found. Rates in between are undecided.
     """
 
     low_per_s: float
@@ -45,20 +44,18 @@ class Rates:
 class SustainedRate:
     """Rate that one deployment sustains.
 
-    Its `name` tells it from the others: its strategy and its batching; `resolved` has its models
-    with their plans, empty where it was `refused`. `how`: of given requests the "exact" rate, or
-    rates that were looked at ("scan"); of what chance makes, rates that long runs have told of
-    ("verdicts"). `answer` is whether any rate was found that meets every objective, or none is
-    there; `proved`, where it misses, that no rate can. `rates` ascend; they need not be all up to
-    one for the reason `one_span`, None where that is proved. `factor` is the largest on the
-    workload's own rate, where it is exact.
+    Its `name` has its strategy and batching; `resolved` its models with their plans, empty if it
+    was `refused`. `how`: for given requests the "exact" rate, or rates examined ("scan"); for
+    random ones, rates decided by long runs ("verdicts"). `answer` is whether any rate was found
+    that meets every objective, or none exists; `proved`, if it misses, that no rate can. `rates`
+    ascend; they may not cover everything up to one for the reason `one_span`, None if proven.
+    `factor` is the largest on the workload's own rate, if exact.
 
-    The first `sample` requests alone meet every objective at `sample_per_s` at most, infinite: at
-    any. From `ceiling_per_s` on more work comes than can be done, and `ceiling_binds` is busy. `at`
-    and `beyond` are runs at the highest rate that meets, and at the lowest above that was seen to
-    miss; `ends` says why there are no higher ones. `requests` were played in all. `losses` are what
-    it carries with all devices and without some, where that was asked; all else is the least of
-    these.
+    The first `sample` requests alone meet every objective up to `sample_per_s`, infinite: at any
+    rate. From `ceiling_per_s` on there is more work than capacity, with `ceiling_binds` busy. `at`
+    and `beyond` are runs at the highest rate that meets, and at the lowest above seen to miss;
+    `ends` is the reason why there are no higher ones. `requests` were simulated in total. `losses`
+    are the results with all devices and without some, if requested; all else is their minimum.
     """
 
     name: str
@@ -82,7 +79,7 @@ class SustainedRate:
 
     @property
     def highest_per_s(self) -> float:
-        """The highest rate that was shown to meet every objective; 0 where none was."""
+        """Highest rate shown to meet every objective; 0 without one."""
         return self.rates[-1].high_per_s if self.rates else 0.0
 
     @property
@@ -112,8 +109,8 @@ class SustainedRate:
 class Without:
     """Rate that a deployment sustains without some devices, or with all of them.
 
-    `sets` is what it stands for: so many of devices that are alike, together; each entry another
-    such choice, that leaves the same.
+    `sets` are the equivalent losses: numbers of identical devices, together; each entry another
+    choice with the same remainder.
     """
 
     lost: tuple[str, ...]
@@ -123,13 +120,12 @@ class Without:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Capacity(Result):
-    """Rate that a platform sustains of a workload.
+    """Rate of a workload that a platform sustains.
 
-    The workload says `rate_per_s` of all its streams: what factors are on. Of the `rows` the one
-    that carries most is first, those that were refused last. No plan for these batch sizes carries
-    more than `bound_per_s`, however it is served: None of several models, or of ones with nodes
-    that are not priced. `impossible` is why no plan meets the objectives at any rate, where that is
-    proved.
+    `rate_per_s` is that of all streams in the workload, which factors multiply. `rows` are in
+    descending order of rate, refused ones last. No plan for these batch sizes sustains more than
+    `bound_per_s` under any policy: None for several models, or with unpriced nodes. `impossible` is
+    the reason why no plan meets the objectives at any rate, None without a proof.
     """
 
     workload: Workload
@@ -140,14 +136,14 @@ class Capacity(Result):
 
     @property
     def best(self) -> SustainedRate:
-        """The row of the highest rate."""
+        """Row of the highest rate."""
         return self.rows[0]
 
     def require(self, rate_per_s: float | None = None) -> SustainedRate:
         """Return a deployment that sustains a rate; absent: any that meets the objectives.
 
-        Raises Infeasible where it is proved impossible, ObjectiveMissed where it is missed,
-        Undecided where neither is known.
+        Raises Infeasible if it is proved impossible, ObjectiveMissed if it is missed, Undecided if
+        neither is known.
         """
         if rate_per_s is not None:
             checks.number(above=0)(rate_per_s, "rate_per_s")
@@ -190,7 +186,7 @@ class Capacity(Result):
 
 
 def nearest_miss(service: Service) -> tuple[Slo, Percentile] | None:
-    """Return the objective whose percentile is largest beside its limit, with that percentile."""
+    """Return the objective with the largest ratio of percentile to limit, with that percentile."""
     found = [
         (one.slo, percentile)
         for stream in service.streams
@@ -210,11 +206,10 @@ MINUTES_A_MONTH = 365.25 * 24 * 60 / 12
 class Loss:
     """Result of a workload without some devices.
 
-    The `lost` were left out. It stands for `sets`: so many down of devices that are alike, none of
-    the others that matter; each entry another such state that leaves the same. `service` is None
-    where it was not played: a model cannot be served, for the reason `refused`, or it is too rare
-    to matter. The models `anew` were planned again, as none of their instances was left. `chance`
-    is how much of the time it is so, where that is asked.
+    The `lost` were removed. It stands for `sets`: numbers of identical failed devices; each entry
+    another state with the same remainder. `service` is None if it was not simulated: a model cannot
+    be served, for the reason `refused`, or the loss is too rare to matter. The models `anew` were
+    replanned, as none of their instances was left. `chance` is its share of the time, if requested.
     """
 
     lost: tuple[str, ...]
@@ -241,7 +236,7 @@ class Loss:
 
     @property
     def badness(self) -> tuple[int, float]:
-        """Key of the worse of two: the answer, then the percentile beside its limit."""
+        """Sort key for the worse of two: the answer, then the percentile relative to its limit."""
         if self.service is None:
             return ANSWERS.index("misses"), math.inf
         nearest = nearest_miss(self.service)
@@ -253,7 +248,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class DeviceShare:
-    """Device that matters, the share of its time that it is up, and who says so."""
+    """Device that matters, the share of time that it is up, and the source of that."""
 
     device: str
     share: Fraction
@@ -264,9 +259,9 @@ class DeviceShare:
 class Availability(Result):
     """Share of the time in which a workload's objectives hold.
 
-    Between `low` and `high`, one where nothing is undecided. The likeliest states come first;
-    `devices` are those that matter; `impossible` is why no plans at all reach the target, where
-    that is proved.
+    Between `low` and `high`, equal if nothing is undecided. The most likely states come first;
+    `devices` are those that matter; `impossible` is the reason why no plan reaches the target, None
+    without a proof.
     """
 
     target: Fraction
@@ -278,24 +273,24 @@ class Availability(Result):
 
     @property
     def answer(self) -> Answer:
-        """Whether the objectives hold as often as is asked."""
+        """Whether the objectives hold for the required share of time."""
         if self.low >= self.target:
             return "meets"
         return "misses" if self.high < self.target else "undecided"
 
     @property
     def minutes_a_month(self) -> tuple[float, float]:
-        """Time in which they do not hold, at least and at most, of a month of 365.25 / 12 days."""
+        """Minimum and maximum downtime per month of 365.25 / 12 days, in minutes."""
         return (
             float(1 - self.high) * MINUTES_A_MONTH,
             float(1 - self.low) * MINUTES_A_MONTH,
         )
 
     def require(self) -> Availability:
-        """Return itself where the target is reached.
+        """Return itself if the target is reached.
 
-        Raises Infeasible where it is proved impossible, ObjectiveMissed where it is missed,
-        Undecided where neither is known.
+        Raises Infeasible if it is proved impossible, ObjectiveMissed if it is missed, Undecided if
+        neither is known.
         """
         if self.answer == "meets":
             return self
@@ -316,7 +311,7 @@ class Availability(Result):
 
 
 def confidence_of_each(number: int) -> float:
-    """Return the error of each of several verdicts at which all of them together are right."""
+    """Return the confidence of each of several verdicts by which all are right together."""
     return 1 - (1 - CONFIDENCE) / max(number, 1)
 
 
@@ -330,13 +325,13 @@ def answer_of(service: Service) -> Answer:
 
 
 def check_objectives(workload: Workload) -> None:
-    """Raise UsageError where there is no objective."""
+    """Raise UsageError if there is no objective."""
     if not any(stream.slos for stream in workload.streams):
         raise UsageError("no stream has an objective", hint="give one, e.g. p99=50ms")
 
 
 def check_asked(workload: Workload) -> None:
-    """Raise UsageError where there is no objective, or devices fail anyway."""
+    """Raise UsageError without an objective, or if devices fail anyway."""
     check_objectives(workload)
     if workload.failures is not None:
         raise UsageError(
@@ -347,10 +342,10 @@ def check_asked(workload: Workload) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Survived(Result):
-    """Whether objectives hold without any one device, or any few, at `most`.
+    """Whether objectives hold after losing any one device, or any few, at most `most`.
 
-    Losses come worst first; the loss of `unused` devices changes nothing; `impossible` is why no
-    plan at all survives the worst, where that is proved.
+    Losses are in order, worst first; the loss of `unused` devices changes nothing; `impossible` is
+    the reason why no plan survives the worst, None without a proof.
     """
 
     most: int
@@ -361,19 +356,19 @@ class Survived(Result):
 
     @property
     def worst(self) -> Loss:
-        """The loss that is worst; that of none where no device matters."""
+        """Worst loss; the intact state if no device matters."""
         return self.losses[0] if self.losses else self.intact
 
     @property
     def answer(self) -> Answer:
-        """Of all losses together, and of none."""
+        """Answer over all losses and the intact state."""
         return max((self.intact.answer, self.worst.answer), key=ANSWERS.index)
 
     def require(self) -> Loss:
-        """Return the worst loss, where the objectives hold without any.
+        """Return the worst loss, if the objectives hold in all.
 
-        Raises Infeasible where it is proved impossible, ObjectiveMissed where it is missed,
-        Undecided where neither is known.
+        Raises Infeasible if it is proved impossible, ObjectiveMissed if it is missed, Undecided if
+        neither is known.
         """
         bad = self.intact if self.intact.answer == "misses" else self.worst
         if self.answer == "meets":

@@ -48,7 +48,7 @@ def sustained_without(
 
 
 def least_of(found: Sequence[Without]) -> SustainedRate:
-    """Return the rates sustained in all cases, the first that of all devices."""
+    """Return the rates sustained in all cases, the first of which is that of all devices."""
     rows = [one.sustained for one in found]
     rates = rows[0].rates
     for others in rows[1:]:
@@ -104,7 +104,7 @@ def _in_both(one: Rates, other: Rates) -> Rates | None:
 
 
 GAP = 0.02
-"""Ratio, less 1, of the rates that meet and miss the objectives, at which they are near enough."""
+"""Ratio minus 1 of rates that meet and miss at which the search ends."""
 
 
 @checks.takes(
@@ -128,40 +128,39 @@ def capacity(
     losses: int = 0,
     settings: Asked | None = None,
 ) -> Capacity:
-    """Return which rates of a workload meet its objectives on a platform, a row a deployment.
+    """Return the rates of a workload that meet its objectives, one row per deployment.
 
-    All that comes by itself comes faster or slower, by one factor, in the mixture that the workload
-    says; how long it goes on does not matter. Where it has a trace, the requests of the
-    workload are what is asked about: the answer is exact where it is proved that more are late the
-    faster they come (``exact_rate.why_not``), and else found on a grid that is refined at every
-    change of sign. Where chance makes the requests, what is asked about is what holds in the long
-    run: the highest rate that was shown to meet every objective, and the lowest that was shown to
-    miss one, by runs that go on until they tell, all on the same requests closer or further apart.
+    All open-loop arrivals are sped up or slowed down by one factor, in the mixture of the workload;
+    its duration does not matter. With a trace, the requests of the workload count: the answer is
+    exact if more requests are provably late the faster they arrive (``exact_rate.why_not``), and
+    otherwise found on a grid that is refined at every change of sign. For random requests, the
+    answer holds in the long run: the highest rate shown to meet every objective, and the lowest
+    shown to miss one, by runs that continue until decided, all on the same requests at different
+    speeds.
 
     Parameters
     ----------
     deployments : Deployment, or mapping of str to Deployment
-        How the models are served; several have names. What they have in common is planned once.
+        Deployments of the models, named if several. Common parts are planned once.
     workload : Workload
-        With objectives, and arrivals at rates above 0.
+        Workload with objectives, and arrivals at rates above 0.
     most_requests : int, optional
-        Requests after which a run at one rate ends undecided. Absent: as many as 2^20 requests or
-        2^24 task events are, whichever is less, and 16,384 at least.
+        Requests after which a run at one rate ends undecided. Absent: 2^20, or fewer if these
+        exceed 2^24 task events, but at least 16,384.
     gap : float
-        Ratio, less 1, of the rates that meet and miss, at which they are near enough.
+        Ratio minus 1 of the rates that meet and miss at which the search ends.
     losses : int
-        Rates must meet the objectives without any so many devices, too, as ``survive`` has it: each
-        row is the least over these losses, and has them.
+        Number of devices that may be lost with the objectives still met, as in ``survive``: each
+        row is the minimum over these losses, and lists them.
     settings : Asked, optional
-        How models are read, priced and planned for.
+        Options for reading, pricing and planning models.
 
     Raises
     ------
     WorkloadError, UsageError
-        As ``simulate`` does of a deployment; and where there is no objective, or nothing to make
-        faster.
+        As ``simulate`` for a deployment; and without an objective, or arrivals to speed up.
 
-    Complexity: that of the plans, and some ten runs a deployment, on traces some ten to 300.
+    Complexity: that of the plans, plus about ten runs per deployment, ten to 300 for traces.
     """
     if isinstance(deployments, Deployment):
         deployments = {_name(deployments): deployments}
@@ -217,7 +216,7 @@ def _name(deployment: Deployment) -> str:
 
 
 def _same(resolved: Sequence[Resolved]) -> object:
-    """What deployments have in common that are one, whatever strategies made their plans."""
+    """Return the key by which deployments are the same, whatever strategies made their plans."""
     return tuple(
         (
             replace(
@@ -236,7 +235,7 @@ def _same(resolved: Sequence[Resolved]) -> object:
 
 
 def _bound_per_s(workload: Workload, made: Made) -> float | None:
-    """Requests a second that no plan exceeds, in whichever batch size suits best."""
+    """Return a bound on requests per second over all plans, at the best batch size."""
     models = {stream.model for stream in workload.streams}
     shapes = {tuple(sorted(dims.items())) for one in workload.streams for dims in one.variants}
     if len(models) > 1 or len(shapes) > 1:

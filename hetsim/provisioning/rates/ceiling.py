@@ -30,15 +30,15 @@ from hetsim.workload.workload import Stream, Workload
 Floats = NDArray[np.float64]
 
 SLACK = 1e-9
-"""Of a bound: what its sums may be rounded by, and more."""
+"""Relative margin for rounding of a bound's sums."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """Factor on what comes at which requests wait longer and longer; infinite without a bound.
+    """Factor on arrivals from which waiting times grow without limit; infinite without a bound.
 
-    `binds` is what is busy all the time then: a device, a link, or the instances of a model; of
-    several what costs most.
+    `binds` is then always busy: a device, a link, or the instances of a model; of several, that
+    with the highest price.
     """
 
     factor: float
@@ -46,7 +46,7 @@ class Ceiling:
 
 
 def rates_of(workload: Workload) -> tuple[float, ...]:
-    """Return the requests a second of each stream; 0 of clients."""
+    """Return the requests per second of each stream; 0 for clients."""
     found = []
     for stream in workload.streams:
         arrivals, share = workload.arrivals_of(stream)
@@ -55,7 +55,7 @@ def rates_of(workload: Workload) -> tuple[float, ...]:
 
 
 def demand_of(workload: Workload) -> tuple[float, ...]:
-    """Requests a second of each stream; raises UsageError unless their sum is a rate."""
+    """Return the requests per second of each stream; raises UsageError unless the sum is a rate."""
     rates = rates_of(workload)
     if not sum(rates) > 0:
         raise UsageError(
@@ -79,14 +79,14 @@ def ceiling_of(
 ) -> Ceiling:
     """Return the factor on all rates at which some device, link or instance is always busy.
 
-    The linear program that lets each request run in whichever instance and batch size suits best,
-    in any parts; where requests are sent to instances in turn, in turn. The bound is computed from
-    the prices of its optimum, so that the solver's tolerance cannot make it too small.
+    Solves the linear program that routes each request to the best instance and batch size, in any
+    proportions, or in turn for round robin. The bound is computed from the prices of its optimum,
+    so that the solver's tolerance cannot make it too small.
 
     Parameters
     ----------
     resolved, setup
-        As ``resolve`` and ``set_up`` give them.
+        Results of ``resolve`` and ``set_up``.
     rates_per_s : sequence of float
         By stream.
     variants : sequence of float array
@@ -140,9 +140,9 @@ def ceiling_of(
 
 
 class Balanced(NamedTuple):
-    """Demand distributed as `parts` [ways]: rows are busy for `most` of their room at most.
+    """Demand distributed as `parts` [ways]: each row's load is at most `most` times its room.
 
-    A second of the room of each row is worth `price` [rows].
+    A second of the room of each row has the price `price` [rows].
     """
 
     parts: Floats
@@ -153,10 +153,10 @@ class Balanced(NamedTuple):
 def balanced(
     load: Floats, room: Floats, group: NDArray[np.int64], demand: Floats
 ) -> Balanced | None:
-    """Linear program that deals the demand of groups out to ways; None: it was not solved.
+    """Return the optimal distribution of groups' demand over ways, or None if not solved.
 
-    Work of ways `load` [rows, ways] is at most `most` times the `room` [rows], and the ways of each
-    `group` [ways] get its `demand` in parts.
+    The load `load` [rows, ways] is at most `most` times the `room` [rows], and the ways of each
+    `group` [ways] share its `demand`.
     """
     groups = np.equal.outer(np.arange(len(demand)), group)
     found = optimize.linprog(
@@ -175,14 +175,14 @@ def balanced(
 
 
 def quickest_s(setup: Setup, stream: int) -> float:
-    """Return the least latency of a request of a stream, on whatever it may run."""
+    """Return the least latency of a request of a stream, over all instances."""
     model = setup.sources[stream].model
     table = setup.models[model].template[np.unique(setup.variant[stream])]
     return min(_uncrowded_s(setup, which) for which in np.unique(table).tolist())
 
 
 def _uncrowded_s(setup: Setup, template: int) -> float:
-    """Latency of one request with links that carry any number of transfers at once."""
+    """Return the latency of one request with links that carry any number of transfers at once."""
     plan = setup.plan_tasks.templates[template].plan
     return timeline_of(plan, contention="none", trace=False).latency_s * (1 - SLACK)
 
@@ -190,7 +190,7 @@ def _uncrowded_s(setup: Setup, template: int) -> float:
 def _loads(
     resolved: Sequence[Resolved], setup: Setup
 ) -> tuple[list[Floats], Floats, list[str], list[int]]:
-    """By template: busy seconds of devices, links, instances (0), and what it takes at least."""
+    """Return by template busy seconds of devices, links, instances (0), and least latency."""
     problem = setup.plan_tasks.plan.problem
     names = [f"device {name}" for name in problem.devices]
     names += [f"link {name}" for name in setup.plan_tasks.links]
@@ -236,7 +236,7 @@ def impossible_as(workload: Workload, made: Made, lost: Sequence[str] = ()) -> s
 
 
 def too_slow(stream: Stream, problems: Iterable[Problem]) -> str | None:
-    """Return why no plan meets an objective of a stream, by the bounds of its model's problems."""
+    """Return the reason why no plan meets a stream's objective, by its model's problems."""
     least_s = min(stated_bound(problem) or 0.0 for problem in problems)
     for slo in stream.slos:
         if least_s > slo.latency_s:
@@ -246,11 +246,11 @@ def too_slow(stream: Stream, problems: Iterable[Problem]) -> str | None:
 
 
 Sized = Sequence[tuple[int, Problem]]
-"""Problems of one model, whatever its dimensions, with their batch sizes."""
+"""Problems of one model with their batch sizes, for any dimensions."""
 
 
 def problems_of(workload: Workload, made: Made) -> dict[str, Sized]:
-    """Problems of each model of a workload, as they were made."""
+    """Return the problems of each model of a workload from the cache."""
     found: dict[str, list[tuple[int, Problem]]] = {one.model: [] for one in workload.streams}
     for (model, size, _), problem in made.problems.items():
         if model in found:
@@ -261,11 +261,11 @@ def problems_of(workload: Workload, made: Made) -> dict[str, Sized]:
 def why_impossible(
     workload: Workload, platform: Platform, made: Made, quick: Collection[str] = ()
 ) -> str | None:
-    """Why no placement meets what is asked, where that is proved; else None.
+    """Return the reason why no placement meets the objectives; None without a proof.
 
-    A node that no device takes, weights that all memory does not hold, a latency that no plan
-    reaches, and more work on time than devices can do, however it is cut: in the long run, and so
-    not of a trace, which ends. `quick`: models of which a plan is known that is within all limits.
+    Checks for a node that no device supports, weights above all memory, a latency that no plan
+    reaches, and more work on time than devices can do for any partition: in the long run, so not
+    for a finite trace. `quick`: models with a plan known to be within all limits.
     """
     each = problems_of(workload, made)
     for model, sized in each.items():
@@ -282,7 +282,7 @@ def why_impossible(
 
 
 def _too_heavy(each: Mapping[str, Sized], platform: Platform) -> str | None:
-    """Every weight is on one device at least, in no fewer bytes than the narrowest holds it in."""
+    """Return the reason if weights do not fit: each is on a device, in its narrowest storage."""
     needed = 0.0
     for sized in each.values():
         needed += min(
@@ -323,11 +323,11 @@ def _too_much(workload: Workload, each: Mapping[str, Sized]) -> str | None:
 
 
 def most_carried(demand: Mapping[str, float], each: Mapping[str, Sized]) -> float:
-    """Factor on a demand [requests a second by model] beyond which no device keeps up.
+    """Return a factor on a demand [requests per second by model] that no devices sustain.
 
-    At any prices of the devices' seconds each request costs no less than all its nodes, each where
-    it is cheapest, in the batch size that suits best; and seconds that there are can be sold once.
-    The prices are those of a linear program that lets every node run anywhere, in any parts.
+    At any prices of device seconds, each request costs at least its nodes on their cheapest devices
+    in the best batch size, while the available seconds are limited. The prices are those of a
+    linear program that lets every node run anywhere, in any proportions.
     """
     asked = {model: rate for model, rate in demand.items() if rate > 0 and model in each}
     rows: list[np.ndarray[tuple[int, int], np.dtype[np.float64]]] = []

@@ -1,15 +1,15 @@
 """Exact rate at which given requests meet every objective, for monotone systems.
 
-A system is *monotone* where no request delays one before it, arrivals that are later make no end
-sooner, and times move with the arrivals: then requests are late the more, the faster they come, and
-the rates that meet an objective are all up to one. A batcher that waits fills its batches sooner,
-one that goes at once makes larger ones, and who looks for the shortest queue looks at another one:
-each may let a request end sooner.
+A system is *monotone* if no request delays an earlier one, later arrivals make no end sooner, and
+times move with the arrivals: then more requests are late the faster they arrive, and the rates that
+meet an objective are all those up to one. Not monotone are a batcher with a delay, which fills
+batches sooner, one without, which makes larger batches, and shortest-queue routing, which selects
+another queue: each may make a request end sooner.
 
-Requests that come at ``stretch * arrival`` are latest where the stretch is 0. Between, each latency
-is linear in pieces: what a chain of tasks takes, less the time that passed since the request came
-that the chain begins with. So the least stretch that is enough is where one of these lines meets
-the limit. It is found without tolerance: all times are whole numbers of one unit, as floats are.
+Requests that arrive at ``stretch * arrival`` are latest at stretch 0. In between, each latency is
+piecewise linear: the duration of a chain of tasks, minus the time since the arrival of the request
+that the chain begins with. So the least sufficient stretch is where one of these lines meets the
+limit. It is found without tolerance, as all times are integer multiples of one unit, like floats.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Objective:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """Requests on one path of all that chance could do.
+    """Requests on one path of the workload's randomness.
 
-    Arrivals are as the workload says; a factor makes them come in so much less of the time.
+    Arrivals are those of the workload; a factor compresses them in time.
     """
 
     arrival_s: NDArray[np.float64]
@@ -65,7 +65,7 @@ class Sample:
 
 
 def sample_of(workload: Workload, setup: Setup, requests: int | None = None) -> Sample:
-    """Return the requests of a workload, or its first `requests`, whenever it ends."""
+    """Return the requests of a workload, or its first `requests`, regardless of its end."""
     if requests is not None:
         workload = replace(workload, duration_s=None, requests=requests)
     none = np.zeros(0, dtype=np.int64)
@@ -93,13 +93,13 @@ def most_late(slo: Slo, requests: int) -> int:
 
 
 def too_many(setup: Setup, sample: Sample, factor: float, *, machine_code: bool) -> int:
-    """Return how many more are late than may be, of the objective that is missed most."""
+    """Return the excess of late requests of the objective that is missed most."""
     engine = Serving(
         setup.layout,
         setup.duration,
         setup.models,
         setup.sources,
-        # How long queues are is not asked: one window has all the time there is.
+        # Queue lengths are not needed: one window covers all time.
         window_s=WINDOW_S,
         turns=setup.turns,
         machine_code=machine_code,
@@ -113,9 +113,9 @@ def too_many(setup: Setup, sample: Sample, factor: float, *, machine_code: bool)
 
 
 Play = Callable[[Sequence[int], int], list[int]]
-"""Takes when requests come, ascending, and a factor on durations; returns when each ends.
+"""Function from ascending arrivals and a factor on durations to the end of each request.
 
-It adds durations to times and takes the larger or the smaller of times, nothing else."""
+It may only add durations to times, and take minima and maxima of times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Wanted:
 
 
 def unit_of(seconds: Iterable[float]) -> int:
-    """Return the exponent of the unit, 2 ** -exponent seconds, of which all are whole numbers."""
+    """Return the exponent of the unit, 2 ** -exponent seconds, of which all are multiples."""
     return max((one.as_integer_ratio()[1].bit_length() - 1 for one in seconds), default=0)
 
 
@@ -142,26 +142,25 @@ def units(seconds: Iterable[float], exponent: int) -> list[int]:
 
 
 def least_stretch(play: Play, arrival: Sequence[int], wanted: Sequence[Wanted]) -> Fraction | None:
-    """Return the least factor on times of arrival at which every objective is met.
+    """Return the least factor on arrival times at which every objective is met.
 
-    0 where they are met though all requests come at one moment; None where they are not met
-    however far requests are from each other. `play` is of a monotone system; arrivals ascend, in
-    units.
+    0 if they are met even when all requests arrive at once; None if they are not met at any
+    distance between requests. `play` is a monotone system; arrivals ascend, in units.
 
     Newton's method on the pieces (W. Dinkelbach, On nonlinear fractional programming, Management
-    Science 13 (1967), https://doi.org/10.1287/mnsc.13.7.492), by halves where that leads nowhere,
-    as it may where a request goes to the first of several that are free. It ends at a stretch
-    that is enough while any smaller one is not. Both are looked at: beside its time each end
-    carries which request it goes back to.
+    Science 13 (1967), https://doi.org/10.1287/mnsc.13.7.492), with bisection where it does not
+    progress, e.g. if a request goes to the first of several free servers. It ends at a stretch that
+    is sufficient while any smaller one is not. Both are checked: each end time carries the request
+    that its chain starts with.
 
-    Complexity: some ten times that of `play`, on numbers of some 200 bits.
+    Complexity: about ten times that of `play`, on numbers of about 200 bits.
     """
     begin = arrival[0] if arrival else 0
     look = partial(_look, play, [time - begin for time in arrival], wanted)
     low = look(Fraction(0))
     if low.enough:
         return Fraction(0)
-    # A request that comes a unit after another then finds nothing of it, nor of any before.
+    # A request one unit later then meets no trace of any earlier one.
     high = look(Fraction(max(low.makespan, 1)))
     if not high.enough:
         return None
@@ -181,7 +180,7 @@ def least_stretch(play: Play, arrival: Sequence[int], wanted: Sequence[Wanted]) 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What happens at one stretch, and just below it."""
+    """Results at one stretch, and just below it."""
 
     stretch: Fraction
     makespan: int
@@ -191,7 +190,7 @@ class _Look:
 
 
 def _look(play: Play, arrival: Sequence[int], wanted: Sequence[Wanted], stretch: Fraction) -> _Look:
-    """Play at a stretch requests of which the first comes at 0."""
+    """Simulate requests at a stretch, the first arriving at 0."""
     top, bottom = stretch.as_integer_ratio()
     last = arrival[-1] if arrival else 0
     bits = last.bit_length() + 1
@@ -202,7 +201,7 @@ def _look(play: Play, arrival: Sequence[int], wanted: Sequence[Wanted], stretch:
     for one in wanted:
         limit = one.limit * bottom
         late = late_below = 0
-        # Late whatever the stretch; and lines: seconds beyond the limit, gap between arrivals.
+        # Late at any stretch; and lines: seconds above the limit, gap between arrivals.
         never = 0
         lines = []
         for request in one.which:
@@ -227,12 +226,12 @@ def _look(play: Play, arrival: Sequence[int], wanted: Sequence[Wanted], stretch:
 
 
 def _place(lines: list[tuple[int, int]], at: int, bits: int) -> Fraction | None:
-    """Return the ratio with `at` larger ones, counted with multiplicity; None where `at` < 0."""
+    """Return the ratio with `at` larger ones, counted with multiplicity; None for `at` < 0."""
     if at < 0:
         return None
     if at >= len(lines):
         return Fraction(0)
-    # Unlike ratios of denominators of half as many bits differ by more than a unit of these.
+    # Distinct ratios with denominators of half as many bits differ by more than a unit.
     keyed = heapq.nlargest(at + 1, ((top << bits) // gap for top, gap in lines))[-1]
     for top, gap in lines:
         if (top << bits) // gap == keyed:
@@ -241,7 +240,7 @@ def _place(lines: list[tuple[int, int]], at: int, bits: int) -> Fraction | None:
 
 
 NEVER = -1
-"""Before all times."""
+"""Time before all others."""
 
 
 def in_order(
@@ -268,7 +267,7 @@ def in_order(
                 start = came if turn < 0 else max(came, started[turn])
                 for other in waits:
                     start = max(start, ended[other])
-                # The first of a device's streams that is free; a heap has it in front.
+                # The first free stream of a device, at the front of a heap.
                 for resource in held:
                     start = max(start, free[resource][0])
                 end = start + took
@@ -286,7 +285,7 @@ def in_order(
 def pools(
     servers: Sequence[int], pool: Sequence[int], seconds: Sequence[float], exponent: int
 ) -> Play:
-    """Return the system of requests that wait in line for the first of several servers alike.
+    """Return the system of requests that queue for the first of several identical servers.
 
     Source: J. Kiefer and J. Wolfowitz, On the theory of queues with many servers, Transactions of
     the AMS 78 (1955), https://doi.org/10.1090/S0002-9947-1955-0066408-3.
@@ -300,11 +299,11 @@ def pools(
 
 
 def why_not(resolved: Sequence[Resolved], setup: Setup) -> str | None:
-    """Return why requests that come faster may be late the less; None where they never are.
+    """Return the reason why faster requests may be late less often; None if they never are.
 
-    Two kinds are proved: models that each send requests on at once, to one instance or to several
-    in turn, where devices and links serve in order (``simulation.orders``); and models
-    whose instances, alike and each on devices of its own, take one request at a time.
+    Two classes are proved: models that each dispatch requests at once, to one instance or to
+    several in turn, where devices and links serve in order (``simulation.orders``); and models
+    whose identical instances, each on devices of its own, take one request at a time.
     """
     if setup.clients:
         return "clients wait for answers"
@@ -332,11 +331,11 @@ def why_not(resolved: Sequence[Resolved], setup: Setup) -> str | None:
 def exact_factor(setup: Setup, sample: Sample) -> Fraction | float | None:
     """Return the largest factor on the rate at which a sample meets every objective, exactly.
 
-    Infinite where it does though all requests come at one moment; None where it does at no rate.
-    Times of arrival and of tasks, and limits, are taken as the numbers that they are in binary,
-    and nothing is rounded. For what ``why_not`` has nothing against.
+    Infinite if it does even when all requests arrive at once; None if it does at no rate. Arrivals,
+    task times and limits are taken as exact binary numbers, without rounding. Valid for systems
+    accepted by ``why_not``.
 
-    Complexity: some ten times the requests times their tasks, in whole numbers of any length.
+    Complexity: about ten times the requests times their tasks, in integers of any length.
     """
     at_once = _sent_at_once(setup.models)
     seconds = setup.duration.tolist()
@@ -367,7 +366,7 @@ def _sent_at_once(models: Sequence[Model]) -> bool:
 
 
 def _pools(resolved: Sequence[Resolved], setup: Setup) -> str | None:
-    """Why instances with limits are not as so many servers with one line in front."""
+    """Return the reason why instances with limits do not act as servers with one queue."""
     held: set[int] = set()
     for one, model, alone_s in zip(resolved, setup.models, setup.alone_s, strict=True):
         name = one.served.model
@@ -386,7 +385,7 @@ def _pools(resolved: Sequence[Resolved], setup: Setup) -> str | None:
 
 
 def _alone(setup: Setup, sample: Sample) -> list[float]:
-    """What each request takes alone, by its model and variant."""
+    """Return the latency of each request alone, by its model and variant."""
     found = np.empty(len(sample))
     for at, source in enumerate(setup.sources):
         mine = sample.stream == at
@@ -395,7 +394,7 @@ def _alone(setup: Setup, sample: Sample) -> list[float]:
 
 
 def _templates(setup: Setup, sample: Sample) -> list[int]:
-    """What each request runs: instances take turns."""
+    """Return the template of each request: instances take turns."""
     found = np.empty(len(sample), dtype=np.int64)
     model_of = np.array([source.model for source in setup.sources], dtype=np.int64)
     asked = model_of[sample.stream]

@@ -1,7 +1,7 @@
-"""Deployment without some devices, and the losses that leave the same.
+"""Deployment without some devices, and losses with the same remainder.
 
-Two deployments of one shape are one to the clock: its rules know devices and links as places
-alone, and ties go by requests, tasks and instances (``simulation.clock.rules``).
+Two deployments of one shape are equal to the clock: its rules identify devices and links by index
+only, and ties go by requests, tasks and instances (``simulation.clock.rules``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Shape: TypeAlias = tuple[object, ...]
 
 
 class Move(NamedTuple):
-    """A transfer: the devices at its ends, and the links that it holds."""
+    """Transfer: the devices at its ends, and the links that it holds."""
 
     source: int
     target: int
@@ -38,7 +38,7 @@ class Move(NamedTuple):
 
 
 class PlanShape(NamedTuple):
-    """Resources of one plan: devices of subgraphs, transfers, and names of no device or link."""
+    """Resources of one plan: devices of subgraphs, and transfers, without names."""
 
     devices: tuple[int, ...]
     moves: tuple[Move, ...]
@@ -67,11 +67,11 @@ def shapes_of(rows: Sequence[Sequence[Plan]]) -> tuple[PlanShape, ...]:
 
 
 def shape_of_all(resolved: Sequence[Resolved]) -> Shape:
-    """Return the shape of all that is served. Complexity: O(tasks).
+    """Return the shape of a whole deployment. Complexity: O(tasks).
 
-    Devices have the numbers in which they are first met, and a link is what it carries: between
-    which devices. Two of one deployment with one shape differ in names alone. Where models take
-    turns in memory devices keep theirs, for what is loaded is no task of a plan.
+    Devices are numbered by first appearance, and a link is identified by the device pairs that it
+    serves. Two of one deployment with equal shapes differ in names only. If models take turns in
+    memory, devices keep their numbers, as loading is not a task of a plan.
     """
     devices: dict[int, int] = {}
     carries: dict[int, set[tuple[int, int]]] = {}
@@ -94,7 +94,7 @@ def shape_of_all(resolved: Sequence[Resolved]) -> Shape:
 def _named(
     shape: PlanShape, devices: dict[int, int], carries: dict[int, set[tuple[int, int]]]
 ) -> Shape:
-    """A shape with devices numbered as they were first met; links are told what they carry."""
+    """Return a shape with devices numbered by first appearance, and links by their transfers."""
 
     def device(at: int) -> int:
         return devices.setdefault(at, len(devices))
@@ -108,20 +108,20 @@ def _named(
 
 
 Entry = tuple[int, int, tuple[PlanShape, ...]]
-"""Of an instance, or several alike: how many, batches under way each, and its plans."""
+"""Instances of an entry: their number, concurrent batches of each, and plans."""
 
 
 def alike(resolved: Sequence[Resolved]) -> tuple[tuple[str, ...], ...]:
-    """Return all devices by class, each class and all of them in the platform's order.
+    """Return all devices by class of identical ones, in the platform's order.
 
-    Of a class, any so many that are down leave one shape (``shape_of_all``): the same instances
-    in the same order, as to tasks, seconds and which of them share devices and links. Where none
-    is left and plans are made anew, a plan that leaves out the first so many is one for any
-    others of them with their places changed, for the platform has none that it could tell them by.
+    Failures of any given number of a class leave one shape (``shape_of_all``): the same instances
+    in the same order, in tasks, seconds and shared devices and links. If none is left and plans are
+    made anew, a plan without the first ones is one for any others with places exchanged, as the
+    platform cannot distinguish them.
 
-    Two neighbours of a class change places so: without the one and with the other in its place
-    all instances are, one by one, those without the other. What else is down takes the same
-    instances, by place, from both. Complexity: O(P^3) for P devices, and O(P tasks).
+    Two neighbours of a class can be exchanged: without the one, and with the other in its place,
+    all instances are, one by one, those without the other. Further failures remove the same
+    instances, by index, from both. Complexity: O(P^3) for P devices, and O(P tasks).
     """
     problem = resolved[0].problem
     problems = {
@@ -134,7 +134,7 @@ def alike(resolved: Sequence[Resolved]) -> tuple[tuple[str, ...], ...]:
     changes = [(np.any(one.runnable, axis=0), interchangeable(one)) for one in problems.values()]
 
     def cost_the_same(a: int, b: int) -> bool:
-        """Whether they do in each instance's problem, or one of them alone runs what is in it."""
+        """Return whether both cost the same in each instance's problem, or one runs all of it."""
         return all(
             change(a, b) if runs[a] == runs[b] else runs.sum() == 1 for runs, change in changes
         )
@@ -163,7 +163,7 @@ def alike(resolved: Sequence[Resolved]) -> tuple[tuple[str, ...], ...]:
 
 
 def _same_hardware(problem: Problem, a: int, b: int) -> bool:
-    """Whether two devices, no hosts, hold as much, are as near, and share links as the other."""
+    """Return whether two non-host devices have equal memory, routes and shared links."""
     if problem.host in (a, b):
         return False
     swap = {a: b, b: a}
@@ -188,7 +188,7 @@ def _same_hardware(problem: Problem, a: int, b: int) -> bool:
 
 
 def _same_left(entries: Sequence[Entry], a: int, b: int) -> bool:
-    """Whether a model's instances without `b` are those without `a`, `b` in the place of `a`."""
+    """Return whether a model's instances without `b` are those without `a` with `a` for `b`."""
 
     def standing(without: int, renamed: Mapping[int, int]) -> list[tuple[object, ...]]:
         return [
@@ -213,15 +213,15 @@ def _same_left(entries: Sequence[Entry], a: int, b: int) -> bool:
 
 Lost: TypeAlias = frozenset[str]
 Chosen: TypeAlias = tuple[int, ...] | Lost
-"""Of a model: the instances that stand, by place; or without what all are planned again."""
+"""Remaining instances of a model, by index; or the lost devices without which all are replanned."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Remainder:
-    """Remaining deployment; empty where a model cannot be served, for the reason `refused`.
+    """Remaining deployment; empty if a model cannot be served, for the reason `refused`.
 
-    Deployments that are left with one `shape` do the same; `used` are the devices that something
-    runs on, `anew` the models that had no instance left and were planned again.
+    Deployments with the same `shape` behave equally; `used` are the devices that run something,
+    `anew` the models that had no instance left and were replanned.
     """
 
     resolved: tuple[Resolved, ...] = field(repr=False)
@@ -232,19 +232,19 @@ class Remainder:
     refused: Infeasible | None = None
 
     def set_up(self, workload: Workload) -> Setup:
-        """Return the setup of a workload on the remaining devices, where they can serve it."""
+        """Return the setup of a workload on the remaining devices, which can serve it."""
         assert self.memory is not None
         return set_up(self.resolved, workload, self.memory)
 
 
 class LossModel:
-    """A deployment from which devices are taken away; `classes` as ``alike`` says.
+    """Deployment from which devices are removed; `classes` as in ``alike``.
 
-    As where devices fail under load (``simulation.failures.serving``): an instance is gone that
-    runs on a device that is down. A model of which no instance is left is planned again: each of
-    them that can be, by its own strategy, without those of the devices that are down which its
-    plans ran on; again where the new plan runs on another that is down. Links and memory of a
-    device stay: values still go through it, and the host still has the inputs.
+    As for device failures under load (``simulation.failures.serving``), an instance is gone if it
+    uses a failed device. A model without instances is replanned: each instance that can be, by its
+    own strategy, without the failed devices that its plans used; again if the new plan uses another
+    failed device. Links and memory of a device stay: values still pass through it, and the host
+    still has the inputs.
     """
 
     def __init__(self, resolved: Sequence[Resolved], platform: Platform) -> None:
@@ -350,14 +350,14 @@ def _refused(anew: Sequence[str], error: Infeasible) -> Remainder:
 
 
 MOST = 2**20
-"""States of lost devices that are looked at."""
+"""Maximum number of states of lost devices to examine."""
 
 Counts: TypeAlias = tuple[int | None, ...]
-"""How many devices of each class are down; None: any number, as nothing runs on them."""
+"""Number of failed devices of each class; None: any, as nothing uses them."""
 
 
 class Way(NamedTuple):
-    """One way to lose devices (`lost`), for all `states`, as `sets`, that leave the same."""
+    """Representative loss (`lost`) of all `states`, as `sets`, with the same remainder."""
 
     lost: tuple[str, ...]
     sets: tuple[Choice, ...]
@@ -366,9 +366,9 @@ class Way(NamedTuple):
 
 
 def ways_of(loss_model: LossModel, losses: int) -> list[Way]:
-    """Return the ways to lose up to that number of devices; the first is to lose none.
+    """Return the ways to lose up to that number of devices, first that without losses.
 
-    Raises UsageError where there are too many.
+    Raises UsageError if there are too many.
     """
     states = states_of(loss_model, losses)
     states.sort(key=lambda state: (_down(state), [-(count or 0) for count in state]))
@@ -376,7 +376,7 @@ def ways_of(loss_model: LossModel, losses: int) -> list[Way]:
 
 
 def ways(loss_model: LossModel, states: Sequence[Counts]) -> list[Way]:
-    """Return states that leave one shape together, in the order of the first of them."""
+    """Return states grouped by the shape that they leave, in order of the first of each."""
     rows: dict[object, tuple[Remainder, list[Counts]]] = {}
     for state in states:
         left = loss_model.without(frozenset(names_of(loss_model, state)))
@@ -396,12 +396,11 @@ def ways(loss_model: LossModel, states: Sequence[Counts]) -> list[Way]:
 
 
 def states_of(loss_model: LossModel, losses: int | None = None) -> list[Counts]:
-    """Return all states of what is down, or those of at most `losses` devices.
+    """Return all states of failed devices, or those of at most `losses` devices.
 
-    Classes that nothing runs on are not asked about: a plan that runs on devices that are up is
-    not made anew for what else is down. So a state is split further where something is planned
-    anew and then runs on devices of which nothing is known yet. Raises UsageError where there are
-    too many.
+    Unused classes are not distinguished: a plan on working devices is not changed by other
+    failures. So a state is split further if something is replanned and then uses devices whose
+    state is open. Raises UsageError for too many.
     """
     most = len(loss_model.devices) if losses is None else losses
     found: list[Counts] = []
@@ -437,7 +436,7 @@ def _down(state: Counts) -> int:
 
 
 def names_of(loss_model: LossModel, counts: Counts) -> tuple[str, ...]:
-    """Return the devices that stand for a number of each class: the first ones."""
+    """Return the devices that represent a number of each class: the first ones."""
     lost = {
         name
         for count, names in zip(counts, loss_model.classes, strict=True)

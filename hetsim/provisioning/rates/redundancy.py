@@ -1,4 +1,4 @@
-"""The verbs ``survive`` and ``availability``: objectives without some devices, and how often."""
+"""Verbs ``survive`` and ``availability``: objectives without some devices, and how often."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from hetsim.workload.workload import Workload
 MEAN_TIMES = "of its mean times to failure and repair"
 
 LEFT = Fraction(1, 100)
-"""Of the chance that objectives may fail to hold: what may be left unasked once all is decided."""
+"""Share of the allowed failure probability that may stay unexamined once all is decided."""
 
 MOST_PROVED = 16
-"""States that miss of which it is asked whether any plan could meet the objectives."""
+"""Maximum number of missing states for which a proof over all plans is attempted."""
 
 
 @checks.takes(
@@ -59,29 +59,29 @@ def survive(
     settings: Asked | None = None,
     made: Made | None = None,
 ) -> Survived:
-    """Return whether a workload's objectives hold without any one device, or any few.
+    """Return whether a workload's objectives hold after losing any one device, or any few.
 
-    Without a device its instances are gone. A model that has none left is planned again on what is
-    left; its links stay, and so does what the host holds: what is lost is what runs there. Devices
-    that are alike are asked once, and those that nothing runs on not at all. Each loss is for good:
-    what becomes of the requests under way at it is ``simulate(..., failures=)``'s to tell. All
-    verdicts together are right in 95 of 100 cases.
+    Without a device its instances are gone. A model without instances is replanned on the remaining
+    devices; links stay, and so does the host's data: only execution on the device is lost.
+    Identical devices are examined once, unused ones not at all. Each loss is permanent: use
+    ``simulate(..., failures=)`` for the requests under way at the time. All verdicts together are
+    right in 95 of 100 cases.
 
     Parameters
     ----------
     workload : Workload
-        With objectives; without failures.
+        Workload with objectives and without failures.
     losses : int
-        How many may be lost at once, at most.
+        Maximum number of devices lost at once.
     until_answered, within, settings, made
-        As ``serve`` takes them; `settings` as its `asked`.
+        As in ``serve``; `settings` as its `asked`.
 
     Raises
     ------
     WorkloadError, UsageError, UnsupportedNode, Infeasible
-        As ``simulate`` does of a deployment; and where there is no objective.
+        As ``simulate`` for a deployment; and without an objective.
 
-    Complexity: that of ``simulate`` for each loss that is another.
+    Complexity: that of ``simulate`` for each distinct loss.
     """
     made = Made() if made is None else made
     deployment.check_steady("not asked what survives")
@@ -125,36 +125,35 @@ def availability(
     settings: Asked | None = None,
     made: Made | None = None,
 ) -> Availability:
-    """Return how much of the time a workload's objectives hold, by how often devices are up.
+    """Return the share of time in which a workload's objectives hold, by device availability.
 
-    Over all states of what is up: how likely each is, devices failing independently, and whether
-    the objectives hold in it for long, on what is left as ``survive`` has it. Devices that are
-    alike are counted; each state that is another is played once, the likeliest first, until what is
-    left no longer matters. Chances are exact. What is undecided gives an interval. A state lasts
-    long against what requests take: what becomes of those under way when one ends is
-    ``simulate(..., failures=)``'s to tell.
+    Sums over all states of devices their probability, with independent failures, and whether the
+    objectives hold in the long run on the remaining devices, as in ``survive``. Identical devices
+    are counted; each distinct state is simulated once, the most likely first, until the rest no
+    longer matters. Probabilities are exact; undecided states give an interval. States are assumed
+    long compared to requests: use ``simulate(..., failures=)`` for those under way at a change.
 
     Parameters
     ----------
     workload : Workload
-        With objectives. Its ``failures``, mean times alone, say how often devices are up; they are
-        not played.
+        Workload with objectives. Its ``failures``, only mean times, define the availability of
+        devices; they are not simulated.
     platform : Platform
-        The files of its devices may have an ``availability``.
+        Platform, whose device files may have an ``availability``.
     target : float
-        The share of the time that is asked for, taken as the decimal that it is written as.
+        Required share of time, taken as the decimal that it is written as.
     available : mapping of str to float, optional
-        The share of its time that a device is up: by name, kind (``gpu``) or pattern.
+        Share of time that a device is up: by name, kind (``gpu``) or pattern.
     until_answered, within, settings, made
-        As ``serve`` takes them; `settings` as its `asked`.
+        As in ``serve``; `settings` as its `asked`.
 
     Raises
     ------
     WorkloadError, UsageError, UnsupportedNode, Infeasible
-        As ``survive``; and UsageError where nothing says how often a device is up that matters, or
-        there are more than 2^20 states.
+        As ``survive``; and UsageError if the availability of a device that matters is unknown, or
+        for more than 2^20 states.
 
-    Complexity: that of ``simulate`` for each state that is asked.
+    Complexity: that of ``simulate`` for each state examined.
     """
     given = {name: _share(one, f"available of '{name}'") for name, one in (available or {}).items()}
     target = _share(target, "target")
@@ -172,7 +171,7 @@ def availability(
     resolved = resolve(deployment, workload, platform, settings, made)
     check_together(resolved, platform)
     loss_model = LossModel(resolved, platform)
-    # What runs now is asked for first, and all at once.
+    # Devices in current use are requested first, all at once.
     used = loss_model.without(frozenset()).used
     check_known(
         known, (name for names in loss_model.classes if used & set(names) for name in names)
@@ -240,7 +239,7 @@ def shares_of(
 
 
 def check_known(known: Mapping[str, DeviceAvailability], needed: Iterable[str]) -> None:
-    """Raise UsageError where a device that matters has no availability."""
+    """Raise UsageError if a device that matters has no availability."""
     unknown = [name for name in needed if name not in known]
     if unknown:
         raise UsageError(
@@ -251,7 +250,7 @@ def check_known(known: Mapping[str, DeviceAvailability], needed: Iterable[str]) 
 
 
 def counts_down(shares: Sequence[Fraction]) -> tuple[Fraction, ...]:
-    """Return how likely 0, 1, ... of some devices are down, by their shares of time up.
+    """Return the probabilities of 0, 1, ... failed devices, by their shares of time up.
 
     >>> counts_down([Fraction(1, 2), Fraction(3, 4)])
     (Fraction(3, 8), Fraction(1, 2), Fraction(1, 8))
@@ -273,7 +272,7 @@ def chance_of(state: Counts, down: Sequence[Sequence[Fraction]]) -> Fraction:
 
 
 def _loss(way: Way, chance: Fraction = Fraction(0)) -> Loss:
-    """What is known before anything is played."""
+    """Return the loss before anything is simulated."""
     left = way.left
     answer: Answer = "undecided" if left.refused is None else "misses"
     return Loss(way.lost, way.sets, answer, None, left.anew, left.refused, chance)
@@ -288,7 +287,7 @@ def _played(
     within: float | None,
     confidence: float,
 ) -> Loss:
-    """A loss with what becomes of a workload on what is left, where that can serve it."""
+    """Return a loss with the results of the workload on the remaining devices, if served."""
     if loss.refused is not None:
         return loss
     service = played(
@@ -303,7 +302,7 @@ def _played(
 
 
 def _between(states: Sequence[Loss]) -> tuple[Fraction, Fraction]:
-    """Between which chances the objectives hold, by what is known so far."""
+    """Return the range of probability in which the objectives hold, as known so far."""
     met, missed = (
         sum((one.chance for one in states if one.answer == answer), Fraction(0))
         for answer in ("meets", "misses")
@@ -314,7 +313,7 @@ def _between(states: Sequence[Loss]) -> tuple[Fraction, Fraction]:
 def _asked(
     rows: Sequence[tuple[Way, Loss]], target: Fraction, play: Callable[..., Loss]
 ) -> list[Loss]:
-    """Play the states, the likeliest first, until what is left no longer matters."""
+    """Simulate states, the most likely first, until the rest no longer matters."""
     found = [loss for _, loss in rows]
     open_ = [at for at, one in enumerate(found) if one.refused is None]
     confidence = confidence_of_each(len(open_))
@@ -332,7 +331,7 @@ def _asked(
 def _impossible(
     states: Sequence[Loss], workload: Workload, target: Fraction, made: Made
 ) -> str | None:
-    """Why no plans reach the target, where that is proved of states of enough chance."""
+    """Return the reason why no plan reaches the target; None without a proof for enough states."""
     proved = Fraction(0)
     reasons: list[str] = []
     missed = [one for one in states if one.answer == "misses"]

@@ -19,25 +19,25 @@ from hetsim.statistics.verdict import Answer, End, Verdict, confidence_of_look
 from hetsim.workload.workload import Workload
 
 CELLS = 192
-"""Of the first grid, each as wide as the others by ratio."""
+"""Number of cells of the first grid, with equal ratios."""
 
 FINEST = 2.0**-10
-"""Ratio of the ends of a cell, less 1, below which nothing is looked for within it."""
+"""Ratio of the ends of a cell, minus 1, below which it is not refined."""
 
 
 CHANGES = 2.0**-4
-"""How much finer it is where the count changes."""
+"""The same where the count changes."""
 
 MOST_FACTORS = 2**12
-"""Rates that are looked at before changes of sign are halved. Of a handful of requests every count
-is near the other sign, so that all cells would be halved down to `finest`: 12,000 looks."""
+"""Maximum number of rates to examine before changes of sign are bisected. With few requests every
+count is near the other sign, so all cells would be halved down to `finest`: 12,000 looks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Factors from `low` to `high` that meet an objective, as far as was looked.
+    """Factors from `low` to `high` that meet an objective, as far as examined.
 
-    `below` and `above` are the nearest that were seen to miss it; None: none was.
+    `below` and `above` are the nearest seen to miss it; None: none.
     """
 
     low: float
@@ -55,13 +55,13 @@ def spans(
     finest: float = FINEST,
     precision: float = 0.0,
 ) -> tuple[Span, ...]:
-    """Return the spans of factors from `low` to `high` at which not too many are late.
+    """Return the spans of factors from `low` to `high` without too many late requests.
 
-    `too_many` tells how many more are late at a factor than may be. A grid of `cells` is looked at
-    first. Cells at whose ends the count has two signs are halved down to `precision`, a ratio less
-    1, 0 being neighbouring floats. Cells where it has one, and comes as near to the other as it
-    moves from cell to cell around, are halved down to `finest`, and where the count changes within
-    them further, over at most MOST_FACTORS rates: what is narrower may be missed.
+    `too_many` returns the excess of late requests at a factor. A grid of `cells` is examined first.
+    Cells with a change of sign between their ends are halved down to `precision`, a ratio minus 1,
+    0 being neighbouring floats. Cells without, whose count comes as near to the other sign as it
+    varies between nearby cells, are halved down to `finest`, and further where the count changes,
+    over at most MOST_FACTORS rates: narrower spans may be missed.
 
     Complexity: MOST_FACTORS calls, and some 50 for each change of sign, or log2 of 1 / `precision`.
     """
@@ -99,8 +99,8 @@ def _refine(seen: dict[float, int], look: Callable[[float], int], finest: float)
         steps = [abs(b - a) for a, b in pairwise(counts)]
         open_ = []
         for at, (a, b) in enumerate(pairwise(ends)):
-            # Where the count changes several requests do at nearly one rate, and in between
-            # there may be fewer.
+            # Where the count changes, several requests change at almost the same rate, and in
+            # between there may be fewer.
             least = finest * CHANGES if steps[at] else finest
             if (a, b) in done or b - a <= least * a:
                 continue
@@ -140,37 +140,37 @@ def _told(seen: dict[float, int]) -> tuple[Span, ...]:
 
 
 FIRST_STEP = 0.06
-"""How far from the guess the first rates are: a ratio less 1, doubled where that says nothing."""
+"""Distance of the first rates from the guess: a ratio minus 1, doubled if undecided."""
 
 MOST_LOOKS = 14
-"""Rates that are looked at for one end."""
+"""Maximum number of rates to examine for one end."""
 
 MOST_UNDECIDED = 5
-"""Of these, after which what is left open stays so: each costs all that a run may."""
+"""Maximum number of undecided looks, after which the end stays open: each costs a full run."""
 
 LEAST = 2.0**-10
-"""Of the guess: below that no rate is looked at."""
+"""Ratio to the guess below which no rate is examined."""
 
 
 Edge = tuple[float | None, float | None]
-"""The nearest factors on both sides of an end of a span that were shown to meet, and to miss; None:
-none was. What lies between is undecided."""
+"""Nearest factors on both sides of an end of a span shown to meet, and to miss; None: none. Those
+in between are undecided."""
 
 
 def upper_end(answer: Callable[[float], Answer], guess: float, missed: float, gap: float) -> Edge:
-    """Return where factors above `guess`, or below it, begin to miss.
+    """Return the end of the factors near `guess` that meet, towards higher ones.
 
-    Looks on both sides of the guess, further away where a look says nothing; then halves the widest
-    gap that is left, also between two looks that said nothing: close to what overloads a system
-    runs say less than further below. It ends where the factors that meet and miss are within a
-    ratio of 1 + `gap`. `missed` is the least factor that is known to miss, or infinite.
+    Examines both sides of the guess, further away while undecided; then bisects the widest
+    remaining gap, also between two undecided looks, as runs near overload decide less than those
+    further below. Ends when the factors that meet and miss are within a ratio of 1 + `gap`.
+    `missed` is the least factor known to miss, or infinite.
     """
     looks = 0
     meets: float | None = None
     undecided: list[float] = []
 
     def halvings() -> float:
-        """About how many more looks there are."""
+        """Return the approximate number of remaining looks."""
         known = meets is not None and math.isfinite(missed)
         ratio = missed / meets if known and meets else (1 + FIRST_STEP) ** 2
         return max(math.log2(max(math.log(ratio), 1e-9) / math.log1p(gap)), 1.0)
@@ -214,7 +214,7 @@ def upper_end(answer: Callable[[float], Answer], guess: float, missed: float, ga
 
 
 def lower_end(answer: Callable[[float], Answer], guess: float, missed: float, gap: float) -> Edge:
-    """Return where factors below `guess`, or above it, begin to miss; as ``upper_end``."""
+    """Return the end of factors near `guess` that meet, towards lower ones; as ``upper_end``."""
     inverse = math.inf if missed == 0.0 else 1 / missed
     found = upper_end(lambda one: answer(1 / one), 1 / guess, inverse, gap)
     meets, misses = (None if one is None else 1 / one for one in found)
@@ -222,12 +222,12 @@ def lower_end(answer: Callable[[float], Answer], guess: float, missed: float, ga
 
 
 CONFIDENCE = 0.95
-"""That no verdict is wrong of all that are asked for at once: over rates, looks and losses."""
+"""Probability that no simultaneous verdict is wrong, over rates, looks and losses."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RateVerdict:
-    """Verdict of a run at one factor on the rate of the workload, of all objectives."""
+    """Verdict of a run at one factor on the rate of the workload, for all objectives."""
 
     factor: float
     answer: Answer
@@ -236,10 +236,10 @@ class RateVerdict:
 
 
 class Judge:
-    """A deployment, ready to be asked about one rate after another.
+    """Deployment, ready for verdicts at one rate after another.
 
-    All verdicts together are right at `confidence`: each new rate has less to err by. Every rate
-    sees the same requests, by the seed, closer or further apart, up to `budget`.
+    All verdicts together are right at `confidence`: each new rate gets a smaller share of the
+    error. Every rate uses the same requests, by the seed, compressed or stretched, up to `budget`.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class Judge:
             end = run.play(until_answered=True, confidence=confidence)
             verdicts = self._verdicts(run)
             answers = {one.answer for one in verdicts}
-            # Of a stream of which nothing came nothing is known.
+            # A stream without requests is undecided.
             asked = sum(len(stream.slos) for stream in workload.streams)
             all_met = answers == {"meets"} and len(verdicts) == asked
             answer: Answer = "meets" if all_met else "undecided"
@@ -276,12 +276,12 @@ class Judge:
         return self.seen[factor]
 
     def service(self, factor: float) -> Service:
-        """Return all that the run at a factor says."""
+        """Return the full results of the run at a factor."""
         one = self.at(factor)
         return service_of(one.run, self._resolved, one.end)
 
     def _verdicts(self, run: Run) -> list[Verdict]:
-        """Those of the run, but where a model is overloaded that needs no interval."""
+        """Return the verdicts of the run, but without intervals if a model is overloaded."""
         if all(one.answer != "undecided" for one in run.verdicts.values()):
             return list(run.verdicts.values())
         found = []

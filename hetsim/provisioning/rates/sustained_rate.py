@@ -35,7 +35,7 @@ from hetsim.workload.workload import Workload
 
 
 def ends_of_trace(sample: Sample, rates: Sequence[Rates], *, exact: bool) -> str:
-    """Return why a trace can come no faster."""
+    """Return the reason why a trace cannot be faster."""
     if not rates:
         return f"too many requests are late at {'any' if exact else 'each simulated'} rate"
     if rates[-1].misses_above_per_s is None:
@@ -54,7 +54,7 @@ def ends_of_verdicts(
     ceiling: Ceiling,
     rate_per_s: float,
 ) -> str:
-    """Return why no higher rate was shown to meet the objectives; `above` misses, the nearest."""
+    """Return the reason why no higher rate is shown to meet; `above` is the nearest that misses."""
     open_ = [
         one
         for one in judge.seen.values()
@@ -94,24 +94,24 @@ def _missed(service: Service, rate_per_s: float) -> str:
 
 
 SAMPLE = 2**14
-"""Of requests that chance makes, those whose own capacity is where rates are looked at first."""
+"""Number of random requests whose own capacity is the first guess of the rate."""
 
 ROUGH, ROUGH_LOOKS = 2**12, 14
-"""The same where that capacity takes a grid, of so many cells."""
+"""The same if that capacity needs a grid, and the number of its cells."""
 
 BELOW, ABOVE = 2.0**-7, 16.0
-"""Of the ceiling: rates between which a grid looks at a trace."""
+"""Range of rates of a grid for a trace, relative to the ceiling."""
 
 MOST_SPANS = 3
-"""Spans of which the ends are judged, the highest."""
+"""Maximum number of spans whose ends are judged, the highest ones."""
 
 EVALUATIONS = 200
-"""That a grid takes, about."""
+"""Approximate number of evaluations of a grid."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """One deployment, set up for rates; `rates_per_s` is by stream, as the workload says."""
+    """Deployment, set up for rates; `rates_per_s` is by stream, as in the workload."""
 
     name: str
     resolved: tuple[Resolved, ...]
@@ -121,13 +121,13 @@ class Question:
 
     @property
     def rate_per_s(self) -> float:
-        """Of all streams."""
+        """Rate of all streams."""
         return sum(self.rates_per_s)
 
     def ceiling(
         self, streams: Sequence[int] | None = None, sample: Sample | None = None
     ) -> Ceiling:
-        """Return the ceiling of what comes, or of some streams alone."""
+        """Return the ceiling of all arrivals, or of some streams only."""
         shares = []
         for at, places in enumerate(self.setup.variant):
             count = len(self.resolved[self.setup.sources[at].model].variants)
@@ -155,7 +155,7 @@ def refused(name: str, error: Infeasible) -> SustainedRate:
 def sustained_rate(
     question: Question, *, most_requests: int | None, gap: float, confidence: float = CONFIDENCE
 ) -> SustainedRate:
-    """Return the rate of a deployment; `confidence`: that none of its verdicts is wrong."""
+    """Return the rate of a deployment; `confidence`: probability that no verdict is wrong."""
     if question.workload.traces:
         return _of_trace(question)
     return _in_the_long_run(question, most_requests, gap, confidence)
@@ -217,7 +217,7 @@ def _of_trace(question: Question) -> SustainedRate:
 
 
 def _down(factor: Fraction) -> float:
-    """The largest float that is no more."""
+    """Return the largest float that is not above `factor`."""
     near = float(factor)
     return near if Fraction(near) <= factor else math.nextafter(near, 0.0)
 
@@ -289,7 +289,7 @@ def _in_the_long_run(
 def _judged_spans(
     judge: Judge, guesses: Sequence[Span], missed: float, gap: float, *, one: bool
 ) -> list[Span]:
-    """The spans about these guesses that verdicts show; `one`: there is one, from 0 on."""
+    """Return the spans near these guesses shown by verdicts; `one`: a single one from 0."""
     found: list[Span] = []
     for guess in guesses[-MOST_SPANS:]:
         near = guess.high if math.isfinite(guess.high) and guess.high > 0 else missed
@@ -328,7 +328,7 @@ def _lower_end(judge: Judge, guess: float, high: float, gap: float) -> float:
 
 
 def _apart(found: Sequence[Span]) -> list[Span]:
-    """Spans that overlap are one."""
+    """Return the spans with overlapping ones merged."""
     joined: list[Span] = []
     for span in sorted(found, key=lambda one: one.low):
         if joined and span.low <= joined[-1].high:
@@ -340,7 +340,7 @@ def _apart(found: Sequence[Span]) -> list[Span]:
 
 
 def _guessed(setup: Setup, sample: Sample, ceiling: float) -> tuple[Span, ...]:
-    """The spans of a short sample, roughly; where there is none, its best rate."""
+    """Return the approximate spans of a short sample, or its best rate without any."""
     top = ceiling if math.isfinite(ceiling) else 1.0
     seen: dict[float, int] = {}
     machine_code = pays(len(sample) * ROUGH_LOOKS * events_of(setup.layout))
@@ -357,7 +357,7 @@ def _guessed(setup: Setup, sample: Sample, ceiling: float) -> tuple[Span, ...]:
 
 
 def _overloaded(question: Question) -> float:
-    """The least factor that is proved to overload some stream with an objective."""
+    """Return the least factor proved to overload some stream with an objective."""
     least = math.inf
     setup = question.setup
     for at, stream in enumerate(question.workload.streams):
@@ -372,7 +372,7 @@ def _overloaded(question: Question) -> float:
         ]
         factor = question.ceiling(before).factor
         if model.max_queue_size is not None or model.timeout_s < math.inf:
-            # What is rejected, or put last, makes room: no more than the rest is on time.
+            # Rejected or delayed requests make room: only the rest must be on time.
             factor = (
                 factor / min(slo.share for slo in stream.slos) if len(before) == 1 else math.inf
             )
@@ -381,7 +381,7 @@ def _overloaded(question: Question) -> float:
 
 
 def _too_slow(question: Question) -> str | None:
-    """Why no rate meets an objective: a request alone takes longer; None where it does not."""
+    """Return the reason why no rate meets an objective: a request alone is too slow; else None."""
     for at, stream in enumerate(question.workload.streams):
         for slo in stream.slos:
             least_s = quickest_s(question.setup, at)

@@ -1,1 +1,1 @@
-"""Bounds linear in counts, which exclude vectors whatever policy runs on them."""
+"""Bounds linear in counts, which exclude vectors for all policies."""

@@ -1,4 +1,4 @@
-"""Bounds on vectors, linear in counts: what nothing else can do in time, and useful capacity."""
+"""Bounds on vectors, linear in counts: required devices, and useful capacity."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from hetsim.provisioning.platforms.vectors import Test
 By = Literal["needs", "rate", "window", "pooled"]
 
 Slos = Sequence[int | None]
-"""By stream: which of its objectives counts; None: none of them."""
+"""Index of the objective that counts by stream; None: none."""
 
 Prices = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""By resource: what a second of one is worth; by class: what a request needs at least."""
+"""Price of a second by resource, and minimum price of a request by class."""
 
 LENGTHS = 1.15
-"""Ratio of the lengths of windows that are looked at."""
+"""Ratio of consecutive window lengths."""
 
 MOST = 16
-"""Choices of devices, one of each useful way, that are looked at for one objective."""
+"""Maximum number of device choices, one per useful way, considered for an objective."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bound:
-    """Condition on a vector: ``sum n_k c_k >= least``, c_k of all devices and links of a kind.
+    """Condition on a vector: ``sum n_k c_k >= least``, c_k over all devices and links of a kind.
 
-    `capacity` [resources] is what one device or link adds, `worth` [classes] what one request
-    needs. `slo` is the objective of each stream that is not met otherwise. `window` has the first
-    and last request of a window, `ask` that of ``needs``. It may be wrong by `error`, where it
-    rests on the first so many drawn `requests`.
+    `capacity` [resources] is the contribution of one device or link, `worth` [classes] the price of
+    one request. `slo` is the objective of each stream that requires it. `window` has the first and
+    last request of a window, `ask` that of ``needs``. With random requests, it is wrong with
+    probability at most `error`, based on the first `requests`.
     """
 
     by: By
@@ -64,7 +64,7 @@ class Bound:
 
 
 def limits_s(question: Question, slo: Slos) -> NDArray[np.float64]:
-    """By class: the longest latency of what is asked of it; NaN where nothing is."""
+    """Return by class its longest latency limit; NaN without one."""
     found = np.full(len(question.classes), np.nan)
     for ask in question.asks:
         which = slo[ask.stream]
@@ -75,14 +75,14 @@ def limits_s(question: Question, slo: Slos) -> NDArray[np.float64]:
 
 
 def judged(question: Question, slo: Slos, arrivals: Arrivals) -> NDArray[np.bool_]:
-    """By request: whether it is of a stream whose objective counts, and not of the warm-up."""
+    """Return by request whether its stream's objective counts and it is after the warm-up."""
     counts = np.array([slo[ask.stream] is not None for ask in question.asks])
     found: NDArray[np.bool_] = counts[arrivals.ask] & (arrivals.time_s >= question.warm_up_s)
     return found
 
 
 def most_late(requests: int, share: float) -> int:
-    """Late requests allowed of N: the largest L with N - L >= share * N, in floats."""
+    """Return the allowed late requests of N: the largest L with N - L >= share * N, in floats."""
     late = int(requests - np.ceil(share * requests)) + 1
     while late > 0 and requests - late < share * requests:
         late -= 1
@@ -92,7 +92,7 @@ def most_late(requests: int, share: float) -> int:
 def late_allowed(
     question: Question, slo: Slos, arrivals: Arrivals
 ) -> Iterator[tuple[NDArray[np.bool_], int]]:
-    """Yield, by stream whose objective counts, its judged requests and how many may be late."""
+    """Yield, by stream with an objective, its judged requests and how many may be late."""
     counts = judged(question, slo, arrivals)
     stream_of = np.array([ask.stream for ask in question.asks])[arrivals.ask]
     for at, which in enumerate(slo):
@@ -102,9 +102,9 @@ def late_allowed(
 
 
 def choices(question: Question) -> tuple[tuple[int | None, ...], ...]:
-    """Objectives that bounds are made of: of all streams, and of each alone.
+    """Return the objectives used for bounds: of all streams, and of each alone.
 
-    Where streams have several, the first of each together, then the second, and so on.
+    If streams have several, the first of each together, then the second, and so on.
     """
     each = [len(stream.slos) for stream in question.streams]
     found: list[tuple[int | None, ...]] = [
@@ -119,19 +119,19 @@ def choices(question: Question) -> tuple[tuple[int | None, ...], ...]:
     return tuple(dict.fromkeys(found))
 
 
-# What nothing but some devices can do
+# Required devices
 
 
 def needs(question: Question) -> Iterator[Bound]:
-    """Yield, for each ask and objective, that what answers it in time is there.
+    """Yield, for each ask and objective, the requirement of a device that answers it in time.
 
-    *Proof.* A device, or several together, have no way for a class within a limit where they lack
-    an op or the memory, or where one request alone takes longer than that in every batch size: with
-    links that carry any number of transfers, and no batch answers sooner than one request. Then
-    each request of the ask that they serve is late, or not served. A vector that has a useful way
-    has all of its devices, so also the one that was chosen of it: one that counts 1, or the m that
-    the way takes of a type, which count 1/m each. Without any useful way all requests of the ask
-    are late, which is more than may be: it is only said of asks that are more than that.
+    *Proof.* One device, or several together, has no way for a class within a limit if it lacks an
+    op or the memory, or if one request alone takes longer in every batch size, with links that
+    carry any number of transfers, as no batch is answered sooner than one request. Then each
+    request of the ask that it serves is late or not served. A vector with a useful way has all of
+    its devices, and so the one chosen from it: a device that counts 1, or the m of a type that the
+    way takes, which count 1/m each. Without a useful way all requests of the ask are late; the
+    bound is made only for asks above the allowed late share.
     """
     empty = np.zeros(0)
     for at, ask in enumerate(question.asks):
@@ -148,11 +148,11 @@ def needs(question: Question) -> Iterator[Bound]:
 
 
 Able = tuple[tuple[int, float], ...]
-"""Device types, ascending, and what one of each counts."""
+"""Device types, ascending, with the contribution of one of each."""
 
 
 def _choices(question: Question, of_class: int, limit_s: float) -> list[Able]:
-    """Sets of device types that have one of each useful way, with what each counts."""
+    """Return sets of device types with one of each useful way, and their contributions."""
 
     def within(one: Able, other: Able) -> bool:
         has = dict(other)
@@ -182,13 +182,13 @@ def _choices(question: Question, of_class: int, limit_s: float) -> list[Able]:
             for able in further
             if not any(one != able and within(one, able) for one in further)
         }
-        # Fewer choices exclude less, and nothing that is not excluded by all of them.
+        # Fewer choices exclude fewer vectors, and none that other choices do not exclude.
         found = set(sorted(least)[:MOST])
     return sorted(found)
 
 
 def more_than_late(question: Question, at: int, share: float) -> bool:
-    """Whether an ask alone is more than may be late of its stream."""
+    """Return whether an ask alone exceeds the late share allowed for its stream."""
     mine = question.asks[at]
     siblings = [k for k, one in enumerate(question.asks) if one.stream == mine.stream]
     if question.arrivals is None:
@@ -203,7 +203,7 @@ def more_than_late(question: Question, at: int, share: float) -> bool:
 
 
 def bound_of(question: Question, slo: Slos, prices: Prices) -> Bound | None:
-    """Bound that prices give; None where they ask for nothing.
+    """Return the bound of given prices; None if they require nothing.
 
     *Proof.* A device runs as many subgraphs at once as it has streams, a link carries one transfer
     at a time: in a second a resource r gathers ``capacity[r]`` at most. A request of class c that
@@ -231,7 +231,7 @@ def bound_of(question: Question, slo: Slos, prices: Prices) -> Bound | None:
 
 
 def in_the_long_run(question: Question, slo: Slos, worth: NDArray[np.float64]) -> float:
-    """Worth a second of what must be on time in the long run."""
+    """Return the price per second of requests that must be on time in the long run."""
     total = 0.0
     for at, which in enumerate(slo):
         if which is None:
@@ -248,7 +248,7 @@ def in_the_long_run(question: Question, slo: Slos, worth: NDArray[np.float64]) -
 def _busiest(
     question: Question, slo: Slos, worth: NDArray[np.float64]
 ) -> tuple[float, tuple[int, int]]:
-    """The window whose requests are worth most a second, and its first and last request."""
+    """Return the window with the highest price per second, and its first and last request."""
     arrivals = question.arrivals
     assert arrivals is not None
     each, spared = _needed(question, slo, worth)
@@ -275,7 +275,7 @@ def in_window(
     worth: NDArray[np.float64],
     window: tuple[int, int],
 ) -> float:
-    """Worth a second of what must be on time from one request to another."""
+    """Return the price per second of requests that must be on time between two requests."""
     assert question.arrivals is not None
     first, last = window
     each, spared = _needed(question, slo, worth)
@@ -288,7 +288,7 @@ def in_window(
 def _needed(
     question: Question, slo: Slos, worth: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """By request its worth, where it is judged; and the most that late ones are worth."""
+    """Return the price of each judged request, and the maximum price of late ones."""
     arrivals = question.arrivals
     assert arrivals is not None
     class_of = np.array([ask.of_class for ask in question.asks])

@@ -1,4 +1,4 @@
-"""The fewest late requests of any policy, on one server as fast as all devices together."""
+"""Fewest late requests of any policy, on one server as fast as all devices together."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from hetsim.provisioning.platforms.question import Arrivals, Question
 from hetsim.statistics.verdict import verdict_of
 
 STEPS = 40
-"""Halvings of the rates between which the least lies."""
+"""Number of bisection steps for the least rate."""
 
 
 def pooled(question: Question, slo: Slos, prices: Sequence[Prices]) -> Iterator[Bound]:
-    """Rate below which too many are late of any policy, by prices that are ``alike``.
+    """Yield the rate below which any policy has too many late requests, by ``alike`` prices.
 
     *Proof.* Every request that is answered in time had its part of the time of devices and links,
     worth 1 or more by `capacity` in whichever useful way it was served, between its arrival and the
@@ -58,11 +58,11 @@ def pooled(question: Question, slo: Slos, prices: Sequence[Prices]) -> Iterator[
 
 
 def least_rate(time_s: NDArray[np.float64], limit_s: float, allowed: int) -> float:
-    """Rate at which more than the allowed number are late, nearly the highest such."""
+    """Return a rate near the highest at which more than the allowed number are late."""
     times = time_s.tolist()
     if len(times) <= allowed:
         return 0.0
-    # With every request in time alone and at once, none is late; below one a limit all are.
+    # At this rate every request alone is in time; with less than one per limit all are late.
     found = _highest_that(
         lambda rate: late_on(times, limit_s, rate, allowed) > allowed, 0.0, 2.0 / limit_s, STEPS
     )
@@ -70,7 +70,7 @@ def least_rate(time_s: NDArray[np.float64], limit_s: float, allowed: int) -> flo
 
 
 def _highest_that(fails: Callable[[float], bool], low: float, high: float, steps: int) -> float:
-    """Nearly the highest rate from `low` on that fails, by so many halvings; `low`: none does."""
+    """Return nearly the highest rate above `low` that fails, by bisection; `low` if none does."""
     while fails(high):
         low, high = high, 2 * high
     for _ in range(steps):
@@ -85,7 +85,7 @@ def _highest_that(fails: Callable[[float], bool], low: float, high: float, steps
 
 
 def late_on(times: Sequence[float], limit_s: float, rate: float, most: int) -> int:
-    """Requests that are late at least at a rate, or ``most + 1`` as soon as it is more."""
+    """Return the minimum number of late requests at a rate, or ``most + 1`` once it is exceeded."""
     takes = 1.0 / rate
     free = -np.inf
     late = 0
@@ -100,16 +100,16 @@ def late_on(times: Sequence[float], limit_s: float, rate: float, most: int) -> i
     return late
 
 
-# Drawn requests
+# Random requests
 
 NEVER_S = 1e18
-"""The latency of what is left out."""
+"""Latency of requests that are left out."""
 
 LOWER = (0.01, 0.025, 0.05)
-"""How far below the rate of other requests it is tried, one after another."""
+"""Relative distances below the rate of other requests, tried in order."""
 
 HALVINGS = 10
-"""Of the rates between which that of other requests is sought."""
+"""Number of bisection steps for the rate of other requests."""
 
 Floats = NDArray[np.float64]
 
@@ -117,7 +117,7 @@ Floats = NDArray[np.float64]
 def pooled_drawn(
     question: Question, arrivals: Arrivals, others: Arrivals, error: float
 ) -> Iterator[Bound]:
-    """Rates below which too many are late of any policy, and what each may be wrong by.
+    """Yield rates below which any policy has too many late requests, with error probabilities.
 
     *Proof.* As of given requests (``pooled``): of the first so many, however many these are, none
     leaves out fewer than the greedy. So in the long run no policy has a lower share of late ones on
@@ -157,7 +157,7 @@ def pooled_drawn(
 
 
 def share_of(question: Question, slo: Slos) -> float:
-    """Rate that must be on time of all streams together, in their proportions."""
+    """Return the total rate that must be on time over all streams, in their proportions."""
     rates = np.zeros(len(question.streams))
     for ask in question.asks:
         rates[ask.stream] += ask.rate_per_s or 0.0
@@ -170,15 +170,15 @@ def share_of(question: Question, slo: Slos) -> float:
 
 
 def misses(time_s: Floats, limit_s: float, rate: float, share: float, error: float) -> bool:
-    """Whether requests say that one server of that rate has too many late."""
+    """Return whether requests show that one server of that rate has too many late ones."""
     latency_s, fresh = greedy(time_s, limit_s, rate)
     return verdict_of(latency_s, fresh, share, limit_s, 1 - error).answer == "misses"
 
 
 def greedy(time_s: Floats, limit_s: float, rate: float) -> tuple[Floats, NDArray[np.bool_]]:
-    """Latencies on one server that leaves out what would be late; who finds it with nothing to do.
+    """Return latencies on one server that omits late requests; and which found it idle.
 
-    What it leaves out never is answered. O(requests).
+    Omitted requests are never answered. O(requests).
     """
     takes = 1.0 / rate
     free = -np.inf
@@ -196,9 +196,9 @@ def greedy(time_s: Floats, limit_s: float, rate: float) -> tuple[Floats, NDArray
 
 
 def _highest(time_s: Floats, limit_s: float, share: float, error: float) -> float:
-    """A rate of which requests say that it misses, nearly the highest such; 0: none was found."""
+    """Return nearly the highest rate that requests show to miss; 0 if none was found."""
     comes = len(time_s) / max(float(time_s[-1] - time_s[0]), 1e-300)
-    # Below what must be on time in the long run another bound excludes, and no server is ever idle.
+    # Below the rate that must be on time, another bound excludes, and no server is ever idle.
     least = share * comes
     found = _highest_that(
         lambda rate: misses(time_s, limit_s, rate, share, error),

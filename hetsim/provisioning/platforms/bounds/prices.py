@@ -1,4 +1,4 @@
-"""Prices of the time of devices and links, and what single policies gather by them."""
+"""Prices of the time of devices and links, and the capacity of single policies by them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from hetsim.provisioning.rates.ceiling import balanced
 Floats = NDArray[np.float64]
 
 ROUNDING = 1e-12
-"""By how much products of prices may be off, and more."""
+"""Relative margin for rounding of price products."""
 
 RARE = 1e-6
-"""Of what a vector does not have: how little of it prices are made for."""
+"""Small count assumed for resources that a vector lacks, to get their prices."""
 
 
 def alike(question: Question, slo: Slos) -> tuple[Prices, ...]:
-    """Prices by which every request is worth 1, each way on its own.
+    """Return prices by which every request has price 1, in each way.
 
-    First, what each device does a second at most: of models that are whole on one device, and where
-    no link matters, all the prices that there are. Then those by which all kinds together, and what
-    each split takes, do least a second.
+    First, the maximum rate of each device: if models run whole on single devices and links do not
+    matter, these are all the prices. Then those that minimize the total capacity of all kinds, and
+    of each split.
     """
     worth = np.where(np.isnan(limits_s(question, slo)), 0.0, 1.0)
     modes = _useful(question, slo)
@@ -44,12 +44,12 @@ def alike(question: Question, slo: Slos) -> tuple[Prices, ...]:
 
 
 def usable(prices: Sequence[Prices]) -> list[Prices]:
-    """Finite prices, by which some request or device is worth more than 0."""
+    """Return the finite prices by which some request or device has a positive price."""
     return [row for row in prices if np.isfinite(row[0]).all() and row[0].any()]
 
 
 def matters(question: Question) -> bool:
-    """Whether prices depend on links, or on several devices together."""
+    """Return whether prices depend on links, or on several devices together."""
     types = len(question.types)
     return bool(question.splits) or any(
         max((use for one, use in mode.uses if one >= types), default=0.0)
@@ -60,7 +60,7 @@ def matters(question: Question) -> bool:
 
 
 def _useful(question: Question, slo: Slos) -> list[Mode]:
-    # Of what nothing is asked, the limit is no number, and no way is useful.
+    # For a class without an objective the limit is NaN, so no way is useful.
     return [
         mode
         for of_class, limit_s in enumerate(limits_s(question, slo).tolist())
@@ -69,7 +69,7 @@ def _useful(question: Question, slo: Slos) -> list[Mode]:
 
 
 def _by_device(question: Question, modes: Sequence[Mode]) -> Floats:
-    """What each device does a second, alone; then, of splits, the one that is used most."""
+    """Return the rate of each device alone; then, for splits, that of the busiest device."""
     types = len(question.types)
     capacity = np.zeros(question.resources)
     by_devices = [(mode, [(one, use) for one, use in mode.uses if one < types]) for mode in modes]
@@ -79,7 +79,7 @@ def _by_device(question: Question, modes: Sequence[Mode]) -> Floats:
 
 
 def _raise_to(capacity: Floats, uses: Sequence[tuple[int, float]], earns: float) -> None:
-    """Raise the price of what is used most, so that a batch is worth so much."""
+    """Raise the price of the most used resource until a batch has the required price."""
     missing = earns - sum(float(capacity[one]) * use for one, use in uses)
     if missing > 0:
         one, use = max(uses, key=lambda row: (row[1], -row[0]))
@@ -87,10 +87,10 @@ def _raise_to(capacity: Floats, uses: Sequence[tuple[int, float]], earns: float)
 
 
 def covering(question: Question, slo: Slos, counts: Counts) -> Floats | None:
-    """Prices, every request worth 1, by which a vector gathers least; None: none found.
+    """Return prices, 1 per request, that minimize a vector's capacity; None if not found.
 
-    A linear program; its prices are raised by what they may lack, so that its tolerance cannot
-    make a bound of them false.
+    Solves a linear program and raises its prices by their deficit, so that the solver's tolerance
+    cannot invalidate the bound.
     """
     modes = _useful(question, slo)
     if not modes or any(not use for mode in modes for use in [max(u for _, u in mode.uses)]):
@@ -114,7 +114,7 @@ def covering(question: Question, slo: Slos, counts: Counts) -> Floats | None:
 
 
 def has_of(question: Question, counts: Counts) -> list[float]:
-    """By resource: how many of it a vector has."""
+    """Return the number of each resource of a vector."""
     found = [0.0] * question.resources
     for kind, count in enumerate(counts):
         for one in question.resources_of(kind):
@@ -123,7 +123,7 @@ def has_of(question: Question, counts: Counts) -> list[float]:
 
 
 def worth_of(question: Question, slo: Slos, capacity: Floats) -> Floats:
-    """By class: the least of what a request takes in any way, at these prices."""
+    """Return by class the minimum price of a request over all ways."""
     worth = np.zeros(len(question.classes))
     for of_class, limit_s in enumerate(limits_s(question, slo).tolist()):
         each = [
@@ -140,12 +140,12 @@ def at_vector(
     demand: Floats,
     counts: Counts,
 ) -> Prices | None:
-    """Prices by which one vector has the least for a demand; None: it has enough.
+    """Return prices that prove a vector too small for a demand; None if it suffices.
 
-    The dual of the linear program that deals requests out to ways to serve them, in any parts, so
-    that the device or link that is used most is used least. What a request is worth is computed
-    anew from the prices, so that the solver's tolerance cannot make a bound of them false.
-    `demand` [classes] is requests a second that must be answered in time.
+    Dual of the linear program that distributes requests to ways, in any proportions, and minimizes
+    the maximum use of a device or link. The prices of requests are recomputed from those of
+    resources, so that the solver's tolerance cannot invalidate the bound. `demand` [classes] is
+    requests per second that must be answered in time.
     """
     limits = limits_s(question, slo)
     has = np.array(has_of(question, counts))
@@ -178,7 +178,7 @@ def at_vector(
             for other, mode in ways
             if other == of_class
         )
-    # Of what the vector has none of, a second is worth what makes no request cheaper.
+    # Resources that the vector lacks get a price that makes no request cheaper.
     for of_class, mode in modes:
         lacks = [(one, use) for one, use in mode.uses if not has[one]]
         if lacks:
@@ -188,11 +188,11 @@ def at_vector(
 
 
 Key = tuple[int, int, int, int]
-"""Of an instance: its split, the type of its first device; its model; the largest batch."""
+"""Split, type of first device, model and largest batch of an instance."""
 
 
 class Under:
-    """Bounds of a question, each as a policy that uses less of devices and links meets it.
+    """Bounds of a question, strengthened for policies that use devices and links less efficiently.
 
     *Proof.* Of the ways that a policy uses on a device or link let the best earn a part of what it
     takes by the bound's prices. Were each priced by that part alone, still no way that the policy
@@ -209,9 +209,9 @@ class Under:
         self._parts: dict[Key, tuple[int, dict[int, Floats]]] = {}
 
     def excludes(self, where: Placed, policy: Policy) -> int | None:
-        """First bound that a policy does not meet; None: it may meet all.
+        """Return the first bound that a policy violates; None if it may meet all.
 
-        O(instances and what they use x bounds), in arrays.
+        O(instances and their resources x bounds), in arrays.
         """
         if not len(self.edges):
             return None
@@ -220,12 +220,12 @@ class Under:
 
     @property
     def edges(self) -> Floats:
-        """By bound: what is below it is excluded for certain."""
+        """By bound: the value below which a vector is certainly excluded."""
         self._grow()
         return self._edges
 
     def gathers(self, where: Placed, policy: Policy) -> Floats:
-        """By bound: what the devices and links gather as a policy uses them, unit for unit."""
+        """Return by bound the capacity of the devices and links as a policy uses them."""
         self._grow()
         question = self._question
         part: dict[tuple[int, int, int], Floats] = {}
@@ -246,19 +246,19 @@ class Under:
         return total
 
     def _grow(self) -> None:
-        """Take in bounds that are new."""
+        """Add new bounds."""
         known = len(self._edges)
         if known == len(self._bounds):
             return
         new = self._bounds[known:]
-        # Of ``needs`` nothing is said here.
+        # ``needs`` bounds are not covered here.
         edges = [-np.inf if bound.by == "needs" else bound.least * (1 - SLACK) for bound in new]
         self._edges = np.concatenate([self._edges, edges])
         self._prices = np.column_stack([self._prices, *(bound.capacity for bound in new)])
         self._limits += [limits_s(self._question, bound.slo) for bound in new]
 
     def _used(self, where: Placed, one: Instance, model: int, most: int) -> dict[int, Floats]:
-        """By what an instance uses, and by bound: the part of its price that is earned."""
+        """Return by resource of an instance, and by bound, the earned share of its price."""
         key = (one.split, where.places[one.devices[0]].of_type, model, most)
         bounds = len(self._edges)
         known, found = self._parts.get(key, (0, {}))
@@ -280,7 +280,7 @@ class Under:
         return found
 
     def _earned(self, of_class: int, mode: Mode, takes: Floats) -> Floats:
-        """By bound: the part of what it takes that a batch earns, at most all of it."""
+        """Return by bound the share of its price that a batch earns, at most 1."""
         bounds = zip(self._bounds, self._limits, strict=True)
         worth = np.array(
             [
