@@ -1,10 +1,9 @@
 """Widening of a model exported for one request at a time to take several at once.
 
-Exporters fix the batch at 1 unless told otherwise: in the inputs, in the shapes that reshapes
-give, in constants that stand beside each request. Operator by operator it is shown along which
-axis requests follow each other and that none meets another; what is fixed at one request is
-changed to several. Sources of the rules: the operators' definitions,
-https://onnx.ai/onnx/operators/ and
+Exporters fix the batch at 1 unless configured otherwise: in the inputs, in shapes of reshapes, in
+constants combined with each request. The analysis shows operator by operator along which axis
+requests are stacked and that they do not interact, and widens what is fixed at one request. Sources
+of the rules: the operators' definitions, https://onnx.ai/onnx/operators/ and
 https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md.
 """
 
@@ -27,17 +26,17 @@ from hetsim.graph.work.rule import NodeView, op_key
 
 
 class MixedError(Exception):
-    """Op that would mix the requests of a batch, or may do so; the text says how."""
+    """Error about an op that mixes the requests of a batch, or may do so, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step(NodeView):
-    """Node of one request, with the changes that let it take several.
+    """Node of one request, with the changes needed for several.
 
-    What several requests give is what each gives alone, one after another along an axis of `axes`,
-    which so is `size` times as long; other values are the same for all. `tiled` inputs, out of the
-    constants `stored`, get a copy for each request along an axis; `sizes` inputs of whole numbers
-    get others; `reshape` is the shape that a Reshape in the node's place gives.
+    Results of several requests are those of each alone, concatenated along an axis in `axes`, which
+    becomes `size` times as long; other values are the same for all. `tiled` inputs, which are
+    constants in `stored`, are repeated per request along an axis; integer inputs in `sizes` are
+    replaced; `reshape` is the target shape of a Reshape that replaces the node.
     """
 
     axes: Mapping[str, int]
@@ -48,32 +47,32 @@ class Step(NodeView):
     reshape: list[int] = field(default_factory=list)
 
     def axis(self, place: int) -> int | None:
-        """Axis of an input; None where all requests share it, or it is absent."""
+        """Return the request axis of an input; None if all requests share it, or it is absent."""
         return self.axes.get(self.node.inputs[place]) if self.has(place) else None
 
     def out_shape(self) -> tuple[int, ...]:
-        """Shape of the first output, of one request."""
+        """Shape of the first output for one request."""
         return self.output().static_shape
 
     def data(self, *others: int) -> int:
-        """Axis of the first input, where none but `others` differs by request, too."""
+        """Return the request axis of the first input; raise if inputs besides `others` have one."""
         self.alone(0, *others)
         axis = self.axis(0)
         assert axis is not None
         return axis
 
     def along(self, axis: int) -> int:
-        """An axis of the first input, counted from the front."""
+        """Return an axis of the first input, counted from the front."""
         return axis % len(self.shape(0))
 
     def alone(self, *places: int) -> None:
-        """Raise unless only these inputs differ by request."""
+        """Raise MixedError if inputs other than these differ by request."""
         for place in range(len(self.node.inputs)):
             if place not in places and self.axis(place) is not None:
                 raise MixedError(f"its input {place} differs by request")
 
     def same(self, place: int, axis: int, length: int) -> None:
-        """Broadcast an input that all requests share to requests of this length."""
+        """Broadcast an input shared by all requests to this length."""
         there = self.shape(place)[axis]
         if there == length > 1:
             self.repeat(place, axis)
@@ -83,7 +82,7 @@ class Step(NodeView):
             )
 
     def repeat(self, place: int, axis: int) -> None:
-        """Repeat an input that all requests share, along one of its axes, once per request."""
+        """Repeat an input shared by all requests along one of its axes, once per request."""
         if self.node.inputs[place] not in self.stored:
             raise MixedError(
                 f"its input {place} is the same for all requests, but is not a constant"
@@ -91,14 +90,14 @@ class Step(NodeView):
         self.tiled[place] = axis
 
     def grown(self, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-        """Shape of several requests together."""
+        """Return the shape of several requests together."""
         return (*shape[:axis], shape[axis] * self.size, *shape[axis + 1 :])
 
 
 Rule = Callable[[Step], int | tuple[int, ...]]
-"""Axis of every output along which requests follow each other; one where it is that of all.
+"""Function to the request axis of every output, or to one axis for all.
 
-It raises MixedError where what one request gives depends on others, or that cannot be shown.
+It raises MixedError if the result of one request depends on others, or may do so.
 """
 
 _MS = "com.microsoft"
@@ -107,7 +106,7 @@ _OVER_ALL = "it normalises over all requests"
 
 
 def _elementwise(step: Step, places: Iterable[int] | None = None) -> int:
-    """Entries of the output are of those of the inputs that stand at the same place."""
+    """Return the output axis of an op whose elements depend on input elements at the same place."""
     chosen = range(len(step.node.inputs)) if places is None else places
     taken = [place for place in chosen if step.has(place)]
     step.alone(*taken)
@@ -130,7 +129,7 @@ def _elementwise(step: Step, places: Iterable[int] | None = None) -> int:
 
 
 def _linear(step: Step) -> int:
-    """To and from quantised values: scales along an axis are of another one."""
+    """Return the axis of (de)quantization, whose scales along an axis must be along another one."""
     axis = step.data()
     if step.shape(1) not in ((), (1,)) and (
         step.along(step.integer("axis", 1)) == axis or len(step.shape(1)) > 1
@@ -140,7 +139,7 @@ def _linear(step: Step) -> int:
 
 
 def _images(step: Step) -> int:
-    """Layers of images, features or sequences, which stand along the first axis."""
+    """Return the axis of layers on images, features or sequences: the first one."""
     if step.data() != 0:
         raise MixedError("its first axis is not that of the requests")
     return 0
@@ -159,7 +158,7 @@ def _pool(step: Step) -> int:
 
 
 def _fused_convolution(step: Step) -> int:
-    """A sum that is fused into it comes with each request."""
+    """Return the axis of a convolution with a fused sum, whose summand differs by request."""
     if step.has(3) and step.axis(3) is not None:
         if (step.axis(0), step.axis(3)) != (0, 0):
             raise MixedError("the values that it adds differ by request")
@@ -170,7 +169,7 @@ def _fused_convolution(step: Step) -> int:
 
 
 def _normalised_from(step: Step, axis: int = -1) -> int:
-    """Normalised over all axes from one on."""
+    """Return the axis of a normalization over all axes from `axis` on."""
     data = step.data()
     if data >= step.along(step.integer("axis", axis)):
         raise MixedError(_OVER_ALL)
@@ -178,7 +177,7 @@ def _normalised_from(step: Step, axis: int = -1) -> int:
 
 
 def _normalised_sum(step: Step) -> int:
-    """The sum of inputs, normalised over the last axis; the sum may be an output, too."""
+    """Return the axis of a normalized sum over the last axis, which may also output the sum."""
     axis = _elementwise(step, [0, 1] if step.axis(4) is None else [0, 1, 4])
     if axis == len(step.shape(0)) - 1:
         raise MixedError(_OVER_ALL)
@@ -208,7 +207,7 @@ def _cumulative(step: Step) -> int:
 
 
 def _product(step: Step, left: int = 0, right: int = 1) -> int:
-    """A matrix product of stacks: rows of the left with columns of the right."""
+    """Return the axis of a stacked matrix product of left rows and right columns."""
     step.alone(left, right)
     a, b = step.shape(left), step.shape(right)
     turned = [bool(step.integer(name, 0)) for name in ("transA", "transB")]
@@ -280,7 +279,7 @@ def _flatten(step: Step) -> int:
 
 
 def _axes(step: Step, rank: int) -> set[int] | None:
-    """Axes that a node names by attribute or input; None where it names none."""
+    """Return the axes given by attribute or input; None if none are given."""
     given = step.integers("axes") or step.constant(1)
     return None if given is None else {int(at) % rank for at in given}
 
@@ -289,7 +288,7 @@ def _squeeze(step: Step) -> int:
     axis = step.data()
     axes = _axes(step, len(step.shape(0)))
     if axes is None or axis in axes:
-        # Of several requests that axis is no longer 1.
+        # With several requests that axis is no longer 1.
         return _reshape(step)
     return axis - sum(at < axis for at in axes)
 
@@ -404,7 +403,7 @@ def _resize(step: Step) -> int:
 
 
 def _recurrent(step: Step) -> tuple[int, ...]:
-    """Requests are the second axis of what comes, and what it begins with."""
+    """Return the axes of a recurrent layer: the second one of sequences and of initial states."""
     step.alone(0, 5, 6)
     if step.integer("layout", 0) or step.axis(0) != 1:
         raise MixedError("its second axis is not that of the requests")
@@ -484,11 +483,11 @@ RULES: dict[str, Rule] = {
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
 }
-"""By operator, as ``op_key`` writes it."""
+"""Rules by operator, keyed as by ``op_key``."""
 
 
 class _Writer:
-    """Writes what steps ask for into a model; constants that several want alike are added once."""
+    """Writer of the steps' changes into a model; equal constants are added once."""
 
     def __init__(self, proto: onnx.ModelProto, taken: set[str], weights_dir: Path | None) -> None:
         self._graph = proto.graph
@@ -536,7 +535,7 @@ def widen(
     weights_dir: Path | None,
     where: str,
 ) -> None:
-    """Widen a model of known shapes, in place, to several requests; ModelError if they mix."""
+    """Widen a model of known shapes in place for several requests; ModelError if they mix."""
     axes = dict.fromkeys(inputs, 0)
     taken = {*graph.tensors, *(tensor.name for tensor in proto.graph.initializer)}
     writer = _Writer(proto, taken, weights_dir)

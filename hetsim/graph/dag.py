@@ -20,32 +20,32 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Rows:
-    """A list of node ids by node: row v is ``node[at[v]:at[v + 1]]``; `at` is [n + 1]."""
+    """Lists of node ids by node: row v is ``node[at[v]:at[v + 1]]``; `at` is [n + 1]."""
 
     at: Ints
     node: Ints
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]]) -> Rows:
-        """Concatenate rows. Linear."""
+        """Return the concatenation of rows. Linear."""
         at = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)), out=at[1:])
         return cls(at, np.fromiter(chain.from_iterable(rows), np.int64, int(at[-1])))
 
     @classmethod
     def sorted_by(cls, n: int, owner: Ints, node: Ints) -> Rows:
-        """Put every entry of `node` into the row of its `owner`, in the order given."""
+        """Return every entry of `node` in the row of its `owner`, in the given order."""
         at = np.zeros(n + 1, dtype=np.int64)
         np.cumsum(np.bincount(owner, minlength=n), out=at[1:])
         return cls(at, node[np.argsort(owner, kind="stable")])
 
     @property
     def owner(self) -> Ints:
-        """By entry of `node`: the row that it is in."""
+        """Row of each entry of `node`."""
         return np.repeat(np.arange(len(self.at) - 1), np.diff(self.at))
 
     def mirrored(self) -> Rows:
-        """Return the same rows with node v as n - 1 - v."""
+        """Return the same rows with node v renumbered as n - 1 - v."""
         last = len(self.at) - 2
         return Rows(self.at[-1] - self.at[::-1], last - self.node[::-1])
 
@@ -57,14 +57,14 @@ class Rows:
 
 @dataclass(frozen=True)
 class Dag:
-    """A DAG over nodes 0 .. n-1 in topological order; neighbours ascend, without duplicates."""
+    """DAG over nodes 0 .. n-1 in topological order; neighbours ascend, without duplicates."""
 
     preds: tuple[tuple[int, ...], ...]
     succs: tuple[tuple[int, ...], ...]
 
     @classmethod
     def from_arrays(cls, n: int, source: Ints, target: Ints) -> Dag:
-        """Build from edges as two arrays; see ``from_edges``."""
+        """Return the DAG of edges given as two arrays; see ``from_edges``."""
         wrong = np.flatnonzero((source < 0) | (source >= target) | (target >= n))
         if wrong.size:
             u, v = int(source[wrong[0]]), int(target[wrong[0]])
@@ -84,7 +84,7 @@ class Dag:
 
     @classmethod
     def from_edges(cls, n: int, edges: Iterable[tuple[int, int]]) -> Dag:
-        """Build from edges (u, v) with 0 <= u < v < n, or raise ModelError. O(V + E log E)."""
+        """Return the DAG of edges (u, v), 0 <= u < v < n; ModelError for others. O(V + E log E)."""
         ends = np.array(list(edges), dtype=np.int64).reshape(-1, 2)
         return cls.from_arrays(n, ends[:, 0], ends[:, 1])
 
@@ -95,12 +95,12 @@ class Dag:
 
     @cached_property
     def pred_rows(self) -> Rows:
-        """The `preds` as arrays, which are not to be written to."""
+        """Read-only arrays of `preds`."""
         return Rows.of(self.preds)
 
     @cached_property
     def succ_rows(self) -> Rows:
-        """The `succs` as arrays, which are not to be written to."""
+        """Read-only arrays of `succs`."""
         return Rows.of(self.succs)
 
     @cached_property
@@ -113,19 +113,19 @@ class Dag:
 
     @cached_property
     def parts(self) -> Sequence[tuple[int, ...]]:
-        """The weakly connected parts by their first nodes; cached. O(V + E)."""
+        """Weakly connected parts by their first nodes; cached. O(V + E)."""
         nodes: dict[int, list[int]] = {}
         for node, first in enumerate(joined(self.n, self.edges())):
             nodes.setdefault(first, []).append(node)
         return [tuple(part) for part in nodes.values()]
 
     def edges(self) -> Iterable[tuple[int, int]]:
-        """Every edge (u, v), ascending."""
+        """Yield every edge (u, v), ascending."""
         return ((u, v) for u, targets in enumerate(self.succs) for v in targets)
 
 
 def different_pairs(n: int, u: Ints, v: Ints) -> tuple[Ints, Ints]:
-    """Return the pairs (u, v) of numbers below `n`, each once, ascending. O(E log E)."""
+    """Return the distinct pairs (u, v) of numbers below `n`, ascending. O(E log E)."""
     keys = np.sort(u * n + v)
     if keys.size:
         keys = keys[np.concatenate(([True], keys[1:] != keys[:-1]))]
@@ -133,7 +133,7 @@ def different_pairs(n: int, u: Ints, v: Ints) -> tuple[Ints, Ints]:
 
 
 def joined(n: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
-    """Return, by node 0 .. n - 1, the least node that `pairs` connect it to, even indirectly."""
+    """Return by node 0 .. n - 1 the least node that `pairs` connect it to, even indirectly."""
     ends = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
     least: list[int] = least_joined(n, ends[:, 0], ends[:, 1]).tolist()
     return least
@@ -156,7 +156,7 @@ def least_joined(n: int, u: Ints, v: Ints) -> Ints:
 def topological_order(
     succs: Sequence[Iterable[int]], key: Sequence[object] | None = None
 ) -> list[int] | None:
-    """Topological order, smallest by `key`, then node; None on a cycle. O(E + V log V)."""
+    """Return the least topological order by `key`, then node; None on a cycle. O(E + V log V)."""
     n = len(succs)
     if all(min(targets, default=n) > u for u, targets in enumerate(succs)) and (
         key is None or not any(other < one for one, other in pairwise(key))  # type: ignore[operator]
@@ -181,8 +181,8 @@ def topological_order(
 
 
 def find_cycle(succs: Sequence[Iterable[int]]) -> list[int]:
-    """Return the nodes of one cycle in order, or an empty list where there is none. O(V + E)."""
-    # The sorter is given successors for predecessors: the cycle that it names runs backwards.
+    """Return the nodes of one cycle in order, or an empty list without one. O(V + E)."""
+    # The sorter gets successors as predecessors, so its cycle runs backwards.
     sorter = graphlib.TopologicalSorter(dict(enumerate(succs)))
     try:
         sorter.prepare()
@@ -193,14 +193,14 @@ def find_cycle(succs: Sequence[Iterable[int]]) -> list[int]:
 
 
 class Contraction:
-    """A graph in which disjoint node sets are contracted, acyclic at every step.
+    """Graph in which disjoint node sets are contracted, acyclic at every step.
 
-    A set is known by its least node; a node in no set stands for itself. Each has a position in a
-    topological order of the contracted graph, which `add` keeps up to date: no search leaves the
-    positions between the first and the last of the nodes that it is asked about.
+    A set is represented by its least node; a node in no set by itself. Each has a position in a
+    topological order of the contracted graph, which `add` maintains: searches stay between the
+    first and last positions of the given nodes.
 
-    Source: D. J. Pearce, P. H. J. Kelly, A dynamic topological sort algorithm for directed
-    acyclic graphs, ACM JEA 11, 2006; there an edge is inserted, here a set is contracted.
+    Source: D. J. Pearce, P. H. J. Kelly, A dynamic topological sort algorithm for directed acyclic
+    graphs, ACM JEA 11, 2006; there edges are inserted, here sets are contracted.
     """
 
     def __init__(self, dag: Dag) -> None:
@@ -211,14 +211,14 @@ class Contraction:
         self._taken: set[int] = set()
 
     def taken(self, node: int) -> bool:
-        """Whether the node is in a set that was added."""
+        """Return whether the node is in a set that was added."""
         return node in self._taken
 
     def cycle(self, nodes: Sequence[int]) -> tuple[int, ...]:
-        """Return a path that leaves `nodes`, none of them taken, and comes back, or () for none.
+        """Return a path that leaves `nodes`, none of them taken, and returns, or ().
 
-        It starts and ends in `nodes` and names where it enters and leaves sets: neighbours are an
-        edge or lie in one set. O(edges of what is reached between the positions of `nodes`).
+        It starts and ends in `nodes` and names the nodes where it enters and leaves sets:
+        neighbours are an edge or lie in one set. O(edges reached between the positions of `nodes`).
         """
         members = set(nodes)
         if len(members) < 2:
@@ -245,9 +245,9 @@ class Contraction:
         return ()
 
     def add(self, nodes: Sequence[int]) -> None:
-        """Contract a set for which `cycle` found none; ValueError for a node that is taken.
+        """Contract a set for which `cycle` found none; ValueError for a node in another set.
 
-        O(edges of what is reached, forwards and backwards, between the positions of `nodes`).
+        O(edges reached, forwards and backwards, between the positions of `nodes`).
         """
         members = tuple(sorted(set(nodes)))
         if not members:
@@ -260,8 +260,8 @@ class Contraction:
         after = self._reached(members, min(old), max(old), self._dag.succs)
         before = self._reached(members, min(old), max(old), self._dag.preds)
         slots = sorted([*old, *(position[first] for first in (*before, *after))])
-        # What goes before only moves down and what goes after only up, so that order with
-        # everything else between them holds; the slots left over stay empty.
+        # Predecessors only move down and successors only up, so the order with everything in
+        # between holds; the remaining slots stay empty.
         for slot, first in zip(slots, before, strict=False):
             position[first] = slot
         for slot, first in zip(reversed(slots), reversed(after), strict=False):
@@ -278,7 +278,7 @@ class Contraction:
     def _reached(
         self, members: tuple[int, ...], low: int, high: int, edges: Sequence[Sequence[int]]
     ) -> list[int]:
-        """What `edges` lead to from the members between two positions, by position."""
+        """Return, by position, nodes that `edges` reach from the members between two positions."""
         head, position = self._head, self._position
         seen = set(members)
         found: list[int] = []

@@ -21,16 +21,16 @@ from hetsim.graph.reading.structure import (
 )
 
 NO_NODE = -1
-"""In ``Subgraph.nodes``: what casts an input or a constant."""
+"""Marker in ``Subgraph.nodes`` for a cast of an input or constant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """Nodes of a model with the inputs and constants they need to run alone.
+    """Nodes of a model with the inputs and constants that they need to run alone.
 
-    `inputs` are read from outside, in the order of their first read; `outputs` are read outside or
-    put out by the model, in the order of their writing; `nodes` has the id of the graph's node
-    behind each node of `proto`, which is a copy with the constants that they read.
+    `inputs` are read from outside, in order of the first read; `outputs` are read outside or are
+    outputs of the model, in order of writing; `nodes` has the id of the graph's node for each node
+    of `proto`, which is a copy with the constants that they read.
     """
 
     inputs: tuple[str, ...]
@@ -40,23 +40,23 @@ class Subgraph:
 
 
 def extract(model: Model, nodes: Sequence[int]) -> Subgraph:
-    """Return `nodes` of `model` as a model of its own.
+    """Return `nodes` of `model` as a separate model.
 
-    An input or a constant that is itself an output of the model belongs to no node, and
-    so to no subgraph: whoever runs the parts hands it over unchanged. That the nodes can
-    run in one go (no path leaves them and comes back) is for the partition to hold.
+    An input or constant that is itself an output of the model belongs to no node and thus no
+    subgraph: the caller passes it on unchanged. The partition must ensure that the nodes can run at
+    once (no path leaves them and returns).
 
-    Raises PlanError where there is no node, or one that the model does not have, or one twice.
-    Complexity: O(nodes and what they read); an index of the model is built once.
+    Raises PlanError without nodes, and for unknown or repeated ones. Complexity: O(nodes and their
+    inputs and outputs); an index of the model is built once.
     """
     return _extracted(model, None, nodes)
 
 
 def runnable(model: Model, nodes: Sequence[int]) -> Subgraph:
-    """Return `nodes` of `model` as a model whose CPU kernels give the bits of the whole model's.
+    """Return `nodes` of `model` as a model whose CPU kernels give the same bits as the whole.
 
-    As ``extract`` does it, but for models with 16-bit floats: there values that cross may be
-    wider than in the graph, under names of their own.
+    As ``extract``, but for models with 16-bit floats: crossing values may be wider than in the
+    graph, and are renamed.
     """
     return _extracted(model, model.lowering, nodes)
 
@@ -86,7 +86,7 @@ def _extracted(model: Model, lowering: Lowering | None, nodes: Sequence[int]) ->
         )
     )
     if lowering is not None:
-        # What only stands for a cast that is none here gives nothing out, and no model may do so.
+        # A node that only replaces a missing cast has no outputs, which a model must not have.
         outputs = outputs or tuple(written)[-1:]
     proto = onnx.ModelProto(ir_version=model.proto.ir_version)
     proto.opset_import.extend(index.opsets)
@@ -108,7 +108,7 @@ def _extracted(model: Model, lowering: Lowering | None, nodes: Sequence[int]) ->
 
 
 def stored_alone(model: Model, names: Sequence[str]) -> onnx.ModelProto:
-    """Return a model without nodes that only output constants of `model`."""
+    """Return a model without nodes that only outputs constants of `model`."""
     whole, wanted = model.proto, set(names)
     proto = onnx.ModelProto(ir_version=whole.ir_version, opset_import=whole.opset_import)
     proto.graph.name = "constants"
@@ -135,14 +135,14 @@ def runnable_whole(model: Model) -> tuple[onnx.ModelProto, tuple[int, ...]]:
 
 
 def runnable_dtypes(model: Model) -> dict[str, str]:
-    """Element types of the values of the graph and of its executable form."""
+    """Return the element types of values of the graph and of its executable form."""
     if model.lowering is None:
         return model.graph.dtypes
     return {**model.graph.dtypes, **model.lowering.dtypes}
 
 
 class _Index:
-    """Where everything of a model, or of its lowering, is: a subgraph costs what it holds."""
+    """Index of a model, or its lowering, so that extraction costs only the subgraph."""
 
     def __init__(self, model: Model, lowering: Lowering | None) -> None:
         proto, graph = model.proto, model.graph
@@ -185,7 +185,7 @@ class _Index:
             self.readers = readers
 
     def places_of(self, nodes: Sequence[int]) -> Sequence[int]:
-        """What runs for `nodes`, with the casts of inputs and constants that it reads."""
+        """Return what is executed for `nodes`, with the casts of inputs and constants read."""
         if self._of is None:
             return nodes
         found = {place for v in nodes for place in self._of.get(v, ())}
@@ -199,7 +199,7 @@ class _Index:
         return sorted(found)
 
     def functions_behind(self, nodes: Iterable[onnx.NodeProto]) -> list[onnx.FunctionProto]:
-        """The model-local functions that `nodes` call, and those that they call in turn."""
+        """Return the model-local functions that `nodes` call, directly or indirectly."""
         if not self._functions:
             return []
         found: set[FunctionKey] = set()

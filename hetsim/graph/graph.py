@@ -1,4 +1,4 @@
-"""Graph of a model as the rest of hetsim sees it: nodes, tensors, producers, readers."""
+"""Graph of a model as used by all of hetsim: nodes, tensors, producers, readers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ITEM_BITS: Mapping[str, int] = {
     "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8, "uint4": 4, "uint2": 2,
     "bool": 8, "complex64": 64, "complex128": 128,
 }  # fmt: skip
-"""Bits an element, by dtype name. Strings are absent: their size is not known before a run."""
+"""Bits per element, by dtype name. Strings are absent, as their size is unknown before a run."""
 
 _LAYOUT = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
@@ -31,11 +31,11 @@ _MEASURE = (
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A named value of the graph.
+    """Named value of the graph.
 
     `dtype` is a lower-case ONNX element type (``"float32"``), or ``"string"``, ``"sequence"``,
-    ``"optional"``. `shape` has by dimension its size, the name of a symbolic one, or None; it is
-    None where the rank is unknown. It is `measured` where it depends on data, and one run had it.
+    ``"optional"``. `shape` has for each dimension its size, symbolic name, or None; it is None if
+    the rank is unknown. It is `measured` if it depends on data, and was observed in a run.
     """
 
     name: str
@@ -45,12 +45,12 @@ class Tensor:
 
     @property
     def is_static(self) -> bool:
-        """Whether its shape is known in numbers."""
+        """Whether all sizes of its shape are known."""
         return self.shape is not None and _NUMBERS.issuperset(map(type, self.shape))
 
     @property
     def static_shape(self) -> tuple[int, ...]:
-        """The shape in numbers. Raises UnboundDimension where one is not known."""
+        """Shape in numbers. Raises UnboundDimension if one is unknown."""
         if self.shape is not None and _NUMBERS.issuperset(map(type, self.shape)):
             return self.shape  # type: ignore[return-value]
         if self.shape is None:
@@ -69,15 +69,14 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """Number of elements. Raises UnboundDimension where the shape is not bound."""
+        """Number of elements. Raises UnboundDimension if the shape is not bound."""
         return math.prod(self.static_shape)
 
     @property
     def nbytes(self) -> int:
         """Size in bytes, sub-byte types packed. Raises UnboundDimension as `elements` does.
 
-        Values that are no plain tensors (sequences, optionals, strings) count as 0 bytes:
-        their size is known only in a run.
+        Sequences, optionals and strings count as 0 bytes, as their size is known only in a run.
         """
         bits = ITEM_BITS.get(self.dtype)
         if bits is None:
@@ -87,19 +86,19 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operator application.
+    """Operator application.
 
-    `id` is the position in ``Graph.nodes``; `name` is unique in the graph, made from the op type
-    and position where the file had none; domain ``""`` is the ONNX standard. `inputs` and `outputs`
+    `id` is the position in ``Graph.nodes``; `name` is unique in the graph, generated from op type
+    and position if the file has none; domain ``""`` is the ONNX standard. `inputs` and `outputs`
     are names by position, ``""`` for an absent one; `captures` are outer values that its bodies
-    read and `inputs` lacks, edges like any input; `reads` and `writes` are all of them, unique.
+    read besides `inputs`, edges like any input; `reads` and `writes` are all of them, unique.
 
-    `attributes` are plain Python values (int, float, str, tuples of them), no tensors and graphs.
-    `origins` are the names of the nodes of the user's file that this one stands for, never none.
-    `body` is what a call of a function does, or the standard says that the operator does; `custom`
-    says whether a library has its kernel, `whole` whether one kernel does all of `body`. `branches`
-    has the graphs of a control-flow node by attribute, None where types cannot be inferred. `held`
-    are constants in its branches, body or lists of numbers, named after it.
+    `attributes` are plain Python values (int, float, str, tuples of them), without tensors and
+    graphs. `origins` are the names of its nodes in the user's file, never empty. `body` is the
+    function body of a call, or of the operator by the standard; `custom`: a library has its kernel,
+    `whole`: one kernel does all of `body`. `branches` has the graphs of a control-flow node by
+    attribute, None if types cannot be inferred. `held` are constants in its branches, body or lists
+    of numbers, named after it.
     """
 
     id: int
@@ -121,7 +120,7 @@ class Node:
     writes: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Gather what it reads and writes: that is asked for many times."""
+        """Collect its reads and writes, which are accessed many times."""
         read = dict.fromkeys((*self.inputs, *self.captures))
         read.pop("", None)
         writes = self.outputs
@@ -133,7 +132,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Control flow seen in a run: branches by If, trips by Loop; `sure` if all requests agree."""
+    """Control flow observed in a run: branch by If, trips by Loop; `sure` if all requests agree."""
 
     branches: Mapping[str, str]
     trips: Mapping[str, float]
@@ -142,14 +141,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class Graph:
-    """A directed acyclic graph of operators over named tensors.
+    """Directed acyclic graph of operators over named tensors.
 
     `nodes` are in a stable topological order, ``nodes[i].id == i``; `tensors` has every named
-    value. `inputs` the caller provides, `outputs` the caller gets, in the file's order; `constants`
-    are stored with the model. `opsets` has the version of each operator-set domain. Where costs
-    depend on them, `constant_values` has flattened contents of small integer and boolean constants
-    (shapes, axes), `constant_numbers` those of one floating-point number. `seen` is what control
-    flow did in a run.
+    value. `inputs` are provided and `outputs` received by the caller, in the file's order;
+    `constants` are stored with the model. `opsets` has the version of each operator-set domain. If
+    costs depend on them, `constant_values` has flattened contents of small integer and boolean
+    constants (shapes, axes), `constant_numbers` those of single floating-point numbers. `seen` is
+    the control flow observed in a run.
     """
 
     name: str
@@ -175,11 +174,11 @@ class Graph:
 
     @cached_property
     def dequantized(self) -> dict[str, tuple[str, ...]]:
-        """By dequantized value: its stored integers, scales and zero points. O(V + E).
+        """Stored integers, scales and zero points by dequantized value. O(V + E).
 
-        A DequantizeLinear of constants, and what views or turns its result, is folded when a
-        device compiles the graph: it takes no time in a run, and what reads it reads the
-        stored integers.
+        A DequantizeLinear of constants, with views and transposes of its result, is folded when a
+        device compiles the graph: it takes no time in a run, and its readers read the stored
+        integers.
         """
         found: dict[str, tuple[str, ...]] = {}
         for node in self.nodes:
@@ -206,9 +205,8 @@ class Graph:
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the values that `nodes` read from outside, constants included, and their outputs.
 
-        `nodes` are in graph order; `consumers` is what ``consumers()`` gives, `put_out` the outputs
-        of the graph. Names are in the order of their first read, and in that of their writing.
-        O(reads).
+        `nodes` are in graph order; `consumers` is the result of ``consumers()``, `put_out` the
+        outputs of the graph. Names are in order of first read, and of writing. O(reads).
         """
         inside = set(nodes)
         written = [name for v in nodes for name in self.nodes[v].writes]

@@ -36,7 +36,7 @@ _READING = {
     ),
     "measure": checks.flag,
 }
-"""What the verbs want of the arguments that say how a model is to be read."""
+"""Checks of the arguments for reading a model."""
 
 
 @checks.takes(source=checks.path, **_READING)
@@ -54,54 +54,54 @@ def load_model(
 ) -> Model:
     """Load an ONNX model.
 
-    Shapes follow from those of the inputs. Where they depend on data, or an op is one that no
-    inference knows, the model is run once, if its inputs are bound: on `inputs`, or on random
-    ones. The same run says which branches and how many iterations control flow takes.
+    Shapes follow from those of the inputs. If they depend on data, or on an op without shape
+    inference, the model is run once, if its inputs are bound: on `inputs`, or on random ones. The
+    same run shows branches and iterations of control flow.
 
     Parameters
     ----------
     source : path or str
-        Of the ``.onnx`` file, or ``zoo:NAME``. Nothing is written beside it.
+        Path of the ``.onnx`` file, or ``zoo:NAME``. Nothing is written next to it.
     dims : mapping of str to int, optional
-        Sizes of open dimensions of inputs: by name, by place (``x[2]``), or ``*`` for every one
-        that nothing else binds. A first dimension that the file fixes at 1 (``x[0]``) may be
-        bound to several requests at once: shapes and constants of the graph that are of one are
-        changed, where it is shown that no node lets requests meet.
+        Sizes of open dimensions of inputs: by name, by position (``x[2]``), or ``*`` for all
+        others. A first dimension that the file fixes at 1 (``x[0]``) may be bound to several
+        requests at once: shapes and constants of the graph for one request are widened, if it is
+        shown that no node mixes requests.
     shapes : mapping of str to sequence of int, optional
         Whole shapes by input name.
     inputs : mapping of str to array, or path of a ``.npz`` file, optional
-        Every input: their shapes bind what is open, and a run that is needed is one on them.
+        All inputs: their shapes bind open dimensions, and a run, if needed, uses them.
     freeze : mapping of str to value, optional
-        Inputs that become constants, so that what depends on them alone folds. One number fills
-        the shape of its input.
+        Inputs that become constants, so that values depending only on them are folded. One number
+        fills the shape of its input.
     canonical : "none", "basic" or "extended", optional
-        How far ONNX Runtime optimises the graph before anything else sees it. ``basic``
-        folds constants and fuses within standard ONNX; ``extended`` also uses
-        com.microsoft ops; ``none`` keeps the file's graph. Absent: ``basic``; ``none``
-        above 30,000 nodes and for tree ensembles from 262,144 nodes on, where rewriting costs more
-        than it gives, and ``Model.unoptimised`` says so. At every level Constant nodes are
-        constants, and what no output depends on is left out.
+        Level of ONNX Runtime's optimisation of the graph before all else. ``basic`` folds constants
+        and fuses within standard ONNX; ``extended`` also uses com.microsoft ops; ``none`` keeps the
+        file's graph. Absent: ``basic``; ``none`` above 30,000 nodes and for tree ensembles from
+        262,144 nodes on, where rewriting costs more than it gains (``Model.unoptimised`` has the
+        reason). At every level Constant nodes are constants, and values that no output depends on
+        are removed.
     extensions : sequence of path or Extension, optional
         Custom operators: ``BODIES.onnx``, ``LIBRARY`` or ``LIBRARY=BODIES.onnx``; see
         ``load_extension``.
     measure : bool
         Whether the model may be run.
     observed : Observed, optional
-        What a run showed before: none is made then.
+        Observations of an earlier run, instead of a new one.
 
     Raises
     ------
     ModelError
-        Where the file is missing, broken, or outside what the installed runtime reads, or the
-        model does not run on `inputs`, or its requests cannot be told apart.
+        If the file is missing, broken, or not supported by the installed runtime, the model does
+        not run on `inputs`, or its requests mix.
     UsageError
-        Where a zoo name, a dim, an input or the level does not exist, or sizes contradict.
+        For an unknown zoo name, dim, input or level, or contradictory sizes.
     RequestError
-        Where `inputs` do not fit the model.
+        If `inputs` do not fit the model.
 
-    Complexity: linear in the graph; with optimisation also in the weights it touches. Memory: twice
-    the file at most, beside the graph's. Large weights are left in the file until ``Model.proto``
-    or ``Model.sha256`` is asked for.
+    Complexity: linear in the graph; with optimisation also in the weights it touches. Memory: at
+    most twice the file, besides the graph's. Large weights stay in the file until ``Model.proto``
+    or ``Model.sha256`` is read.
     """
     from hetsim.graph.preparation import Options, prepare
 
@@ -138,11 +138,10 @@ def model_of(
     extensions: Sequence[str | os.PathLike[str] | Extension] = (),
     measure: bool = True,
 ) -> Model:
-    """Model from an ONNX model in memory; `proto` is left unchanged.
+    """Return the Model of an ONNX model in memory; `proto` is left unchanged.
 
     `name` is that of the model, and its source in messages; `weights_dir` the folder of its
-    external data, absent where it has none. The others, and what is raised, are as of
-    ``load_model``.
+    external data, if any. Other parameters and errors are as in ``load_model``.
     """
     from hetsim.graph.preparation import Options, prepare
     from hetsim.graph.reading.onnx_file import from_memory
@@ -159,7 +158,7 @@ def model_of(
 
 @contextmanager
 def _short_of(source: str) -> Iterator[None]:
-    """Within, an error of memory that ends names the model that it was for."""
+    """Name the model in memory errors raised within the context."""
     try:
         yield
     except MemoryError as error:
@@ -180,7 +179,7 @@ def _check_level(canonical: str | None) -> None:
 
 
 def read_source(source: str) -> tuple[str, OnnxFile]:
-    """Return the name and the file of a model: a path, or ``zoo:NAME``. Raises ModelError."""
+    """Return the name and file of a model: a path, or ``zoo:NAME``. Raises ModelError."""
     from hetsim.graph.reading.onnx_file import read_onnx
     from hetsim.graph.zoo import models as zoo
 

@@ -1,4 +1,4 @@
-"""Loaded model: dims bound, canonical, its nodes traced to the file."""
+"""Loaded model: dims bound, canonical, with its nodes traced to the file."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ class FileNode:
 class Model:
     """ONNX model, ready to be partitioned and priced.
 
-    `name` is the stem of the file, or that in the zoo, `source` the path or ``zoo:NAME`` as it was
-    given. `graph` is the canonical graph, `proto` the same as ONNX: ``proto.graph.node[i]`` is
-    ``graph.nodes[i]``, under the same name; `stored` is `proto` but for what was left in `file`,
-    and `digest` is `sha256`, None where it is that of `file`. All values are typed. Large weights
-    that optimisation did not touch are external data relative to `weights_dir`, an absolute path,
-    None where none is left; those it made are inline. `sha256` is of the file; external data counts
-    by name and size, and `extensions`, its custom operators, with it. `canonical` is ``none``,
-    ``basic`` or ``extended``, and `unoptimised` why it is ``none`` where nobody asked for that.
-    `dims` and `shapes` were bound as given; `frozen` inputs were made constants.
+    `name` is the stem of the file, or that in the zoo, `source` the given path or ``zoo:NAME``.
+    `graph` is the canonical graph, `proto` the same as ONNX: ``proto.graph.node[i]`` is
+    ``graph.nodes[i]``, under the same name; `stored` is `proto` without the weights left in `file`,
+    and `digest` is `sha256`, None if it is that of `file`. All values are typed. Large weights that
+    optimisation did not touch are external data relative to `weights_dir`, an absolute path, None
+    without any; modified ones are inline. `sha256` is that of the file; external data counts by
+    name and size, and so do `extensions`, its custom operators. `canonical` is ``none``, ``basic``
+    or ``extended``, and `unoptimised` the reason for an automatic ``none``. `dims` and `shapes`
+    were bound as given; `frozen` inputs were made constants.
 
-    The `file_nodes`, those of op type Constant too, are in topological order; those that are
-    `folded` became constants or vanished: no canonical node stands for them. `device_notes` are the
-    devices that the file notes on its nodes. `lowering` runs for the graph, where CPU kernels lack
-    some for its 16-bit floats. `observed` is what one run showed, where one was needed, for shapes
-    hold for it, or the shapes of inputs that were given; `unmeasured` is why there was no run.
+    The `file_nodes`, including those of op type Constant, are in topological order; `folded` ones
+    became constants or were removed, and have no canonical node. `device_notes` are the devices
+    assigned in the file. `lowering` is executed instead of the graph if CPU kernels for its 16-bit
+    floats are missing. `observed` has the results of a run, if needed because shapes hold only for
+    it, or the shapes of given inputs; `unmeasured` is the reason for no run.
     """
 
     name: str
@@ -83,14 +83,14 @@ class Model:
 
     @cached_property
     def proto(self) -> onnx.ModelProto:
-        """The graph as ONNX. Raises ModelError where the file of its weights has changed since."""
+        """Graph as ONNX. Raises ModelError if the file of its weights has changed since."""
         if self.file is not None:
             self.file.complete(self.stored)
         return self.stored
 
     @cached_property
     def sha256(self) -> str:
-        """Digest of the file. Raises ModelError where it has changed since it was read."""
+        """Digest of the file. Raises ModelError if it has changed since it was read."""
         if self.digest is not None:
             return self.digest
         assert self.file is not None
@@ -109,9 +109,9 @@ class Model:
         return libraries_of(self.extensions)
 
     def canonical_names(self, original: str) -> tuple[str, ...]:
-        """Return the canonical nodes that stand for node `original` of the file.
+        """Return the canonical nodes made from node `original` of the file.
 
-        Empty where it was folded. Raises UsageError where the file has no such node.
+        Empty if it was folded. Raises UsageError if the file has no such node.
         """
         if original not in self._descendants:
             raise UsageError(
@@ -131,7 +131,7 @@ class Model:
 
 
 LAYER_KEY = "layer_ann"
-"""Metadata key in which ONNX Runtime looks for the device group of a node."""
+"""Metadata key that ONNX Runtime reads for the device group of a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class DeviceNote:
 def take_device_notes(
     proto: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]
 ) -> tuple[DeviceNote, ...]:
-    """Read the notes on `nodes`, and clear their metadata. O(V + E)."""
+    """Return the notes on `nodes`, and clear their metadata. O(V + E)."""
     names = {entry.name: tuple(entry.device) for entry in proto.configuration}
     found: list[DeviceNote] = []
     for node in nodes:

@@ -1,4 +1,4 @@
-"""Preparation of a Model from a file: bound, canonical, and measured where needed."""
+"""Preparation of a Model from a file: bound, canonical, and measured if needed."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ RANDOM = "random inputs"
 
 
 MOST_REWRITTEN = 30_000
-"""Nodes above which ONNX Runtime rewrites a graph only where it is asked to."""
+"""Number of nodes above which ONNX Runtime rewrites a graph only on request."""
 
 _TRIED_ELEMENTS = 2**26
-"""Most elements of inputs that are made up to see shapes."""
+"""Maximum elements of random inputs for measuring shapes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """Options of reading a model; the fields are the parameters of ``load_model``.
 
-    `arrays` are the inputs that are given, as kernels read them, under the name `label` in reports.
+    `arrays` are the given inputs, as kernels read them, named `label` in reports.
     """
 
     dims: Mapping[str, int]
@@ -74,7 +74,7 @@ _OF_ACCELERATORS = frozenset(
     for name, kind in onnx.TensorProto.DataType.items()
     if name.startswith(("BFLOAT16", "FLOAT8", "FLOAT4"))
 )
-"""Floats that accelerators compute in, and ONNX Runtime's CPU has few kernels for."""
+"""Float types of accelerators, for which ONNX Runtime's CPU has few kernels."""
 
 
 def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
@@ -89,7 +89,7 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
     declared: dict[str, onnx.TypeProto] = {}
     given_once = options.observed is not None and options.observed.given
     if not (options.dims or options.shapes or options.arrays or given_once):
-        # Once a dimension is bound, what the file states of its outputs may be stale.
+        # After binding, the output types stated in the file may be outdated.
         for value in proto.graph.output:
             declared[value.name] = type(value.type)()
             declared[value.name].CopyFrom(value.type)
@@ -103,7 +103,7 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
             hint=("inline functions that are called once, or split the model"),
         ) from None
     nodes = regularise(proto, source)
-    # What is made of them later has other outputs.
+    # Values derived from them have other outputs.
     in_file = tuple(
         FileNode(node.name, key_of_op(node.op_type, node.domain), tuple(node.output))
         for node in nodes
@@ -135,7 +135,7 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
     except NoKernel as error:
         if not mentions(proto, _OF_ACCELERATORS):
             raise
-        # It can be priced, by other devices' rules; what runs it says that it cannot.
+        # It can be priced by other devices' rules; execution reports the failure.
         level, unoptimised = "none", f"{error.what}, so the model cannot be run here"
         options = replace(options, canonical=level)
         result, graph, refused = _bound(replace(opened, runs=False), options)
@@ -168,7 +168,7 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
             "FILE.npz, or fix the input that chooses a branch with --freeze NAME=VALUE",
         ) from None
     if observed is None and arrays:
-        # Without them no saved plan could bind the inputs again.
+        # Without them, saved plans could not bind the inputs again.
         observed = Observed(options.label, True, shapes_of(arrays), {}, {}, {}, {})
     shapes = {} if observed is None else dict(observed.shapes)
     for tensor in graph.inputs:
@@ -205,7 +205,7 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
 
 
 def _as_fixed(value: onnx.ValueInfoProto) -> Tensor:
-    """An input with the sizes that the file fixes; an array binds the others, however named."""
+    """Return an input with the sizes fixed by the file; an array binds the others."""
     tensor = to_tensor(value.name, value.type)
     if tensor.shape is None:
         return tensor
@@ -214,7 +214,7 @@ def _as_fixed(value: onnx.ValueInfoProto) -> Tensor:
 
 
 def _check_not_empty(graph: Graph, options: Options, source: str) -> None:
-    """Raise UsageError where sizes of 0 leave nothing to compute."""
+    """Raise UsageError if sizes of 0 leave nothing to compute."""
     zeros = [f"--dim {name}=0" for name, size in options.dims.items() if size == 0]
     zeros += [
         f"--shape {name}={','.join(map(str, s))}" for name, s in options.shapes.items() if 0 in s
@@ -229,7 +229,7 @@ def _check_not_empty(graph: Graph, options: Options, source: str) -> None:
 
 
 def _level(asked: str | None, nodes: Sequence[onnx.NodeProto]) -> tuple[str, str | None]:
-    """How far the graph is rewritten, and why not at all where nobody said so."""
+    """Return the optimisation level, and the reason for an automatic ``none``."""
     if asked is not None:
         return asked, None
     unrewritten = "takes more time than it saves (--canonical basic does it)"
@@ -241,10 +241,10 @@ def _level(asked: str | None, nodes: Sequence[onnx.NodeProto]) -> tuple[str, str
 
 
 def _bound(file: Opened, options: Options) -> tuple[Canonical, Graph, ModelError | None]:
-    """Canonicalise the model with its dims bound; third, what ONNX Runtime refused of it.
+    """Return the canonical model with dims bound, its graph, and ONNX Runtime's error, if any.
 
-    The runtime checks every branch, taken or not, where it knows shapes: a model that it refuses
-    for that is left open, and only the inputs of the graph are bound.
+    The runtime checks every branch, taken or not, if it knows shapes: a model that it rejects for
+    that stays open, and only the inputs of the graph are bound.
     """
     binding = _bind(file.proto.graph, file.source, options)
     level = options.canonical or "basic"
@@ -295,7 +295,7 @@ def _observed(
     source: str,
     custom: Custom,
 ) -> tuple[Observed | None, str | None]:
-    """Run the model where that tells something; else say why it was not run."""
+    """Return observations of a run, if it is useful; else the reason why there was none."""
     if options.observed is not None:
         unknown = [name for name in options.observed.shapes if name not in graph.tensors]
         if unknown:
@@ -309,7 +309,7 @@ def _observed(
     inputs_open = bool(open_dims(graph) or open_ranks(graph))
     needed = any(name not in graph.inputs for name in open_values(graph))
     given = options.arrays is not None
-    # Which branch made-up inputs take says nothing of others; how many turns they make, little.
+    # Branches on random inputs are not representative, and trip counts only roughly.
     ways = has_control_flow(result.proto) if given else has_open_loop(result.proto.graph)
     if inputs_open or not (needed or ways):
         return None, None

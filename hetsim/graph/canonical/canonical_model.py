@@ -56,15 +56,15 @@ _AS_STORED = (
      onnx.TensorProto.INT64: 8}
     if sys.byteorder == "little" else {}
 )  # fmt: skip
-"""Bytes of an element, where raw bytes are those of the array."""
+"""Bytes per element, for types whose raw bytes are those of the array."""
 _INTEGERS = (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.BOOL)
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Regular model of a file: its original nodes, and the declared types of its outputs.
+    """Regularised model of a file: its original nodes, and the declared types of its outputs.
 
-    `runs` is false for one that ONNX Runtime is known to have no kernels for.
+    `runs` is False if ONNX Runtime is known to lack kernels for it.
     """
 
     proto: onnx.ModelProto
@@ -99,7 +99,7 @@ class Canonical:
 
 
 def changed(made: Canonical, weights_dir: Path | None, where: str, custom: Custom) -> Canonical:
-    """Return the canonical model again after a change within the nodes of its ONNX model."""
+    """Return the canonical model rebuilt after a change within the nodes of its ONNX model."""
     proto = made.proto
     lowering = None
     if made.lowering is None:
@@ -114,7 +114,7 @@ def changed(made: Canonical, weights_dir: Path | None, where: str, custom: Custo
 
 
 def canonicalise(file: Opened, level: str) -> Canonical:
-    """Return the canonical form of a regular model, which may be changed."""
+    """Return the canonical form of a regularised model, which may be modified."""
     proto, weights_dir, where, custom = file.proto, file.weights_dir, file.source, file.custom
     originals = operations_of(file.nodes)
     stored = _contents(proto.graph)
@@ -150,7 +150,7 @@ def canonicalise(file: Opened, level: str) -> Canonical:
 
 
 def _optimised(file: Opened, level: str, half: Collection[str] | None) -> onnx.ModelProto:
-    """The model as optimisers leave it, without what is inserted for its 16-bit floats."""
+    """Return the optimised model, without casts inserted for its 16-bit floats."""
     proto, weights_dir, where, custom = file.proto, file.weights_dir, file.source, file.custom
     fold_large = not too_much(proto)
     if half is None:
@@ -159,7 +159,7 @@ def _optimised(file: Opened, level: str, half: Collection[str] | None) -> onnx.M
         made = onnx.ModelProto()
         made.CopyFrom(proto)
         name_nodes(made.graph.node)
-        # What is put aside may turn out to read constants, and is folded the next time.
+        # Hidden nodes may read constants, and are folded in the next pass.
         for _ in range(_ROUNDS):
             written = [name for node in made.graph.node for name in node.output if name]
             aside = hide(made.graph, inferred(made, written, custom))
@@ -182,7 +182,7 @@ def _optimised(file: Opened, level: str, half: Collection[str] | None) -> onnx.M
 def _release_names(
     nodes: Sequence[onnx.NodeProto], origins: Sequence[tuple[str, ...]], known: set[str]
 ) -> None:
-    """Rename nodes that folding gave the name of one of the file's that they do not stand for."""
+    """Rename nodes to which folding gave the name of a file node that is not their origin."""
     for node, names in zip(nodes, origins, strict=True):
         if node.name in known and node.name not in names:
             node.name = ""
@@ -195,7 +195,7 @@ def _sort_as_in_file(
     originals: Sequence[Operation],
     where: str,
 ) -> tuple[tuple[str, ...], ...]:
-    """Order the nodes by the last original that each stands for, as far as edges allow."""
+    """Order the nodes by the last original of each, as far as edges allow."""
     position = {op.name: i for i, op in enumerate(originals)}
     by_name = {node.name: names for node, names in zip(graph.node, origins, strict=True)}
     rank = [max(position[name] for name in names) for names in origins]
@@ -204,7 +204,7 @@ def _sort_as_in_file(
 
 
 def _contents(graph: onnx.GraphProto) -> dict[str, bytes | None]:
-    """Names of the constants; the contents of small ones, which an optimiser may share."""
+    """Return the constants by name, with the contents of small ones, which optimisers may share."""
     found: dict[str, bytes | None] = dict.fromkeys(constant_names(graph))
     for tensor in graph.initializer:
         if (
@@ -219,7 +219,7 @@ def _contents(graph: onnx.GraphProto) -> dict[str, bytes | None]:
             if len(content) == math.prod(dims) * _AS_STORED.get(tensor.data_type, -1):
                 found[tensor.name] = head + content
                 continue
-            # A tensor that is broken is for ONNX Runtime to complain about, when it reads it.
+            # Broken tensors are reported by ONNX Runtime when it reads them.
             with suppress(Exception):
                 found[tensor.name] = head + onnx.numpy_helper.to_array(tensor).tobytes()
     return found
@@ -227,7 +227,7 @@ def _contents(graph: onnx.GraphProto) -> dict[str, bytes | None]:
 
 @contextmanager
 def _filled(graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> Iterator[None]:
-    """Let the types of values have `shapes` for a while."""
+    """Set the types of values to `shapes` within the context."""
     kept: list[tuple[onnx.ValueInfoProto, bytes]] = []
     for values in (graph.input, graph.value_info, graph.output):
         for value in values:
@@ -251,11 +251,11 @@ def _graph(
     observed: Observed | None,
     path: str = "",
 ) -> Graph:
-    """Read a typed model as a Graph; `path` is that of the node that it is inside of."""
+    """Return a typed model as a Graph; `path` is that of the node that contains it."""
     graph = proto.graph
 
     def inside(body: onnx.ModelProto, place: str) -> Graph:
-        # Nobody knows the origins of what is inside.
+        # Origins inside nodes are unknown.
         own = [(node.name,) for node in body.graph.node]
         return _graph(body, body.graph.name, own, custom, observed, place)
 
@@ -318,7 +318,7 @@ def _graph(
 def _arrays(
     graph: onnx.GraphProto, kinds: Collection[int], most: int
 ) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Constants of these types that are in the model and have so many elements at most."""
+    """Yield the constants of these types with at most `most` elements."""
     for tensor in graph.initializer:
         inline = tensor.data_location != onnx.TensorProto.EXTERNAL
         if inline and tensor.data_type in kinds and math.prod(tensor.dims) <= most:
@@ -326,12 +326,12 @@ def _arrays(
 
 
 def _seen(observed: Observed | None, path: str) -> Seen | None:
-    """What was seen of the control flow right below `path`, by the names there."""
+    """Return the observations of control flow directly below `path`, by name, or None."""
     if observed is None:
         return None
-    # What is seen of a body that runs many times is what it did most often, or on average.
+    # For a body that runs many times, the most frequent or mean observation counts.
     loops = any(f"{place}/body/" in path for place in observed.trips)
-    # Which branch made-up inputs take says nothing; how many turns they make says something.
+    # Branches taken on random inputs are not representative; numbers of turns are to some extent.
     branches = _below(observed.branches, path) if observed.given else {}
     return Seen(branches, _below(observed.trips, path), observed.given and not loops)
 
@@ -341,7 +341,7 @@ def _below(found: Mapping[str, T], path: str) -> dict[str, T]:
 
 
 def _listed(node: onnx.NodeProto) -> tuple[Tensor, ...]:
-    """The numbers that an op of ``ai.onnx.ml`` holds as attributes: trees, coefficients."""
+    """Return the number lists stored as attributes of an ``ai.onnx.ml`` op: trees, coefficients."""
     if node.domain != "ai.onnx.ml":
         return ()
     kinds = {onnx.AttributeProto.FLOATS: "float32", onnx.AttributeProto.INTS: "int64"}

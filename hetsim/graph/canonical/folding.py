@@ -21,14 +21,14 @@ from hetsim.graph.shapes.inference import inferred, skeleton
 from hetsim.graph.shapes.open_shapes import RANDOM
 
 MOST_BYTES = 2**31
-"""Of all results together."""
+"""Maximum bytes of all results together."""
 
 MOST_GROWN_BYTES = 2**29
-"""Of what one node makes beyond what it reads: a file of some bytes says any of it, and it is held
-twice as it is folded. Weights that graphs without values make of their shapes are below."""
+"""Maximum bytes that one node adds to its inputs: a tiny file can request any size, which is held
+twice during folding. Weights created from shapes in models without values are below it."""
 
 MOST_OPERATIONS = 2e11
-"""Of all together: some seconds of one core."""
+"""Maximum operations in total: a few seconds of one core."""
 
 _PRODUCTS = frozenset(
     {"MatMul", "MatMulInteger", "QLinearMatMul", "Gemm", "Conv", "ConvInteger", "QLinearConv",
@@ -41,18 +41,18 @@ _GROWING = frozenset(
      "HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix", "CenterCropPad",
      "ConcatFromSequence", "Col2Im", "MaxUnpool", "ConvTranspose"}
 )  # fmt: skip
-"""Whose results may be of any size, by values that they read."""
+"""Ops whose results may have any size, depending on input values."""
 
 
 def too_much(proto: onnx.ModelProto, *, unknown: bool = False) -> bool:
-    """Whether the constant subexpressions of `proto` need too much memory to compute. O(V + E).
+    """Return whether constant subexpressions of `proto` need too much memory or time. O(V + E).
 
-    Where calls of functions cannot be replaced by bodies it counts as too much, and with `unknown`
-    a result whose size values alone say. The cost of a product is taken to be the root of the
-    product of its ends' sizes, exact for a matrix product.
+    True if function calls cannot be inlined, and with `unknown` for results whose size depends on
+    values. The cost of a product is estimated as the root of the product of its operands' and
+    result's sizes, exact for a matrix product.
     """
     if proto.functions:
-        # Calls are replaced by bodies before anything folds.
+        # Calls are inlined before anything folds.
         try:
             proto = onnx.inliner.inline_local_functions(skeleton(proto))
         except (ValueError, RuntimeError, onnx.checker.ValidationError):
@@ -79,7 +79,7 @@ def too_much(proto: onnx.ModelProto, *, unknown: bool = False) -> bool:
 def _parts(
     proto: onnx.ModelProto, graph: onnx.GraphProto, outer: Mapping[str, onnx.TensorProto]
 ) -> Iterator[tuple[onnx.ModelProto, dict[str, int]]]:
-    """Yield, by scope, nodes that read constants alone, these, and bytes of an entry of text."""
+    """Yield, by scope, the nodes that read only constants, and bytes of a text entry."""
     stored = {**outer, **{tensor.name: tensor for tensor in graph.initializer}}
     constant = {*stored, *constant_names(graph)}
     found: list[onnx.NodeProto] = []
@@ -112,12 +112,12 @@ def _parts(
 def _letters(
     nodes: Sequence[onnx.NodeProto], constants: Iterable[onnx.TensorProto]
 ) -> dict[str, int]:
-    """By value that may be text: the most bytes of an entry. O(text that is stored)."""
+    """Return the maximum bytes per entry of values that may be text. O(stored text)."""
     found = {one.name: _longest(one.string_data) for one in constants if one.string_data}
     for node in nodes:
         of_node = [found[name] for name in node.input if name in found]
         stored = [_longest([*a.t.string_data, a.s, *a.strings]) for a in node.attribute]
-        # Concatenation joins entries, and perhaps what is not ONNX's does; all else keeps them.
+        # Only Concat, and possibly non-ONNX ops, join entries; all others keep them.
         joins = node.op_type == "StringConcat" or bool(node.domain)
         longest = (sum if joins else max)([*of_node, *stored, 0])
         if longest:
@@ -130,21 +130,21 @@ def _longest(texts: Iterable[bytes]) -> int:
 
 
 def _stripped(tensor: onnx.TensorProto) -> onnx.TensorProto:
-    """The tensor itself where its values may say shapes, else its type and shape."""
+    """Return the tensor itself if its values may be shapes, else its type and shape."""
     if tensor.data_location != onnx.TensorProto.EXTERNAL and math.prod(tensor.dims) <= _VALUES:
         return tensor
     return without_values(tensor)
 
 
 _TEXT_BYTES = 32
-"""Of an entry of text without its letters."""
+"""Bytes of a text entry without its letters."""
 
 _VALUES = 1024
-"""Of a constant that says a shape, at most."""
+"""Maximum elements of a constant that may be a shape."""
 
 
 def _sizes(part: onnx.ModelProto, letters: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """Elements and bytes of the values of `part`, where they are known."""
+    """Return elements and bytes of the values of `part` with known sizes."""
     written: Collection[str] = [name for node in part.graph.node for name in node.output if name]
     kinds = inferred(part, written, NONE)
     for tensor in part.graph.initializer:
@@ -170,18 +170,18 @@ def _operations(node: onnx.NodeProto, known: Mapping[str, tuple[int, int]]) -> f
         return float(made) * math.prod(window)
     if node.op_type in _PRODUCTS or node.domain:
         if len(read) < 2:
-            # A matrix on its own, as for its determinant.
+            # A single matrix, e.g. for its determinant.
             return math.pow(max(made, *read, 1), 1.5)
         return math.sqrt(math.prod(float(max(1, size)) for size in (made, *read[:2])))
     return float(made + sum(read))
 
 
 _MOST_NODES = 1000
-"""Nodes that a condition may take to work out."""
+"""Maximum number of nodes to evaluate a condition."""
 
 
 def fold_branches(proto: onnx.ModelProto, where: str, libraries: Sequence[str] = ()) -> bool:
-    """Replace each If of constant condition by its branch, in place; True if any was. O(V + E)."""
+    """Replace each If of constant condition by its branch, in place; return if any. O(V + E)."""
     folded = False
     while found := _decided(proto, where, libraries):
         folded = True
@@ -199,7 +199,7 @@ def fold_branches(proto: onnx.ModelProto, where: str, libraries: Sequence[str] =
 
 
 def _decided(proto: onnx.ModelProto, where: str, libraries: Sequence[str]) -> dict[str, bool]:
-    """Which Ifs have a constant condition, and what it is, by node name."""
+    """Return the value of each constant If condition, by node name."""
     graph = proto.graph
     choices = [node for node in graph.node if node.op_type == "If" and not node.domain]
     if not choices:
@@ -241,7 +241,7 @@ def _decided(proto: onnx.ModelProto, where: str, libraries: Sequence[str]) -> di
 def _ancestors(
     name: str, producers: Mapping[str, onnx.NodeProto], stored: Mapping[str, onnx.TensorProto]
 ) -> list[str] | None:
-    """All values behind `name`; None where one of them is not constant."""
+    """Return all values that `name` depends on; None if one of them is not constant."""
     found: dict[str, None] = {}
     pending = [name]
     while pending:
@@ -263,7 +263,7 @@ def _ancestors(
 def _branch(
     graph: onnx.GraphProto, node: onnx.NodeProto, condition: bool, taken: set[str]
 ) -> list[onnx.NodeProto]:
-    """The nodes that do what `node` does; constants of the branch go to `graph`."""
+    """Return the nodes that replace `node`; constants of the branch are added to `graph`."""
     attribute = "then_branch" if condition else "else_branch"
     body = onnx.GraphProto()
     body.CopyFrom(next(a.g for a in node.attribute if a.name == attribute))
@@ -295,13 +295,13 @@ def _branch(
 
 
 _KEPT = frozenset({"DequantizeLinear"})
-"""Ops whose constant inputs say more than their result: integers are what devices store."""
+"""Ops whose constant inputs are kept, as devices store the integers."""
 
 
 def fold_constants(
     proto: onnx.ModelProto, weights_dir: Path | None, where: str, custom: Custom
 ) -> None:
-    """Replace constant subexpressions by their results, in place, where these are affordable."""
+    """Replace affordable constant subexpressions by their results, in place."""
     graph = proto.graph
     constant = set(constant_names(graph))
     folded: list[onnx.NodeProto] = []

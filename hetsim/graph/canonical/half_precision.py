@@ -1,4 +1,4 @@
-"""16-bit floats: casts that ONNX Runtime inserts around them, and its CPU kernels for them."""
+"""16-bit floats: casts inserted by ONNX Runtime, and its CPU kernels for them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from hetsim.graph.shapes.open_shapes import RANDOM
 
 _HALF = onnx.TensorProto.FLOAT16
 INSERTED = "InsertedPrecisionFreeCast_"
-"""How ONNX Runtime begins the names of its casts, and of what they make or replace."""
+"""Prefix of the names of ONNX Runtime's casts, and of values that these make or replace."""
 
 _FOLLOWING = frozenset({"output", "value_info", "training_info"})
-"""Fields whose types follow from those of inputs, constants and attributes, or that never run."""
+"""Fields whose types follow from inputs, constants and attributes, or that never run."""
 
 
 def mentions_half(proto: onnx.ModelProto) -> bool:
-    """Whether `proto` has 16-bit floats of IEEE; as ``mentions``."""
+    """Return whether `proto` has IEEE 16-bit floats; as ``mentions``."""
     return mentions(proto, {_HALF})
 
 
 def mentions(message: Any, kinds: Collection[int]) -> bool:
-    """Whether an input, constant or attribute of the model or its bodies is of these types."""
+    """Return whether an input, constant or attribute of the model or its bodies has these types."""
     kind = type(message)
     if kind is onnx.TensorProto:
         return message.data_type in kinds
@@ -61,10 +61,10 @@ def mentions(message: Any, kinds: Collection[int]) -> bool:
 
 
 def hold_casts(graph: onnx.GraphProto) -> None:
-    """Put an Identity, in place, between a cast and the casts that read it. O(V + E).
+    """Insert an Identity, in place, between a cast and the casts that read it. O(V + E).
 
-    ONNX Runtime takes such a pair for one cast, and leaves a rounding out, where nothing but casts
-    reads the first: it would merge here what it did not merge in the whole graph.
+    ONNX Runtime merges such a pair into one cast and drops a rounding, if only casts read the
+    first: it would merge here what it did not merge in the whole graph.
     """
     found = {node.output[0] for node in graph.node if _is_cast(node)}
     held: dict[str, str] = {}
@@ -77,7 +77,7 @@ def hold_casts(graph: onnx.GraphProto) -> None:
 
 @dataclass(slots=True)
 class Hidden:
-    """Parts that `hide` removed: the stand-ins' input, types, and the nodes by name."""
+    """Parts removed by `hide`: the stand-ins' input, types, and the nodes by name."""
 
     condition: str
     types: Mapping[str, onnx.TypeProto]
@@ -85,11 +85,11 @@ class Hidden:
 
 
 def hide(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> Hidden:
-    """Replace, in place, nodes that ONNX Runtime would split by stand-ins it keeps. O(V + E).
+    """Replace, in place, nodes that ONNX Runtime would split by stand-ins that it keeps. O(V + E).
 
-    Casts from and to 16-bit floats (or what `types` leaves open), and calls of ops that ONNX
-    defines by a function body, become an If with themselves in both branches, on an input of its
-    own. What reads constants alone stays, so that it can be folded.
+    Casts from and to 16-bit floats (or types left open by `types`), and calls of ops with an ONNX
+    function body, become an If with themselves in both branches, on an additional input. Nodes that
+    read only constants are kept, so that they can be folded.
     """
     taken = {value.name for value in graph.input} | set(_all_names(graph))
     condition = "hidden"
@@ -107,7 +107,7 @@ def hide(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> Hidden:
 
 
 def show(graph: onnx.GraphProto, hidden: Hidden) -> None:
-    """Undo `hide`, in place: the hidden nodes read the optimised model's value for their input."""
+    """Undo `hide` in place: hidden nodes read the optimised model's values."""
     stored = constant_names(graph)
     kept: list[onnx.NodeProto] = []
     for node in graph.node:
@@ -134,7 +134,7 @@ def show(graph: onnx.GraphProto, hidden: Hidden) -> None:
 
 
 def drop_inserted_casts(graph: onnx.GraphProto, own: Collection[str]) -> None:
-    """Remove the casts that ONNX Runtime inserted, but none of `own`, in place. O(V + E)."""
+    """Remove the casts inserted by ONNX Runtime, except those in `own`, in place. O(V + E)."""
     _drop_inserted(graph, set(own), {})
 
 
@@ -168,7 +168,7 @@ def _hide(
                 inner.name = inner.output[0] = f"{node.output[0]}/{name}"
                 result = onnx.ValueInfoProto(name=inner.output[0])
                 if node.output[0] in hidden.types:
-                    # Without a shape, shapes behind it could not be folded.
+                    # Without a shape, dependent shapes could not be folded.
                     result.type.CopyFrom(hidden.types[node.output[0]])
                 result.type.tensor_type.elem_type = kind
                 body = onnx.helper.make_graph([inner], name, [], [result])
@@ -179,7 +179,7 @@ def _hide(
 
 
 def _taken_apart(node: onnx.NodeProto, kinds: Mapping[str, int]) -> bool:
-    """Whether a node casts 16-bit floats, or is of 16-bit floats and has a body in ONNX."""
+    """Return whether a node casts 16-bit floats, or has them and an ONNX function body."""
     if node.domain or not node.name:
         return False
     ends = [kinds.get(name, _HALF) for name in (node.input[0], node.output[0])]
@@ -244,15 +244,15 @@ def _is_cast(node: onnx.NodeProto) -> bool:
 
 
 _SHARED = -1
-"""Owner of what casts inputs and constants: whoever reads it does that for itself."""
+"""Owner of casts of inputs and constants, which each reader makes itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """Lowered nodes: any subset computes the same bits as the whole, with fixed roundings.
+    """Lowered nodes, of which any subset computes the same bits as the whole.
 
-    `owners` are the nodes of the graph that each stands for, -1 for casts of inputs and constants;
-    `types` those of what the nodes write; `constants` come out of the bodies of functions.
+    `owners` are the original nodes of each, -1 for casts of inputs and constants; `types` those of
+    the nodes' outputs; `constants` come from function bodies.
     """
 
     nodes: tuple[onnx.NodeProto, ...] = field(repr=False)
@@ -263,7 +263,7 @@ class Lowering:
 
     @property
     def dtypes(self) -> dict[str, str]:
-        """Element type of every value that the nodes write, and of the constants."""
+        """Element types of all outputs of the nodes, and of the constants."""
         stored = {tensor.name: dtype_name(tensor.data_type) for tensor in self.constants}
         return stored | {name: to_tensor(name, kind).dtype for name, kind in self.types.items()}
 
@@ -271,7 +271,7 @@ class Lowering:
 def lowered(
     proto: onnx.ModelProto, weights_dir: Path | None, where: str, custom: Custom
 ) -> onnx.ModelProto:
-    """Return the model as ONNX Runtime lowers it; lowering it again changes nothing."""
+    """Return the model as lowered by ONNX Runtime; lowering it again changes nothing."""
     made = optimise(proto, weights_dir, "none", where, custom.libraries)
     for node in made.graph.node:
         node.ClearField("doc_string")
@@ -291,7 +291,7 @@ def lowering_of(
     where: str,
     custom: Custom,
 ) -> Lowering | None:
-    """Map each node of `made` to its node of `graph`; None where they are the same."""
+    """Return the map from nodes of `made` to those of `graph`; None if they are the same."""
     operations = operations_of(made.graph.node)
     if [(op.op_type, op.inputs, op.outputs) for op in before] == [
         (op.op_type, op.inputs, op.outputs) for op in operations
@@ -324,7 +324,7 @@ def _owners(
     operations: Sequence[Operation],
     same: set[str],
 ) -> dict[str, int]:
-    """The node of `graph` behind each of `made`, by name; -1 for casts of what is given."""
+    """Return the node of `graph` for each of `made`, by name; -1 for casts of given values."""
     place = {name: v for v, node in enumerate(graph.node) for name in node.output if name}
     home: dict[str, int] = {}
     for op in before:
@@ -339,7 +339,7 @@ def _owners(
             owner = home.get(op.name, _SHARED)
         elif op.op_type in ("Cast", "Identity"):
             owner = writer.get(op.inputs[0], _SHARED)
-            # The body of a function, CastLike say, may be one cast: it writes what its call wrote.
+            # A function body, e.g. of CastLike, may be one cast, which writes the call's output.
             for name in op.writes:
                 if name in place and graph.node[place[name]].op_type not in ("Cast", "Identity"):
                     owner = place[name]
@@ -353,7 +353,7 @@ def _owners(
 
 
 def _origins(made: onnx.GraphProto, before: Sequence[Operation]) -> dict[str, tuple[str, ...]]:
-    """What each node that is no inserted cast was made of, by name: of a function, say."""
+    """Return by name the origins of each node except inserted casts, e.g. of a function."""
     bare = onnx.GraphProto()
     bare.CopyFrom(made)
     drop_inserted_casts(bare, {op.name for op in before})
@@ -366,7 +366,7 @@ def _origins(made: onnx.GraphProto, before: Sequence[Operation]) -> dict[str, tu
 def _fill_holes(
     graph: onnx.GraphProto, made: onnx.GraphProto, owner: dict[str, int], same: set[str]
 ) -> None:
-    """Put an Identity, in place, for each cast of `graph` that was merged with an inserted one."""
+    """Insert an Identity, in place, for each cast of `graph` merged with an inserted one."""
     present = {owner[node.name] for node in made.node}
     taken = {name for node in made.node for name in (*node.output, *captures(node))}
     taken.update(value.name for value in made.input)
@@ -380,14 +380,14 @@ def _fill_holes(
         values[v] = node.output[0]
         inputs = graph.node[v].input
         for port, name in enumerate(node.input):
-            # Of a function's body it is the name that tells what it reads.
+            # In a function body, the name identifies what it reads.
             read = name.removeprefix(INSERTED)
             if node.name in same:
                 read = inputs[port] if port < len(inputs) else ""
             if read in inputs:
                 readers.setdefault(read, []).append((node, port))
     producer = {name: v for v, node in enumerate(graph.node) for name in node.output if name}
-    # Backwards: those that are added read what those before them are to give.
+    # Backwards, as added nodes read outputs of earlier ones.
     for v in reversed(range(len(graph.node))):
         if v in present:
             continue

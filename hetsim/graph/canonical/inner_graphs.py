@@ -28,7 +28,7 @@ from hetsim.graph.work import key_of_op, ruled_ops
 from hetsim.graph.work.control import CONTROL_FLOW
 
 ToGraph = Callable[[onnx.ModelProto, str], Graph]
-"""Makes a Graph of a typed model, given the path of the node that it is inside of."""
+"""Function from a typed model, and the path of the node that contains it, to a Graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Inner:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """A typed model, and what makes a Graph of one that is inside of it."""
+    """Typed model, with the function that makes a Graph of a model inside it."""
 
     proto: onnx.ModelProto
     types: Mapping[str, onnx.TypeProto]
@@ -68,10 +68,10 @@ def inner_graphs(
     shapes: Mapping[str, Mapping[str, tuple[int, ...]]],
     path: str = "",
 ) -> dict[str, Inner]:
-    """Return the inner graphs of the nodes of `proto`, by node name; None where types stay open.
+    """Return the inner graphs of the nodes of `proto`, by node name; None if types stay open.
 
-    All values are typed. `described` are functions that say what operators of libraries do,
-    `shapes` those of ``Observed.inner``, `path` that of the node around. O(calls with bodies).
+    All values are typed. `described` are functions that describe operators of libraries, `shapes`
+    as in ``Observed.inner``, `path` that of the containing node. O(calls with bodies).
     """
     types = stated_types(proto.graph.input, proto.graph.value_info, proto.graph.output)
     stored = {tensor.name: tensor for tensor in proto.graph.initializer}
@@ -95,12 +95,12 @@ def inner_graphs(
 
 
 def key_of_call(node: onnx.NodeProto) -> FunctionKey:
-    """Return the key of the function that `node` calls, if it calls one."""
+    """Return the key of the function that `node` would call."""
     return node.domain, node.op_type, node.overload
 
 
 def _defined(scope: _Scope, node: onnx.NodeProto) -> Inner:
-    """An operator without a rule, of which the standard says in other operators what it does."""
+    """Return the inner graph of an operator without a rule, by the standard's function body."""
     held = tuple(
         tensor
         for attribute in node.attribute
@@ -122,13 +122,13 @@ def _standard_function(
     node: onnx.NodeProto, versions: Mapping[str, int], kinds: Sequence[onnx.TypeProto]
 ) -> onnx.FunctionProto | None:
     version = versions.get(node.domain, 1)
-    # The stubs lack what a schema says of functions.
+    # The stubs lack the functions of schemas.
     schema: Any = onnx.defs.get_schema(node.op_type, version, node.domain)
     if schema.has_function:
         function = onnx.FunctionProto()
         function.CopyFrom(schema.function_body)
         for entry in function.opset_import:
-            # It holds for every later version up to that of the schema, which is the one asked for.
+            # It holds for later versions up to that of the schema, which is the requested one.
             entry.version = versions.get(entry.domain, entry.version)
     elif schema.has_context_dependent_function:
         content = schema.get_context_dependent_function(
@@ -144,7 +144,7 @@ def _standard_function(
 def _body_of_call(
     scope: _Scope, node: onnx.NodeProto, functions: Sequence[onnx.FunctionProto]
 ) -> tuple[Graph | None, tuple[str, ...]]:
-    """The graph of a call, and the constants in it that are the function's own."""
+    """Return the graph of a call, and its constants that belong to the function."""
     call, given = _call(scope, node)
     key = call.SerializeToString(deterministic=True)
     if key not in scope.known:
@@ -160,7 +160,7 @@ def _body_of_call(
         except (ValueError, RuntimeError, onnx.checker.ValidationError):
             scope.known[key] = None
         else:
-            # Where versions of operator sets contradict each other, calls stay as they are.
+            # Calls stay if operator set versions conflict.
             stays = key_of_call(node) in map(key_of_call, flat.graph.node)
             path = f"{scope.path}{node.name}/"
             scope.known[key] = None if stays else _typed(flat, scope, path, given)
@@ -170,7 +170,7 @@ def _body_of_call(
 
 
 def _call(scope: _Scope, node: onnx.NodeProto) -> tuple[onnx.ModelProto, frozenset[str]]:
-    """A model of the one node, its values named by position; and which of them are constants."""
+    """Return a model of the one node, with values named by position; and the constants of it."""
     call = onnx.ModelProto(ir_version=scope.proto.ir_version)
     call.opset_import.extend(scope.proto.opset_import)
     graph = call.graph
@@ -194,7 +194,7 @@ def _call(scope: _Scope, node: onnx.NodeProto) -> tuple[onnx.ModelProto, frozens
 
 
 def _give(scope: _Scope, graph: onnx.GraphProto, name: str, known_as: str) -> None:
-    """Let `graph` have an outer value: small constants by content, all else by its type."""
+    """Add an outer value to `graph`: small constants with content, all others by type."""
     tensor = scope.stored.get(name)
     if tensor is not None and not _is_heavy(tensor):
         graph.initializer.add().CopyFrom(tensor)
@@ -208,7 +208,7 @@ def _is_heavy(tensor: onnx.TensorProto) -> bool:
 
 
 def _controlled(scope: _Scope, node: onnx.NodeProto) -> Inner:
-    """The graphs among the attributes of a control-flow node."""
+    """Return the graphs among the attributes of a control-flow node."""
     branches: dict[str, Graph | None] = {}
     held: list[Tensor] = []
     for attribute in node.attribute:
@@ -220,7 +220,7 @@ def _controlled(scope: _Scope, node: onnx.NodeProto) -> Inner:
         seen = scope.shapes.get(f"{scope.path}{node.name}/{attribute.name}", {})
         if graph is not None and node.op_type == "Loop" and seen:
             grown = _grown(node, graph, seen)
-            # What grows from turn to turn is taken as large as it was seen to become.
+            # A value that grows from turn to turn has its largest observed size.
             graph = _branch(scope, node, attribute, outer, grown) if grown else graph
         branches[attribute.name] = graph
         if graph is None:
@@ -238,7 +238,7 @@ def _branch(
     outer: Sequence[str],
     grown: Mapping[int, tuple[int, ...]],
 ) -> Graph | None:
-    """The Graph of one attribute that reads the values `outer`; `grown` are shapes of inputs."""
+    """Return the Graph of an attribute that reads `outer` values; `grown` are input shapes."""
     branch = onnx.ModelProto(ir_version=scope.proto.ir_version)
     branch.opset_import.extend(scope.proto.opset_import)
     branch.functions.extend(scope.proto.functions)
@@ -252,7 +252,7 @@ def _branch(
         for name in outer:
             _give(scope, branch.graph, name, name)
     except KeyError:
-        # A value of unknown type: an outer one that ONNX Runtime alone knows.
+        # A value of unknown type: an outer one that only ONNX Runtime knows.
         return None
     given = frozenset(name for name in outer if name in scope.stored)
     return _typed(branch, scope, f"{scope.path}{node.name}/{attribute.name}/", given)
@@ -261,7 +261,7 @@ def _branch(
 def _grown(
     node: onnx.NodeProto, body: Graph, seen: Mapping[str, tuple[int, ...]]
 ) -> dict[int, tuple[int, ...]]:
-    """By input of the body of a Loop: the shape that was seen of what it carries on as such."""
+    """Return by input of a Loop body the observed shape of its growing loop-carried value."""
     found: dict[int, tuple[int, ...]] = {}
     for place, after in enumerate(body.outputs[1 : max(1, len(node.input) - 1)], start=2):
         before = body.tensors[body.inputs[place]]
@@ -271,7 +271,7 @@ def _grown(
 
 
 def _type_inputs(scope: _Scope, node: onnx.NodeProto, graph: onnx.GraphProto) -> None:
-    """Give the inputs of a body the types of what it is started with, in place."""
+    """Set the types of body inputs to those of their initial values, in place."""
     kinds = [scope.type_of(name) if name else None for name in node.input]
     version = next((e.version for e in scope.proto.opset_import if not e.domain), 1)
     for value, kind in zip(graph.input, body_types(node, kinds, version), strict=False):
@@ -280,13 +280,13 @@ def _type_inputs(scope: _Scope, node: onnx.NodeProto, graph: onnx.GraphProto) ->
 
 
 def _typed(proto: onnx.ModelProto, scope: _Scope, path: str, given: frozenset[str]) -> Graph | None:
-    """The Graph of a model inside a node; `given` are constants of outside."""
+    """Return the Graph of a model inside a node; `given` are outer constants."""
     try:
         regularise(proto, "body")
         prune(proto)
         heavy = [tensor for tensor in proto.graph.initializer if _is_heavy(tensor)]
         for tensor in heavy:
-            # Types are inferred from copies, and asked of sessions: weights do not matter there.
+            # Types are inferred on copies and by sessions, without weights.
             kind = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
             proto.graph.input.add(name=tensor.name).type.CopyFrom(kind)
         light = [tensor for tensor in proto.graph.initializer if not _is_heavy(tensor)]
@@ -305,7 +305,7 @@ def _typed(proto: onnx.ModelProto, scope: _Scope, path: str, given: frozenset[st
 
 
 def _fill(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Give values that inference leaves open the shapes that were seen, in place."""
+    """Set the observed shapes of values that inference leaves open, in place."""
     for value in (*graph.value_info, *graph.output):
         kind = value.type.tensor_type
         if value.name in shapes and value.type.HasField("tensor_type"):
@@ -326,7 +326,7 @@ def _held(node: str, place: str, graph: Graph | None, own: Sequence[str]) -> tup
 
 
 def _stored_in(graph: onnx.GraphProto, prefix: str) -> list[Tensor]:
-    """The constants of a body of which no Graph could be made."""
+    """Return the constants of a body without a Graph."""
     found: list[Tensor] = []
     for tensor in graph.initializer:
         kind = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)

@@ -1,4 +1,4 @@
-"""Provenance of canonical nodes: the nodes of the user's file that each stands for."""
+"""Provenance of canonical nodes: the origins of each in the user's file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PASSING_ON = frozenset({"Identity", "Dropout"})
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Operation of a node for provenance; nodes of one `key` compute the same."""
+    """Operation of a node for provenance; nodes with equal `key` compute the same."""
 
     name: str
     op_type: str
@@ -46,11 +46,11 @@ def trace(
     folded: Collection[str],
     outputs: Collection[str],
 ) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
-    """Return the origins of every canonical node, and the originals that are in none.
+    """Return the origins of every canonical node, and the originals without one.
 
-    Operations are in topological order; `stored` has the constants of the original graph, and the
+    Operations are in topological order; `stored` has the constants of the original graph, with the
     content of small ones, `folded` those of the canonical one, `outputs` those of either. Origins
-    are in the originals' order, none of them empty. O(V + E) where slices hardly overlap.
+    are in the originals' order, never empty. O(V + E) if slices hardly overlap.
     """
     values = _Values(originals, stored, folded, canonicals)
     claims = [values.slice(names) for names in values.known_outputs]
@@ -69,7 +69,7 @@ def trace(
 
 
 class _Values:
-    """The original graph's values: who writes them, which are constant, which are equal."""
+    """Values of the original graph: producers, constants, and equal values."""
 
     def __init__(
         self,
@@ -93,20 +93,20 @@ class _Values:
                 self.owner.setdefault(self.same_as.get(name, name), i)
 
     def _known_outputs(self, canonicals: Sequence[Operation]) -> list[tuple[str, ...]]:
-        """The original values that each canonical node computes."""
+        """Return the original values that each canonical node computes."""
         by_name = {op.name: op for op in self.originals}
         found: list[tuple[str, ...]] = []
         for node in canonicals:
             names = tuple(name for name in node.writes if name in self.producer)
             match = by_name.get(node.name)
             if not names and match is not None and match.op_type == node.op_type:
-                # It kept its name; its output, in another layout or type, has a new one.
+                # The node kept its name; its output has a new name for another layout or type.
                 names = match.writes
             found.append(names)
         return found
 
     def slice(self, outputs: Sequence[str]) -> set[int]:
-        """The originals behind `outputs` of one canonical node, up to what others compute."""
+        """Return the originals behind `outputs` of a canonical node, up to others' values."""
         pending = list(outputs)
         own = {self.same_as.get(name, name) for name in outputs}
         found: set[int] = set()
@@ -127,7 +127,7 @@ class _Values:
 def _equal_values(
     originals: Sequence[Operation], stored: Mapping[str, bytes | None]
 ) -> dict[str, str]:
-    """Map each value to the first one that is equal to it by construction."""
+    """Map each value to the first one that is equal by construction."""
     same: dict[str, str] = {}
     contents: dict[bytes, str] = {}
     for name, content in stored.items():
@@ -146,7 +146,7 @@ def _equal_values(
 
 
 def _claim_from_neighbours(canonicals: Sequence[Operation], claims: list[set[int]]) -> None:
-    """A node that only helps others stands for what its readers do, else its sources."""
+    """Give a helper node the origins of its readers, or else of its sources."""
     producer = {name: i for i, node in enumerate(canonicals) for name in node.writes}
     readers: dict[int, list[int]] = {}
     for i, node in enumerate(canonicals):
@@ -168,7 +168,7 @@ def _attach_equals(
     values: _Values,
     outputs: Collection[str],
 ) -> None:
-    """Give each original in no slice to the nodes that still compute a value equal to its own."""
+    """Assign each original without a slice to the nodes that compute an equal value."""
     holders: dict[int, list[int]] = {}
     for i, claim in enumerate(claims):
         for original in claim:
@@ -201,7 +201,7 @@ def operations_of(nodes: Iterable[onnx.NodeProto]) -> tuple[Operation, ...]:
 
 def _operation(node: onnx.NodeProto) -> Operation:
     op_type = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-    # Most nodes have no attributes, and each look at them makes a list anew.
+    # Most nodes have no attributes, and each access creates a new list.
     attributes = list(node.attribute)
     return Operation(
         name=node.name,
@@ -216,7 +216,7 @@ def _operation(node: onnx.NodeProto) -> Operation:
 def _key(
     node: onnx.NodeProto, op_type: str, attributes: Sequence[onnx.AttributeProto]
 ) -> bytes | None:
-    """What twins share besides their inputs; None for bodies, tensors and long lists."""
+    """Return the common key of equal nodes besides inputs; None for bodies, tensors, long lists."""
     parts: list[bytes] = []
     for attribute in attributes:
         if attribute.type in _APART or is_large(attribute):

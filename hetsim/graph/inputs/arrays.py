@@ -121,7 +121,7 @@ def _same_dtype(dtype: np.dtype[Any], wanted: str) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _name(dtype: np.dtype[Any]) -> str:
-    # ml_dtypes writes float8_e4m3fn where ONNX writes FLOAT8E4M3FN.
+    # ml_dtypes writes float8_e4m3fn for ONNX's FLOAT8E4M3FN.
     return dtype.name.replace("_", "")
 
 
@@ -135,12 +135,12 @@ Inputs = Mapping[str, Any] | str | os.PathLike[str]
 
 
 def read_npz(path: Path, stated: Mapping[str, Tensor | None]) -> dict[str, Array]:
-    """Arrays of a ``.npz`` file, by name, as kernels read them.
+    """Return the arrays of a ``.npz`` file by name, as kernels read them.
 
-    `stated` has what the model states of each array that may be in the file; None: nothing. Names,
+    `stated` has the model's tensor for each array that may be in the file; None: unchecked. Names,
     number, dtypes and shapes are checked before any array is unpacked, and no more is unpacked of
-    one than its header states. Raises RequestError where it is no such file, or an array is not one
-    that the model reads.
+    one than its header states. Raises RequestError for another kind of file, or an array that the
+    model does not read.
     """
     where = str(path)
     try:
@@ -149,7 +149,7 @@ def read_npz(path: Path, stated: Mapping[str, Tensor | None]) -> dict[str, Array
             for name, entry in entries.items():
                 with packed.open(entry) as content:
                     shape, dtype = _header(content, entry.file_size)
-                # An array of that shape without memory of its own.
+                # An array of that shape that uses no memory.
                 own = stated[name]
                 bare = np.broadcast_to(_told(np.empty((), dtype), own), shape)
                 if own is not None:
@@ -163,7 +163,7 @@ def read_npz(path: Path, stated: Mapping[str, Tensor | None]) -> dict[str, Array
         raise
     except (OSError, MemoryError) as error:
         raise _unread(error, where, path) from error
-    except Exception as error:  # what a broken file makes of zipfile and numpy differs by version
+    except Exception as error:  # errors of zipfile and numpy for a broken file differ by version
         raise RequestError(
             "not a .npz file of plain arrays",
             where=where,
@@ -172,20 +172,20 @@ def read_npz(path: Path, stated: Mapping[str, Tensor | None]) -> dict[str, Array
 
 
 def _told(array: Array, stated: Tensor | None) -> Array:
-    """NumPy writes bfloat16, the one type of its kind with 2 bytes, as bytes without a name."""
+    """Return an array of bfloat16, which NumPy writes as unnamed bytes."""
     if stated is None or stated.dtype != "bfloat16" or array.dtype.str != "|V2":
         return array
     return array.view(onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16))
 
 
 def read_npy(path: Path, where: str) -> Array:
-    """Read one array. Raises RequestError where the file is missing or holds no plain array."""
+    """Read one array. Raises RequestError if the file is missing or holds no plain array."""
     try:
         with open_regular(path) as stream:
             return _array(stream, os.fstat(stream.fileno()).st_size)
     except (OSError, MemoryError) as error:
         raise _unread(error, where, path) from error
-    except Exception as error:  # what a broken file makes of numpy differs by version
+    except Exception as error:  # errors of numpy for a broken file differ by version
         raise RequestError(
             "not a .npy file of a plain array", where=where, hint="write it with numpy.save"
         ) from error
@@ -203,7 +203,7 @@ def _entries(
             )
         if name in entries:
             raise RequestError(f"input '{name}' appears twice", where=where)
-        # zipfile limits what it unpacks at a time with these alone.
+        # zipfile limits unpacking only for reads of given size.
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError("its compression is not one that NumPy writes")
         entries[name] = entry
@@ -223,16 +223,16 @@ def _unread(error: OSError | MemoryError, where: str, path: Path) -> HetsimError
 
 
 def _array(stream: IO[bytes], nbytes: int) -> Array:
-    """Read a ``.npy`` file of `nbytes`; raises as ``_header``."""
+    """Return the array of a ``.npy`` file of `nbytes`; raises as ``_header``."""
     _header(stream, nbytes)
     stream.seek(0)
     return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
 def _header(stream: IO[bytes], nbytes: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype of a ``.npy`` file of `nbytes`; ValueError where it states another size."""
+    """Return shape and dtype of a ``.npy`` file of `nbytes`; ValueError for another size."""
     with warnings.catch_warnings():
-        # Of names of types that are no longer used, and of Python 2.
+        # Warnings about obsolete type names, and Python 2.
         warnings.simplefilter("ignore")
         version = np.lib.format.read_magic(stream)
         if version == (1, 0):

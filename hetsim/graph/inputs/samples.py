@@ -29,10 +29,10 @@ _MOVERS = frozenset(
     {"Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Transpose", "Expand",
      "Slice", "Split", "Concat", "Tile", "Dropout"}
 )  # fmt: skip
-"""Ops that hand the elements of their first input on (Concat: of all), perhaps rearranged."""
+"""Ops that pass on the elements of their first input (Concat: of all), possibly rearranged."""
 
 _WIDEST_BYTES = 32
-"""No less than an element takes while it is drawn: a word of five letters."""
+"""Upper bound on the bytes of an element during sampling: a word of five letters."""
 
 _DEFAULT_HIGH = 2
 _ENTRIES = 2
@@ -40,21 +40,19 @@ _ALPHABET = np.array(list(string.ascii_lowercase))
 
 
 def random_inputs(model: Model, seed: int = 0) -> dict[str, Any]:
-    """Return an array for every input of `model`, the same for the same seed.
+    """Return an array for every input of `model`, determined by the seed.
 
-    Floats are standard normal, bools fair, strings short words. Integers stay in the
-    range in which every consumer takes them as an index, found through ops that only move
-    elements; they are the number that the model asks for where it compares them with a
-    constant (a sampling rate); else 8-bit integers take their whole range and wider ones are
-    0 or 1.
+    Floats are standard normal, bools fair, strings short words. Integers stay in the range in which
+    every consumer accepts them as an index, traced through ops that only move elements; they equal
+    the constant that the model compares them with, if any (a sampling rate); else 8-bit integers
+    take their whole range and wider ones are 0 or 1.
 
     Raises
     ------
     UnboundDimension
-        Where the shape of an input is not known; it names all that is open.
+        If the shape of an input is unknown; names all open dimensions.
     RequestError
-        Where an input is of a type that NumPy cannot hold, or a sequence of tensors of unknown
-        rank.
+        If an input has a type that NumPy lacks, or is a sequence of tensors of unknown rank.
     """
     if seed < 0:
         raise UsageError(f"the seed is {seed}", hint="use a whole number of 0 or more")
@@ -110,7 +108,7 @@ def draw_inputs(
 
 
 def _check_shape(tensor: Tensor) -> None:
-    """Raise RequestError where NumPy has no array of that shape, though it may hold nothing."""
+    """Raise RequestError if NumPy has no array of that shape, even if it would be empty."""
     shape = tensor.static_shape
     if len(shape) > MOST_DIMS:
         what = f"it has {len(shape)} dimensions, and NumPy arrays have at most {MOST_DIMS}"
@@ -160,7 +158,7 @@ def _draw(tensor: Tensor, bound: int | None, generator: np.random.Generator) -> 
 def _draw_nested(
     name: str, kind: onnx.TypeProto, bound: int | None, generator: np.random.Generator
 ) -> Any:
-    """A value that may not be a plain tensor."""
+    """Return a random value that may not be a plain tensor."""
     which = kind.WhichOneof("value")
     if which == "sequence_type":
         inner = kind.sequence_type.elem_type
@@ -227,7 +225,7 @@ def compared_with(
 
 
 def _indexed(graph: Graph, node: Node, position: int) -> Iterator[int]:
-    """How many entries `node` has for an index read at input `position`."""
+    """Yield the number of entries of `node` for an index read at input `position`."""
     data = _shape(graph, node, 0)
     if node.op_type in ("Gather", "GatherElements", "ScatterElements", "Scatter"):
         axis = node.attributes.get("axis", 0)
@@ -235,7 +233,7 @@ def _indexed(graph: Graph, node: Node, position: int) -> Iterator[int]:
             yield from _numbers(data[axis])
     elif node.op_type in ("GatherND", "ScatterND"):
         if position == 1 and data is not None:
-            # One bound for all: the index tuples are drawn element by element.
+            # One bound for all: the index tuples are sampled element by element.
             skipped = node.attributes.get("batch_dims", 0)
             depth = _shape(graph, node, 1)
             last = depth[-1] if depth else None

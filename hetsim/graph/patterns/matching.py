@@ -57,21 +57,20 @@ def find_matches(
     patterns: Sequence[Pattern],
     refuse: Callable[[int], str | None] | None = None,
 ) -> Matches:
-    """Match patterns in the given order.
+    """Return the matches of patterns in the given order.
 
-    `refuse` says why a node may not be a member of any match, or None where it may.
+    `refuse` returns the reason why a node may not be in any match, or None if it may.
 
-    Of overlapping fits the one of the earlier pattern stays; within a pattern the one whose
-    first node comes first, then the one with more nodes, then the one whose nodes come first.
-    A fit is refused where it overlaps a match that stands, where a value of a node that is
-    neither shared nor an end is read outside or is an output of the graph, where its check
-    fails, and where contracting it together with the matches that stand closes a cycle.
-    A refused fit is left out of the record where a match of the same pattern holds it whole.
-    Where the same nodes fit in several ways, the first in which nothing inner is read outside
-    counts, in the order in which the pattern is written.
+    Of overlapping fits that of the earlier pattern stays; within a pattern the one whose first node
+    comes first, then the one with more nodes, then the one whose nodes come first. A fit is refused
+    if it overlaps an accepted match, if a value of a node that is neither shared nor an end is read
+    outside or is an output of the graph, if its check fails, or if contracting it together with the
+    accepted matches closes a cycle. A refused fit is not recorded if a match of the same pattern
+    contains it. If the same nodes fit in several ways, the first in which no inner value is read
+    outside counts, in the order of the pattern's text.
 
-    Raises UsageError where a pattern fits in too many ways to try them all. Complexity:
-    O(V + E log E), and for each pattern what `_Search.fits` and `Contraction` take.
+    Raises UsageError if a pattern fits in too many ways to try them all. Complexity: O(V + E log
+    E), and for each pattern what `_Search.fits` and `Contraction` take.
     """
     keys = [op_key(node) for node in graph.nodes]
     state = Contraction(Dag.from_edges(len(keys), graph.edges()))
@@ -111,7 +110,7 @@ def _judge(
     state: Contraction,
     refuse: Callable[[int], str | None] | None,
 ) -> Fit | str:
-    """Return the fit that is a match, or why none is."""
+    """Return the fit that is a match, or the reason why none is."""
     graph = search.graph
     for node in nodes:
         if node in owner:
@@ -134,7 +133,7 @@ def _judge(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Place:
-    """Place of a value: that of a `node` at output `port`, or one that no such node writes.
+    """Place of a value: output `port` of a `node`, or a value written by no pattern node.
 
     The latter has the cells of its label and of a constant, -1 for none. `dtypes` are allowed.
     """
@@ -148,20 +147,20 @@ class _Place:
 
     @property
     def tells(self) -> bool:
-        """Whether it matters what stands there, given that it is allowed."""
+        """Whether it matters which value is there, given that it is allowed."""
         return self.node is not None or self.label >= 0 or self.member >= 0
 
 
 _Choice: TypeAlias = tuple[_Place, ...]
-"""The alternatives of a term, in the order in which they are written."""
+"""Alternatives of a term, in the order in which they are written."""
 
 
 @dataclass(slots=True, eq=False)
 class _NodePlace:
     """Place of a pattern node, kept in `cell`.
 
-    `telling` has the inputs, with ports, at which it matters what stands there; `seated` those of
-    them in free order, equal terms with one number; `asked` must be there; `fits` keeps answers.
+    `telling` has the inputs, with ports, for which it matters which value is there; `seated` those
+    of them in free order, equal terms with one number; `asked` must exist; `fits` is a cache.
     """
 
     cell: int
@@ -173,7 +172,7 @@ class _NodePlace:
     fits: dict[int, bool] = field(default_factory=dict)
 
     def any_order(self, op_type: str) -> bool:
-        """Whether the inputs of a node of this op type may stand in any order."""
+        """Return whether the inputs of a node of this op type may be in any order."""
         return op_type in SYMMETRIC if self.op.any_order is None else self.op.any_order
 
 
@@ -187,10 +186,10 @@ CAP_A_NODE = 20
 
 
 class _Search:
-    """Search for one pattern in one graph; tests of nodes are cached.
+    """Search for one pattern in one graph, with cached node tests.
 
-    `members` are the cells of constants, `_links` for each end the labels that it is sure to share
-    with ends before it: whether the label is that of a node, and its cell.
+    `members` are the cells of constants, `_links` by end the labels that it always shares with
+    earlier ends: whether the label is that of a node, and its cell.
     """
 
     def __init__(self, graph: Graph, keys: Sequence[str], pattern: Pattern) -> None:
@@ -216,7 +215,7 @@ class _Search:
             before |= labels
 
     def _place(self, term: Term) -> _Choice:
-        """Lay a term out, with all within it."""
+        """Return the places of a term and all terms within it."""
         if isinstance(term, Either):
             return tuple(one for each in term.terms for one in self._place(each))
         if isinstance(term, Maybe):
@@ -243,7 +242,7 @@ class _Search:
         return self._values - 1
 
     def _cell_of(self, label: str) -> tuple[bool, int]:
-        """Whether the label is that of a node, and its cell."""
+        """Return whether the label is that of a node, and its cell."""
         node = self._of_label.get(label)
         return (False, self._cells[label]) if node is None else (True, node.cell)
 
@@ -269,9 +268,9 @@ class _Search:
         return node
 
     def fits(self) -> Iterator[Fit]:
-        """Yield every fit. O(terms * (V + E)), and the steps that combine them.
+        """Yield every fit. O(terms * (V + E)), plus the steps that combine them.
 
-        Raises UsageError where these are more than ``LEAST_CAP + CAP_A_NODE * V``.
+        Raises UsageError if these exceed ``LEAST_CAP + CAP_A_NODE * V``.
         """
         start: Fit = ((-1,) * len(self._nodes), ("",) * self._values, (-1,) * len(self._ends))
         for place in self._ends[0]:
@@ -281,7 +280,7 @@ class _Search:
                     yield from self._further(self._at_end(0, place, node, start))
 
     def _further(self, fits: list[Fit]) -> list[Fit]:
-        """Fits with all ends, from those with the first."""
+        """Return fits of all ends, from those of the first."""
         for end in range(1, len(self._ends)):
             fits = _unique(
                 extended
@@ -304,7 +303,7 @@ class _Search:
         ]
 
     def _candidates(self, end: int, place: _NodePlace, fit: Fit) -> list[int]:
-        """Nodes at which an end may stand, by the label that leaves the fewest starts."""
+        """Return candidate nodes for an end, by the label with the fewest candidates."""
         is_node, cell = min(
             self._links[end],
             key=lambda link: 1 if link[0] else len(self._readers[fit[1][link[1]]]),
@@ -314,7 +313,7 @@ class _Search:
     def _reach(
         self, place: _NodePlace, value_cell: int, fit: Fit, known: dict[int, set[int]]
     ) -> set[int]:
-        """Nodes at which a place may stand by what it reads of nodes and of a value in the fit."""
+        """Return candidate nodes for a place, by its inputs from nodes and a value of the fit."""
         if fit[0][place.cell] >= 0:
             return {fit[0][place.cell]}
         if place.cell in known:
@@ -334,7 +333,7 @@ class _Search:
         return known[place.cell]
 
     def _at_node(self, place: _NodePlace, node: int, fit: Fit) -> list[Fit]:
-        """Fits in which `node` stands at `place`, with what it reads."""
+        """Return fits with `node` at `place`, and its inputs."""
         nodes, values, ends = fit
         if nodes[place.cell] >= 0:
             return [fit] if nodes[place.cell] == node else []
@@ -354,7 +353,7 @@ class _Search:
     def _seat(
         self, places: Sequence[tuple[int, _Choice]], reads: Sequence[str], fits: list[Fit]
     ) -> list[Fit]:
-        """Fits in which each place stands at a port of its own."""
+        """Return fits with each place at a different port."""
         partial: dict[tuple[int, int, Fit], None] = {(0, -1, fit): None for fit in fits}
         before = -1
         for group, choice in places:
@@ -373,7 +372,7 @@ class _Search:
         return _unique(fit for _, _, fit in partial)
 
     def _at_value(self, choice: _Choice, value: str, fit: Fit) -> list[Fit]:
-        """Fits in which `value` stands at one of the places."""
+        """Return fits with `value` at one of the places."""
         fits: list[Fit] = []
         for place in choice:
             if not self._readable(place, value):
@@ -396,7 +395,7 @@ class _Search:
         return any(map(self._readable, choice, repeat(value)))
 
     def _readable(self, place: _Place, value: str) -> bool:
-        """Whether `value` may stand at `place`, labels aside."""
+        """Return whether `value` may be at `place`, ignoring labels."""
         if not value:
             return place.optional
         if place.node is not None:
@@ -415,7 +414,7 @@ class _Search:
         return self._possible(place.node, node)
 
     def _possible(self, place: _NodePlace, node: int) -> bool:
-        """Whether `node` may stand at `place`, labels aside."""
+        """Return whether `node` may be at `place`, ignoring labels."""
         known = place.fits.get(node)
         if known is None:
             known = place.fits[node] = self._admits(place, node)
@@ -449,7 +448,7 @@ class _Search:
             )
 
     def read_outside(self, fit: Fit, members: Sequence[int]) -> str | None:
-        """Say which value that only the match may read is read by others, if one is."""
+        """Return the value that only the match may read but others read, if any."""
         cells, _, ends = fit
         for place, node in zip(self._nodes, cells, strict=True):
             if node < 0 or place.op.shared or place.cell in ends:

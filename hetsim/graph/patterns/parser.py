@@ -70,7 +70,7 @@ _SHOWN = 60
 
 
 class Scanner:
-    """Text and a position in it; white space between words does not count."""
+    """Text with a current position; white space between words is ignored."""
 
     def __init__(self, name: str, text: str) -> None:
         self._name = name
@@ -79,11 +79,11 @@ class Scanner:
         self._skip()
 
     def peek(self, symbol: str) -> bool:
-        """Whether `symbol` comes next."""
+        """Return whether `symbol` comes next."""
         return self._text.startswith(symbol, self.at)
 
     def take(self, symbol: str) -> bool:
-        """Skip `symbol` where it comes next; return whether it did."""
+        """Skip `symbol` if it comes next; return whether it did."""
         if not self.peek(symbol):
             return False
         self.at += len(symbol)
@@ -99,12 +99,12 @@ class Scanner:
         return found
 
     def expect(self, symbol: str, wanted: str) -> None:
-        """Skip `symbol`; UsageError that names the expected text where it is absent."""
+        """Skip `symbol`, or raise UsageError with the expected text."""
         if not self.take(symbol):
             raise self.expected(wanted)
 
     def at_end(self) -> bool:
-        """Whether the text has ended."""
+        """Return whether the text has ended."""
         return self.at == len(self._text)
 
     def expected(self, wanted: str) -> UsageError:
@@ -141,7 +141,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def read_tests(scanner: Scanner) -> tuple[tuple[AttributeTest, ...], frozenset[str] | None]:
-    """Read tests of attributes, and the allowed dtypes or None; UsageError for anything else."""
+    """Return tests of attributes, and the allowed dtypes or None; UsageError for anything else."""
     tests: list[AttributeTest] = []
     dtypes: frozenset[str] | None = None
     if not scanner.take("["):
@@ -223,10 +223,10 @@ _MOST_SHOWN = 120
 
 
 def parse_pattern(name: str, text: str) -> Pattern:
-    """Return the pattern that a text describes; it keeps the text. O(length).
+    """Return the pattern that a text describes, with its text. O(length).
 
-    Raises UsageError where the text breaks the grammar of this module, with the place and what was
-    expected there, or the pattern breaks a rule of `Pattern`.
+    Raises UsageError if the text violates the grammar of this module, with the position and the
+    expected text, or if the pattern violates a rule of `Pattern`.
     """
     if not isinstance(text, str):
         raise UsageError(
@@ -234,7 +234,7 @@ def parse_pattern(name: str, text: str) -> Pattern:
         )
     labels: dict[str, Op] = {}
     _Parser(Scanner(name, text), None, labels).pattern()
-    # What $x stands for is known once the whole text is read: a node, or a value.
+    # Whether $x is a node or a value is known only after the whole text.
     ends = _Parser(Scanner(name, text), frozenset(labels), {}).pattern()
     try:
         return Pattern(name, ends, text=text)
@@ -245,7 +245,7 @@ def parse_pattern(name: str, text: str) -> Pattern:
 
 
 class _Parser:
-    """Recursive descent; `node_labels` stand for nodes, `described` gathers them."""
+    """Recursive-descent parser; `node_labels` are those of nodes, collected in `described`."""
 
     def __init__(
         self, scanner: Scanner, node_labels: frozenset[str] | None, described: dict[str, Op]
@@ -256,7 +256,7 @@ class _Parser:
         self._level = 0
 
     def pattern(self) -> tuple[Term, ...]:
-        """Read all ends, to the end of the text."""
+        """Return all ends, up to the end of the text."""
         ends = [self._choice()]
         while self._scanner.take(";"):
             ends.append(self._choice())

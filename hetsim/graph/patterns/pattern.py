@@ -14,7 +14,7 @@ from hetsim.graph.graph import ITEM_BITS, Graph, Node
 
 Scalar: TypeAlias = int | float | str
 AttributeValue: TypeAlias = Scalar | tuple[Scalar, ...] | None
-"""What an attribute may be asked to be; None: it has no value."""
+"""Value that an attribute may be tested for; None: it has no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class AttributeTest:
     negated: bool = False
 
     def holds(self, graph: Graph, node: Node) -> bool:
-        """Whether the node passes. O(values)."""
+        """Return whether the node passes. O(values)."""
         have = attribute_of(graph, node, self.name)
         return any(_same(have, wanted) for wanted in self.values) != self.negated
 
 
 def attribute_of(graph: Graph, node: Node, name: str) -> object:
-    """Return an attribute as the node states it, else its op's schema; None if neither does."""
+    """Return an attribute from the node, else from its op's schema; None without either."""
     stated = node.attributes.get(name)
     if stated is not None:
         return stated
@@ -82,7 +82,7 @@ def _single(value: float) -> float:
 
 
 Condition: TypeAlias = Callable[[Graph, Node], bool]
-"""Whether a node of the graph may stand at a place of a pattern."""
+"""Test whether a node of the graph may be at a place of a pattern."""
 
 SYMMETRIC = frozenset(
     {
@@ -90,10 +90,10 @@ SYMMETRIC = frozenset(
         "Mul", "Or", "Sum", "Xor",
     }
 )  # fmt: skip
-"""Standard ops that give the same for their inputs in any order."""
+"""Standard ops whose result does not depend on the order of inputs."""
 
 DTYPES = frozenset({*ITEM_BITS, "string", "sequence", "optional"})
-"""Element types that a graph can state of a value."""
+"""Element types that a graph can state for a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Wild:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value stored with the model, a member of the match; fields are as of `Wild`."""
+    """Value stored with the model, a member of the match; fields are those of `Wild`."""
 
     label: str = ""
     dtypes: frozenset[str] | None = None
@@ -115,14 +115,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """Node by op type and inputs, and one of the values that it writes.
+    """Node by op type and inputs, and one of its outputs.
 
-    `types` are allowed op types, as ``hetsim.graph.work.op_key`` writes them, or one as a string;
+    `types` are allowed op types, as in ``hetsim.graph.work.op_key``, or one as a string;
     `attributes` and `condition` must hold. `inputs` are terms by port, further ports are free; in
-    `any_order` they may stand at any (None: where the op is in `SYMMETRIC`). `dtypes`, None for
-    all, are allowed element types of the value read, output `port`. Terms of one `label` are equal
-    and stand for one node, all others for different nodes. Nodes outside of the match may read
-    what a `shared` node, or one that the pattern ends in, writes.
+    `any_order` they may be at any (None: if the op is in `SYMMETRIC`). `dtypes`, None for all, are
+    allowed element types of the value read, output `port`. Terms of one `label` are equal and stand
+    for one node, all others for different nodes. Outputs of a `shared` node, or of an end of the
+    pattern, may be read by nodes outside of the match.
     """
 
     types: tuple[str, ...]
@@ -142,7 +142,7 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The value that the node labelled `label` writes at `port`; None: at its `Op`'s."""
+    """Value written by the node labelled `label` at `port`; None: the port of its `Op`."""
 
     label: str
     port: int | None = None
@@ -150,7 +150,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Maybe:
-    """An optional node; in its absence its first input stands in its place."""
+    """Optional node, replaced by its first input if absent."""
 
     op: Op
 
@@ -187,7 +187,7 @@ def children(term: Term) -> tuple[Term, ...]:
 
 
 Check: TypeAlias = Callable[[Graph, tuple[int, ...]], bool]
-"""Whether nodes that fit a pattern, ascending, are a match of it."""
+"""Test whether nodes that fit a pattern, ascending, are a match of it."""
 
 MOST_LEVELS = 50
 MOST_TERMS = 1000
@@ -197,13 +197,13 @@ MOST_TERMS = 1000
 class Pattern:
     """Named pattern of nodes that a device takes as one composite.
 
-    Whichever alternatives are taken, each of the `ends` after the first shares a label with one
-    before it. `check` is a condition on the whole match: the graph and the matched node ids,
-    ascending. `text` is what it was written as. Equal patterns have equal name, ends and check.
+    For any choice of alternatives, each of the `ends` after the first shares a label with an
+    earlier one. `check` is a condition on the whole match: the graph and the matched node ids,
+    ascending. `text` is its source. Equal patterns have equal name, ends and check.
 
-    Raises UsageError for ends or optional nodes that stand for nothing or share no label, labels of
-    two meanings, references to no node or in a circle, empty choices, unknown dtypes, more than
-    `MOST_TERMS` terms, or terms within terms by more than `MOST_LEVELS`.
+    Raises UsageError for ends or optional nodes that match nothing or share no label, labels with
+    two meanings, dangling or circular references, empty choices, unknown dtypes, more than
+    `MOST_TERMS` terms, or nesting deeper than `MOST_LEVELS`.
     """
 
     name: str
@@ -233,7 +233,7 @@ class Pattern:
 
 
 def labelled_nodes(ends: tuple[Term, ...]) -> dict[str, Op]:
-    """Map each node label to the description of its node."""
+    """Return the description of each labelled node."""
     found: dict[str, Op] = {}
     pending = list(ends)
     while pending:
@@ -247,7 +247,7 @@ def labelled_nodes(ends: tuple[Term, ...]) -> dict[str, Op]:
 def sure_labels(
     term: Term, nodes: dict[str, Op], known: dict[str, frozenset[str]]
 ) -> frozenset[str]:
-    """Labels that occur whichever alternatives are chosen; `known` caches them."""
+    """Return labels present for any choice of alternatives; `known` caches them."""
     if isinstance(term, Reference):
         if term.label not in known:
             known[term.label] = sure_labels(nodes[term.label], nodes, known)
@@ -262,7 +262,7 @@ def sure_labels(
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What every pattern must hold; `heights` keeps the levels below each label."""
+    """Rules of all patterns; `heights` caches the levels below each label."""
 
     where: str
     heights: dict[str, int] = field(default_factory=dict)
@@ -271,7 +271,7 @@ class _Rules:
         raise UsageError(what, where=self.where, hint=hint)
 
     def check_terms(self, ends: tuple[Term, ...]) -> dict[str, Op]:
-        """Check every term by itself; return the nodes by label."""
+        """Check every term; return the nodes by label."""
         nodes: dict[str, Op] = {}
         values: set[str] = set()
         references: list[str] = []
@@ -348,7 +348,7 @@ class _Rules:
             )
 
     def height(self, term: Term, nodes: dict[str, Op], above: tuple[str, ...], level: int) -> int:
-        """Levels from a term down, what it refers to included."""
+        """Return the levels from a term down, including its references."""
         label = term.label if isinstance(term, Op | Reference) else ""
         if isinstance(term, Reference) and label in above:
             self.refuse(f"node ${label} is an input of itself", "refer to it only from later nodes")
@@ -368,9 +368,9 @@ class _Rules:
 
 
 def check_names(pattern: Pattern) -> None:
-    """Refuse ops and attributes that no version of ONNX has, in domains that it defines.
+    """Raise UsageError for ops and attributes that no ONNX version has, in known domains.
 
-    Raises UsageError with the nearest name. It loads ONNX, which takes half a second.
+    The error has the nearest name. Loads ONNX, which takes half a second.
     """
     where = f"pattern '{pattern.name}'"
     pending = list(reversed(pattern.ends))
@@ -403,7 +403,7 @@ def _check_op(op: Op, where: str) -> None:
 
 @cache
 def _schemas() -> Mapping[str, Mapping[str, frozenset[str]]]:
-    """Attributes by op type by domain, of all versions."""
+    """Return attributes by op type by domain, over all versions."""
     import onnx
 
     found: dict[str, dict[str, frozenset[str]]] = {}

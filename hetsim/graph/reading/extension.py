@@ -26,9 +26,9 @@ _LIBRARY_LIMIT_BYTES = 2**31
 class Extension:
     """Operators outside ONNX and ONNX Runtime; see ``load_extension``.
 
-    `functions` are serialised ``onnx.FunctionProto``: the operators themselves, or, where the
-    absolute path of a `shared_library` has kernels, what these do, for shapes and costs. `sha256`
-    is of the files, `source` as it was given.
+    `functions` are serialised ``onnx.FunctionProto``: the operators themselves, or descriptions of
+    the kernels in the `shared_library` (absolute path), for shapes and costs. `sha256` is that of
+    the files, `source` as given.
     """
 
     source: str
@@ -39,7 +39,7 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """Extensions of one model: functions that describe operators of the `libraries`."""
+    """Extensions of one model, and functions that describe operators of its `libraries`."""
 
     bodies: Mapping[FunctionKey, onnx.FunctionProto] = field(default_factory=dict)
     libraries: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ NONE = Custom()
 
 
 def names_library(source: str) -> bool:
-    """Whether an extension of ``load_extension`` names native code, not only function bodies."""
+    """Return whether an extension of ``load_extension`` includes native code."""
     return not source.partition("=")[0].endswith(_ONNX)
 
 
@@ -57,12 +57,12 @@ def names_library(source: str) -> bool:
     source=checks.either(checks.path, checks.instance("hetsim.graph.reading.extension:Extension"))
 )
 def load_extension(source: str | os.PathLike[str] | Extension) -> Extension:
-    """Load custom operators from files.
+    """Return custom operators loaded from files.
 
-    ``BODIES.onnx`` is a model that holds functions, each the body of an operator; ``LIBRARY`` a
-    shared library of onnxruntime custom operators, whose kernels run; ``LIBRARY=BODIES.onnx`` such
-    a library, with functions that say what its operators do, so that shapes and costs are known.
-    Raises ModelError where a file is missing or is not what it should be.
+    ``BODIES.onnx`` is a model with functions, each the body of an operator; ``LIBRARY`` a shared
+    library of onnxruntime custom operators with kernels; ``LIBRARY=BODIES.onnx`` such a library,
+    with functions that describe its operators, for shapes and costs. Raises ModelError if a file is
+    missing or invalid.
     """
     if isinstance(source, Extension):
         return source
@@ -114,10 +114,10 @@ def _functions(path: str) -> tuple[bytes, ...]:
 
 
 def extend(proto: onnx.ModelProto, extensions: Sequence[Extension]) -> Custom:
-    """Add the function bodies that `proto` calls and lacks, in place; return the others.
+    """Add missing function bodies called by `proto`, in place; return the others.
 
-    The model's own go first, then the first extension's. ValueError where functions call
-    themselves, or unfold to more nodes than can be had.
+    The model's own take precedence, then the first extension's. ValueError if functions call
+    themselves, or unfold to too many nodes.
     """
     if not extensions:
         _check_functions(proto, {})
@@ -135,7 +135,7 @@ def extend(proto: onnx.ModelProto, extensions: Sequence[Extension]) -> Custom:
     pending = [*calls(proto.graph.node)]
     for function in proto.functions:
         pending.extend(calls(function.node))
-    # What an added function calls joins the end of the list that is being read.
+    # Functions called by an added one are appended to the list being processed.
     for key in pending:
         if key in offered and key not in own:
             own.add(key)
@@ -159,12 +159,12 @@ def _check_functions(
 
 
 def libraries_of(extensions: Iterable[Extension]) -> tuple[str, ...]:
-    """Return the paths of the libraries, each once."""
+    """Return the distinct paths of the libraries."""
     paths = (extension.shared_library for extension in extensions)
     return tuple(dict.fromkeys(path for path in paths if path is not None))
 
 
 def is_custom(node: onnx.NodeProto, functions: Collection[FunctionKey]) -> bool:
-    """Whether the operator of `node` is in neither ONNX Runtime nor `functions`."""
+    """Return whether the operator of `node` is in neither ONNX Runtime nor `functions`."""
     key = (node.domain, node.op_type, node.overload)
     return node.domain not in OWN_DOMAINS and key not in functions

@@ -1,8 +1,8 @@
 """Large weights of an ONNX file, left in it while its graph is read and rewritten.
 
-Parsed as a whole, a file is in memory twice, and its weights are written out once more for ONNX
-Runtime (``onnx_runtime``). Here the messages are walked through: large initializers become external
-data that lie within the file itself, and all the rest is parsed.
+Parsing a whole file holds it in memory twice, and its weights are written again for ONNX Runtime
+(``onnx_runtime``). Here the messages are scanned: large initializers become external data located
+in the file itself, and only the rest is parsed.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ import onnx
 from hetsim.graph.reading.onnx_types import bytes_of
 
 LARGE_BYTES = 2**16
-"""Of a constant that is put aside."""
+"""Minimum bytes of a constant to leave in the file."""
 
 PAYS_BYTES = 2**24
-"""Of all of them together, from which on it pays."""
+"""Minimum total bytes of such constants to make it worthwhile."""
 
 MOST_BYTES = 2**30
-"""Of a file: larger ones are read as a whole. Of weights in files above, large ones are not folded:
-what is folded is stored in the model, which ends at 2 GiB, and is private to every process, where
+"""Maximum bytes of a file: larger ones are read whole. In larger files, large weights are not
+folded: results are stored in the model, which is limited to 2 GiB and private to the process, while
 files are shared."""
 
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_RAW = 7, 5, 9
 _VARINT, _FIXED64, _MESSAGE, _FIXED32 = 0, 1, 2, 5
 _HEAD_BYTES = 24
-"""Of the tag and the length of a field, at most."""
+"""Maximum bytes of the tag and length of a field."""
 
 _BODIES = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 _HALVES = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 
 _Field = tuple[int, int, int, int]
-"""Number, where its tag begins, where its content begins, and where it ends."""
+"""Number, start of the tag, start of the content, and end of a field."""
 
 
 class _Unread(Exception):
-    """The file is for the ordinary reader, which also says what is wrong with it."""
+    """Signal to use the ordinary reader, which also reports errors in the file."""
 
 
 def read_apart(path: Path) -> tuple[onnx.ModelProto, Path, os.stat_result] | None:
     """Return the model of a regular file, its large initializers as external data within it.
 
-    Beside it are the file that a link leads to (`path` itself where it is none), in whose folder
-    the external data is, and its state before it was read.
+    Also returns the target of a link (`path` itself without one), whose folder holds the external
+    data, and its state before reading.
 
-    None where that does not pay, or the file is another than such: over MOST_BYTES, with external
-    data, functions, bodies, or 16-bit floats, or no model at all. O(messages).
+    None if it is not worthwhile, or for another kind of file: above MOST_BYTES, with external data,
+    functions, bodies, or 16-bit floats, or no model at all. O(messages).
     """
     try:
         if not PAYS_BYTES <= os.stat(path).st_size <= MOST_BYTES:
@@ -111,7 +111,7 @@ def _read(file: BinaryIO, location: str) -> onnx.ModelProto:
 
 
 def _reference(file: BinaryIO, begin: int, end: int, location: str) -> onnx.TensorProto | None:
-    """Return a tensor without its raw data, a reference to it instead; None where it has none."""
+    """Return a tensor with a reference instead of its raw data; None if it has none."""
     raw: _Field | None = None
     rest: list[bytes] = []
     for field in _fields(file, begin, end):
@@ -127,7 +127,7 @@ def _reference(file: BinaryIO, begin: int, end: int, location: str) -> onnx.Tens
         tensor = onnx.TensorProto()
         tensor.ParseFromString(b"".join(rest))
         fits = tensor.data_type not in _HALVES and raw[3] - raw[2] == bytes_of(tensor)
-    except Exception as error:  # protobuf's own type, or a type that there is not
+    except Exception as error:  # protobuf's own type, or an unknown one
         raise _Unread from error
     stated = {field.name for field, _ in tensor.ListFields()}
     if not fits or not stated <= {"dims", "data_type", "name", "doc_string"}:
@@ -162,7 +162,7 @@ def _fields(file: BinaryIO, at: int, end: int) -> Iterator[_Field]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number and where it ends."""
+    """Return a number and its end position."""
     found = shift = 0
     while at < len(data) and shift < 64:
         byte = data[at]

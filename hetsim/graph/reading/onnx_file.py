@@ -33,14 +33,14 @@ from hetsim.graph.reading.onnx_types import MOST_DIMS, bytes_of, dtype_name
 from hetsim.graph.reading.structure import FunctionKey, key_of
 
 INLINE_BYTES = 8192
-"""External tensors up to this size are read at once: shapes, axes and scales steer inference."""
+"""Maximum bytes of external tensors read at once: shapes, axes and scales steer inference."""
 
 _MEMORY_TAG = "_ORT_MEM_ADDR_"
-"""In the locations by which ONNX Runtime, within a process, means an address and no file."""
+"""Location by which ONNX Runtime denotes an address in memory instead of a file."""
 
 _PROTOBUF_LIMIT_BYTES = 2**31 - 1
 _DEEPEST = 31
-"""Bodies within bodies that protobuf reads: each is three messages of at most 100."""
+"""Maximum nesting of bodies that protobuf reads: each is three messages of at most 100."""
 
 Stored = onnx.TensorProto | onnx.SparseTensorProto
 
@@ -53,9 +53,8 @@ _completing = threading.Lock()
 class OnnxFile:
     """Parsed ONNX file, small tensors inline, large ones relative to `folder`.
 
-    `apart` is the file itself where its large tensors were left in it (``read_apart``), and
-    `state` that of the file: its inode, size, and when it was changed; `digest` is known where it
-    was read as a whole.
+    `apart` is the file itself if its large tensors were left in it (``read_apart``), and `state`
+    that of the file: its inode, size, and time of change; `digest` is known if it was read whole.
     """
 
     proto: onnx.ModelProto
@@ -66,16 +65,16 @@ class OnnxFile:
 
     @property
     def sha256(self) -> str:
-        """SHA-256 in hex. Raises ModelError where the file has changed since it was read."""
+        """SHA-256 in hex. Raises ModelError if the file has changed since it was read."""
         if self.digest is not None:
             return self.digest
         with self._as_it_was() as file:
             return sha256_of(file)
 
     def complete(self, proto: onnx.ModelProto) -> None:
-        """Read into `proto`, this one or what was made of it, what was left in the file.
+        """Read the tensors left in the file into `proto`, the file's model or one derived from it.
 
-        Raises ModelError where the file has changed since.
+        Raises ModelError if the file has changed since.
         """
         if self.apart is not None:
             with _completing, self._as_it_was() as file:
@@ -96,9 +95,9 @@ class OnnxFile:
 
 
 def read_onnx(path: Path, *, apart: bool = False) -> OnnxFile:
-    """Return the model at `path`, its large weights left on disk: with `apart` its own, too.
+    """Return the model at `path` with large external weights on disk; with `apart` inline ones too.
 
-    Raises ModelError where the file is missing, no ONNX or cut short, or its external data is
+    Raises ModelError if the file is missing, not ONNX or truncated, or its external data is
     missing, too short, or outside the model's folder.
     """
     if apart and (light := read_apart(path)) is not None:
@@ -134,8 +133,8 @@ def _state(found: os.stat_result) -> State:
 def from_memory(proto: onnx.ModelProto, name: str, folder: Path | None) -> OnnxFile:
     """Return a copy of `proto` as if it had been read from `folder`, under `name` in messages.
 
-    Raises ModelError where it is no complete model, larger than 2 GiB, or its external data is not
-    in `folder`; None stands for a model that has none.
+    Raises ModelError for an incomplete model, one above 2 GiB, or external data missing in
+    `folder`; None stands for a model without any.
     """
     try:
         check_memory(4 * weight_bytes(proto, external=False))
@@ -160,9 +159,9 @@ def from_memory(proto: onnx.ModelProto, name: str, folder: Path | None) -> OnnxF
 
 
 def _checked(proto: onnx.ModelProto, digest: hashlib._Hash | str | None, path: Path) -> OnnxFile:
-    """Check what a file of that `digest` says, and attach its small external data in place.
+    """Check the content of a file with that `digest`, and attach small external data in place.
 
-    In hex, or left open, it is that of a file without external data.
+    The digest, in hex or None, is that of a file without external data.
     """
     if not proto.HasField("graph") or not proto.ir_version:
         raise ModelError(
@@ -192,7 +191,7 @@ def tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 
 def refers_outside(proto: onnx.ModelProto) -> bool:
-    """Whether any tensor of the model is still external data."""
+    """Return whether any tensor of the model is still external data."""
     return any(
         tensor.data_location == onnx.TensorProto.EXTERNAL
         for stored in _all_stored(proto)
@@ -201,7 +200,7 @@ def refers_outside(proto: onnx.ModelProto) -> bool:
 
 
 def weight_bytes(proto: onnx.ModelProto, *, external: bool) -> int:
-    """Bytes of the weights in `external` files, or inside `proto`. O(initializers)."""
+    """Return the bytes of weights in `external` files, or inside `proto`. O(initializers)."""
     location = onnx.TensorProto.EXTERNAL
     stored = proto.graph.initializer
     return sum(bytes_of(one) for one in stored if (one.data_location == location) is external)
@@ -241,14 +240,14 @@ def _parts(stored: Stored) -> tuple[onnx.TensorProto, ...]:
 
 
 def _read(path: Path) -> tuple[bytes, os.stat_result]:
-    """Return what a file holds, and its state before it was read."""
+    """Return the content of a file, and its state before reading."""
     try:
         if path.is_dir():
             raise ModelError(
                 "it is a folder, not a model", where=str(path), hint=siblings(path, ".onnx")
             )
         with open_regular(path) as stream:
-            # Its stated size may be less than what there is to read.
+            # Its stated size may be less than its content.
             found = os.fstat(stream.fileno())
             if found.st_size <= _PROTOBUF_LIMIT_BYTES:
                 content = read_most(stream, _PROTOBUF_LIMIT_BYTES + 1)
@@ -286,7 +285,7 @@ def _attach_external(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
                 where=str(path),
                 hint="the weights file is truncated: download it again",
             )
-        # ONNX Runtime looks for the parts of sparse ones in the folder that the process is in.
+        # ONNX Runtime looks for the parts of sparse tensors in the working directory.
         if length <= INLINE_BYTES or isinstance(stored, onnx.SparseTensorProto):
             small.setdefault(location, []).append((tensor, offset, length))
             inlined += length
@@ -357,7 +356,7 @@ def _external_size(location: str, tensor: onnx.TensorProto, path: Path) -> int:
         found = target.stat()
     except (OSError, ValueError, RuntimeError) as error:
         raise refused(f"cannot be read: {error}", "check the file and its permissions") from error
-    # As onnx and its checker do: the other name may be any file's of this user.
+    # As onnx and its checker do: another hard link may be any file of this user.
     if found.st_nlink > 1:
         name = shlex.quote(str(target))
         raise refused(
@@ -378,11 +377,11 @@ _CONTENTS = (
     "string_data",
 )  # fmt: skip
 _MOST_IN_AN_ENTRY = 8
-"""Elements of the smallest types that are packed in one entry of a typed field."""
+"""Elements of the smallest types packed in one entry of a typed field."""
 
 
 def _ill_formed(proto: onnx.ModelProto) -> str:
-    """Say what no reader of the model could read; empty where nothing is. O(messages)."""
+    """Return what makes the model unreadable for any reader; empty if nothing. O(messages)."""
     functions: dict[FunctionKey, tuple[int, int]] = {}
     for function in proto.functions:
         key = key_of(function)
@@ -402,17 +401,17 @@ def _versions(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class _Walk:
-    """A look at all messages under the same versions of operator sets, in a model of functions."""
+    """Check of all messages under the same operator set versions, in a model with functions."""
 
     versions: Mapping[str, int]
     functions: Mapping[FunctionKey, tuple[int, int]]
     least: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def complaint(self, message: Any, name: str) -> str:
-        """What is wrong within a message; `name` is that of the value that it is of."""
+        """Return what is wrong within a message; `name` is that of its value."""
         kind = type(message)
         if kind is onnx.TensorProto:
-            # Its other fields are large, and copied when they are looked at.
+            # Its other fields are large, and copied on access.
             return _of_tensor(message)
         said = ""
         if kind is onnx.NodeProto:
@@ -484,7 +483,7 @@ def _of_tensor(tensor: onnx.TensorProto) -> str:
         return f"constant {tensor.name!r} has a negative size"
     if len(tensor.dims) > MOST_DIMS:
         return f"constant {tensor.name!r} has {len(tensor.dims)} dimensions, above {MOST_DIMS}"
-    # Each look at raw bytes copies them.
+    # Each access to raw bytes copies them.
     lengths = {name: length for name in _CONTENTS if (length := len(getattr(tensor, name)))}
     if len(lengths) > 1:
         return f"constant {tensor.name!r} is stored twice, in fields of two types"

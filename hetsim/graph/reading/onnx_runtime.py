@@ -1,8 +1,8 @@
 """Model reading by ONNX Runtime: versions, types, offline optimisation.
 
-Large constants are put into a file of their own meanwhile: handed over within the model they would
-be copied as it is serialised, as it is parsed, and as what was made of it is written and read.
-From a file they are mapped, and only what is folded is read.
+Large constants are moved to a separate file meanwhile: within the model they would be copied when
+it is serialised, parsed, and when the result is written and read. From a file they are mapped, and
+only folded ones are read.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from hetsim.graph.reading.session import open_session
 from hetsim.graph.reading.structure import bodies
 
 MANY_TREE_NODES = 2**18
-"""Tree nodes from which on it takes longer to rewrite a graph than that gives."""
+"""Number of tree nodes from which rewriting a graph takes longer than it gains."""
 
 _ASIDE = "aside.bin"
 _ELSEWHERE = "set TMPDIR to a writable folder with free space, or use --canonical none"
 
 
 def check_versions(proto: onnx.ModelProto, where: str, libraries: Sequence[str] = ()) -> None:
-    """Raise ModelError where the installed runtime cannot read the model's IR or opsets."""
+    """Raise ModelError if the installed runtime cannot read the model's IR or opsets."""
     newest: dict[str, int] = {}
     for imports in (proto.opset_import, *(f.opset_import for f in proto.functions)):
         for entry in imports:
@@ -59,11 +59,11 @@ def optimise(
     libraries: Sequence[str] = (),
     fold_large: bool = True,
 ) -> onnx.ModelProto:
-    """Model after ONNX Runtime's offline optimisation.
+    """Return the model after ONNX Runtime's offline optimisation.
 
-    What constants alone make is folded into it, unless it is large and `fold_large` is false.
-    Weights that it did not touch stay the external references they were; those it made are
-    inline. The file it writes lives in a temporary folder and is gone afterwards.
+    Constant subexpressions are folded, except large ones if `fold_large` is False. Unchanged
+    weights stay external references; new ones are inline. The file that it writes is in a temporary
+    folder and removed afterwards.
     """
     fold_large = fold_large and weight_bytes(proto, external=True) <= MOST_BYTES
     try:
@@ -74,7 +74,7 @@ def optimise(
                     left, weights, level, where, saved, libraries, fold_large=fold_large, runs=False
                 )
             except ModelError as error:
-                # What it cannot write, it says as it says what is wrong with a model.
+                # It reports a failure to write like an error in a model.
                 short = no_room_in(
                     folder, weight_bytes(left, external=False), where, hint=_ELSEWHERE
                 )
@@ -95,7 +95,7 @@ def optimise(
 
 
 def _written(saved: Path, nbytes: int, where: str) -> onnx.ModelProto:
-    """What ONNX Runtime has written; it may have been cut short without a word."""
+    """Return the model written by ONNX Runtime, which may be silently truncated."""
     try:
         return onnx.load(str(saved), load_external_data=False)
     except OSError:
@@ -108,7 +108,7 @@ def _written(saved: Path, nbytes: int, where: str) -> onnx.ModelProto:
 
 
 def _widen_indices(graph: onnx.GraphProto) -> None:
-    """Give sparse constants indices of int64, as ONNX has them, in place."""
+    """Convert the indices of sparse constants to int64, as in ONNX, in place."""
     for sparse in graph.sparse_initializer:
         if sparse.indices.data_type != onnx.TensorProto.INT64:
             places = onnx.numpy_helper.to_array(sparse.indices).astype("int64")
@@ -125,9 +125,9 @@ def probe_types(
     where: str,
     libraries: Sequence[str] = (),
 ) -> dict[str, onnx.TypeProto]:
-    """Types, and shapes where known, that ONNX Runtime infers for the values `names`."""
+    """Return types, and known shapes, that ONNX Runtime infers for the values `names`."""
     found = _output_types(proto, weights_dir, (), names, where, libraries)
-    # The runtime's interface says [] for a scalar and for a value of unknown rank alike.
+    # The runtime's interface reports [] for a scalar and for unknown rank alike.
     open_rank = [
         name for name, (text, dims) in found.items() if text.startswith("tensor") and not dims
     ]
@@ -159,7 +159,7 @@ def _output_types(
     where: str,
     libraries: Sequence[str],
 ) -> dict[str, tuple[str, list[int | str | None] | None]]:
-    """Type and shape, as the runtime puts them, of values made outputs for this one session."""
+    """Return types and shapes, in the runtime's form, of values made outputs of one session."""
     graph = proto.graph
     outputs = {value.name for value in graph.output}
     kept_nodes, kept_outputs = len(graph.node), len(graph.output)
@@ -178,7 +178,7 @@ def _output_types(
 
 
 def tree_nodes(nodes: Iterable[onnx.NodeProto]) -> int:
-    """Number of tree nodes in the ensembles among `nodes`. O(nodes)."""
+    """Return the number of tree nodes in the ensembles among `nodes`. O(nodes)."""
     return sum(
         len(attribute.ints)
         for node in nodes
@@ -189,14 +189,14 @@ def tree_nodes(nodes: Iterable[onnx.NodeProto]) -> int:
 
 
 Kept = Mapping[int, onnx.TensorProto]
-"""Constants that are put aside, by their place in the file."""
+"""Constants moved out, by their index in the file."""
 
 
 @contextmanager
 def _aside(
     proto: onnx.ModelProto, weights_dir: Path | None
 ) -> Iterator[tuple[onnx.ModelProto, Path | None, Kept]]:
-    """Put the weights of a large model into a file: yield model, folder, and what was put aside."""
+    """Move the weights of a large model to a file: yield model, folder, and moved constants."""
     large = [
         position
         for position, tensor in enumerate(proto.graph.initializer)
@@ -206,7 +206,7 @@ def _aside(
         left, folder = proto, weights_dir
         kept: Kept = {}
         if sum(bytes_of(proto.graph.initializer[at]) for at in large) >= PAYS_BYTES:
-            # Without room for a file they stay in the model: it takes more memory.
+            # Without room for a file they stay in the model, which takes more memory.
             with suppress(OSError), ExitStack() as trial:
                 made = trial.enter_context(scratch_folder())
                 left, kept = put_aside(proto, frozenset(large), made)
@@ -218,7 +218,7 @@ def _aside(
 def put_aside(
     proto: onnx.ModelProto, large: frozenset[int], folder: Path
 ) -> tuple[onnx.ModelProto, dict[int, onnx.TensorProto]]:
-    """Model whose constants `large` are in a file in `folder`, and those. Raises OSError."""
+    """Return a model with the constants `large` in a file, and these. Raises OSError."""
     light = onnx.ModelProto()
     _copy_but(proto, light, but="graph")
     _copy_but(proto.graph, light.graph, but="initializer")
@@ -227,7 +227,7 @@ def put_aside(
     with (folder / _ASIDE).open("wb") as file:
         for position, tensor in enumerate(proto.graph.initializer):
             content = tensor.raw_data if position in large else b""
-            # Where it is of another length, that is for ONNX Runtime to complain about.
+            # ONNX Runtime reports a wrong length.
             if not content or len(content) != bytes_of(tensor):
                 light.graph.initializer.append(tensor)
                 continue
@@ -244,12 +244,12 @@ def put_aside(
 
 
 def _give_back(made: onnx.ModelProto, kept: Kept) -> None:
-    """Put the constants back, in place, that `made` still refers to."""
+    """Restore the constants that `made` still refers to, in place."""
     for tensor in tensors_of(made.graph):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             told = {entry.key: entry.value for entry in tensor.external_data}
             name, dims = tensor.name, list(tensor.dims)
-            # As a whole: looked at from Python, its contents would be copied once more.
+            # As a whole: access from Python would copy its contents again.
             tensor.CopyFrom(kept[int(told.get("offset") or 0)])
             tensor.ClearField("doc_string")
             tensor.name = name
@@ -258,7 +258,7 @@ def _give_back(made: onnx.ModelProto, kept: Kept) -> None:
 
 
 def _copy_but(source: Any, target: Any, but: str) -> None:
-    """Copy the fields of a message, all but one."""
+    """Copy all fields of a message except one."""
     for field, value in source.ListFields():
         if field.name == but:
             continue

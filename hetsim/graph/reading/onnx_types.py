@@ -18,7 +18,7 @@ OWN_DOMAINS = frozenset(
     {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft",
      "com.microsoft.nchwc"}
 )  # fmt: skip
-"""Domains whose operators come with ONNX Runtime itself."""
+"""Domains of operators implemented in ONNX Runtime itself."""
 
 _LONG = {"float": "float32", "double": "float64"}
 _SHORT = {long: short for short, long in _LONG.items()}
@@ -36,7 +36,7 @@ def dtype_name(element_type: int) -> str:
 
 
 def element_type(dtype: str) -> int:
-    """Return the ONNX element type of a ``Tensor.dtype``; ValueError where there is none."""
+    """Return the ONNX element type of a ``Tensor.dtype``; ValueError if there is none."""
     return int(onnx.TensorProto.DataType.Value(_SHORT.get(dtype, dtype).upper()))
 
 
@@ -55,7 +55,7 @@ def without_values(tensor: onnx.TensorProto) -> onnx.TensorProto:
 
 
 def has_type(kind: onnx.TypeProto) -> bool:
-    """Whether a tensor's element type is known, or that the value is not a tensor."""
+    """Return whether a tensor's element type is known, or the value is not a tensor."""
     which = kind.WhichOneof("value")
     if which in ("tensor_type", "sparse_tensor_type"):
         return bool(getattr(kind, which).elem_type)
@@ -63,7 +63,7 @@ def has_type(kind: onnx.TypeProto) -> bool:
 
 
 def has_rank(kind: onnx.TypeProto) -> bool:
-    """Whether its rank is known; true of values that are not tensors, which have none."""
+    """Return whether its rank is known; True for values other than tensors."""
     if kind.WhichOneof("value") != "tensor_type":
         return has_type(kind)
     tensor = kind.tensor_type
@@ -111,7 +111,7 @@ def parse_type(text: str, dims: Sequence[int | str | None] | None) -> onnx.TypeP
 
 
 LARGE_BYTES = 65536
-"""From here on a list stays as the file has it: Python takes ten times that for its numbers."""
+"""Bytes above which a list keeps its stored form: Python needs ten times that."""
 
 _INT, _FLOAT, _STRING, _INTS, _FLOATS, _STRINGS = (
     int(onnx.AttributeProto.AttributeType.Value(name))
@@ -142,7 +142,7 @@ class Attributes(Mapping[str, object]):
         return plain_value(self._large[name])
 
     def large(self, name: str) -> onnx.AttributeProto | None:
-        """List attribute of this name as stored in the file, where it is large."""
+        """Return the stored form of a large list attribute of this name, or None."""
         return self._large.get(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -157,7 +157,7 @@ class Attributes(Mapping[str, object]):
 
 
 def ints_of(attributes: Mapping[str, object], name: str) -> NDArray[np.int64]:
-    """Integers of a list as an array, without a tuple of a large one; empty where there is none."""
+    """Return integers of a list as an array, without a tuple for a large one; empty if absent."""
     large = attributes.large(name) if isinstance(attributes, Attributes) else None
     if large is None:
         return np.asarray(attributes.get(name, ()), np.int64)
@@ -165,7 +165,7 @@ def ints_of(attributes: Mapping[str, object], name: str) -> NDArray[np.int64]:
 
 
 def are(attributes: Mapping[str, object], name: str, wanted: str) -> NDArray[np.bool_]:
-    """Positions of the texts of a list that are `wanted`, as `ints_of` gives integers."""
+    """Return a mask of the texts of a list that are `wanted`, large or not."""
     large = attributes.large(name) if isinstance(attributes, Attributes) else None
     sought = wanted.encode()
     texts: Any = attributes.get(name, ()) if large is None else large.strings
@@ -173,14 +173,14 @@ def are(attributes: Mapping[str, object], name: str, wanted: str) -> NDArray[np.
 
 
 def is_large(attribute: onnx.AttributeProto) -> bool:
-    """Whether it is a list of numbers or texts that is too large to copy."""
+    """Return whether it is a list of numbers or texts that is too large to copy."""
     return attribute.type in _LISTS and (
         max(len(attribute.ints), len(attribute.floats), len(attribute.strings)) * 8 > LARGE_BYTES
     )
 
 
 def plain_value(attribute: onnx.AttributeProto) -> Any:
-    """Value of an attribute; None for tensors, graphs and types."""
+    """Return the value of an attribute; None for tensors, graphs and types."""
     kind = attribute.type
     if kind == _INT:
         return attribute.i
@@ -193,7 +193,7 @@ def plain_value(attribute: onnx.AttributeProto) -> Any:
     if kind == _FLOATS:
         return tuple(attribute.floats)
     if kind == _STRINGS:
-        # Modes of tree nodes are few words, millions of times.
+        # Modes of tree nodes are few words, repeated millions of times.
         known: dict[bytes, str] = {}
         return tuple(
             known[text] if text in known else known.setdefault(text, _text(text))
@@ -207,13 +207,13 @@ def _text(content: bytes) -> str:
 
 
 MOST_DIMS = 64
-"""Of an array of NumPy 2."""
+"""Maximum dimensions of an array in NumPy 2."""
 
 
 def plain(value: Any) -> Any:
     """Return `value` with every array in it, in lists and mappings too, as ONNX Runtime reads it.
 
-    Arrays of the other byte order, unaligned ones and subclasses are converted, strings too.
+    Arrays of other byte order, unaligned ones and subclasses are converted, strings too.
     """
     if isinstance(value, np.ndarray):
         return _plain_array(value)

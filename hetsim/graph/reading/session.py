@@ -19,36 +19,36 @@ from hetsim.graph.reading.onnx_file import weight_bytes
 from hetsim.graph.reading.structure import bodies
 
 SILENT = 4
-"""Of its levels of messages: what is fatal alone."""
+"""Log level of ONNX Runtime: only fatal messages."""
 
 OVER_LIMIT = "is smaller than requested bytes of"
-"""What a session says that was to take more memory than it may."""
+"""Text in errors of a session that exceeds its memory limit."""
 
 LEVELS = ("none", "basic", "extended")
-"""What ``canonical`` may be."""
+"""Values of ``canonical``."""
 
 _OF_CPU_KERNELS = ["QDQSelectorActionTransformer", "SliceConcatToSpaceToDepthFusion"]
-"""Optimisers that are left out: they turn quantized units, and slices side by side, into what CPU
-kernels take, and every device makes its own of them."""
+"""Optimisers that are disabled: they convert quantized units, and parallel slices, to CPU kernels,
+while every device has its own form of them."""
 
 _LARGE_CONSTANT_BYTES = 2**20
 _GIST_LENGTH = 300
 _READ_LENGTH = 1000
-"""Of a message what is looked at, at either end: names in it may be of any length."""
+"""Maximum length of a message that is examined, at either end, as names may be of any length."""
 
 _PACKED_BYTES_A_PAIR = 16
-"""What can be packed while two constants are compared: 1 GB/s, and 16 ns."""
+"""Bytes that can be packed while two constants are compared: 1 GB/s, and 16 ns."""
 
 _PACKED_BYTES = 2**28
-"""The most that is packed, for its memory."""
+"""Maximum bytes that are packed, for their memory."""
 
 _registering = threading.Lock()
 
 
 @functools.cache
 def quiet_runtime() -> Any:
-    """Onnxruntime without messages on stderr outside of its sessions; errors are exceptions."""
-    # It starts a thread of its own, which would take signals that the main thread holds back.
+    """Return onnxruntime without messages on stderr outside sessions; errors are exceptions."""
+    # It starts a thread, which would take signals that the main thread holds back.
     with ending_left_to_others():
         import onnxruntime
 
@@ -58,12 +58,12 @@ def quiet_runtime() -> Any:
 
 @contextmanager
 def _limited(options: Any, most_bytes: int | None) -> Iterator[None]:
-    """Have a session that is opened within take no more memory than that, before it is taken."""
+    """Limit the memory of a session opened within the context."""
     if most_bytes is None:
         yield
         return
     options.add_session_config_entry("session.use_env_allocators", "1")
-    # What a process has one of goes to the session that is opened next, and stays its own.
+    # Process-wide objects belong to the session opened next, permanently.
     with _registering:
         _register(most_bytes)
         try:
@@ -98,8 +98,8 @@ def open_session(
 ) -> Any:
     """Return a single-threaded session; its errors are ModelErrors of one line.
 
-    `saved` is where the optimised model shall go, `profile` a path's beginning; without `runs` it
-    opens as what is quickest. Over `most_bytes` for weights and values, errors have ``OVER_LIMIT``.
+    `saved` is the path of the optimised model, `profile` a path prefix; without `runs` it opens in
+    the fastest way. Above `most_bytes` for weights and values, errors contain ``OVER_LIMIT``.
     """
     ort = quiet_runtime()
     options = ort.SessionOptions()
@@ -147,7 +147,7 @@ def open_session(
             ) from error
     left_out = list(_OF_CPU_KERNELS)
     if not fold_large and _stores_text(proto.graph):
-        # The limit of sizes does not see letters.
+        # The limit of sizes does not cover letters.
         left_out.append("ConstantFolding")
     try:
         with _limited(options, most_bytes):
@@ -157,7 +157,7 @@ def open_session(
                 providers=["CPUExecutionProvider"],
                 disabled_optimizers=left_out,
             )
-    except Exception as error:  # onnxruntime's exceptions share no base class of their own
+    except Exception as error:  # onnxruntime's exceptions have no common base class
         raise out_of_room(error, where) or _translated(
             str(error), proto, where, f"ONNX Runtime {ort.__version__}"
         ) from error
@@ -175,7 +175,7 @@ def _stores_text(graph: onnx.GraphProto) -> bool:
 
 
 def _pays_to_pack(proto: onnx.ModelProto, nbytes: int) -> bool:
-    """Whether copying all weights takes less than ONNX Runtime's look through all pairs of them."""
+    """Return whether copying all weights is faster than ONNX Runtime's comparison of all pairs."""
     count = len(proto.graph.initializer)
     if nbytes > min(_PACKED_BYTES, _PACKED_BYTES_A_PAIR * count**2):
         return False
@@ -201,7 +201,7 @@ _SAID = (
         "export the model again with that domain in opset_import",
     ),
 )
-"""What ONNX Runtime says of a model, what is said of it here, and the hint."""
+"""ONNX Runtime messages about a model, hetsim's messages for these, and hints."""
 
 
 def _translated(text: str, proto: onnx.ModelProto, where: str, runtime: str) -> ModelError:
@@ -235,7 +235,7 @@ def _translated(text: str, proto: onnx.ModelProto, where: str, runtime: str) -> 
 
 
 def gist(text: str) -> str:
-    """Core of an ONNX Runtime error message, on one line."""
+    """Return the core of an ONNX Runtime error message, on one line."""
     return _cut(_without_preamble(_short(text)))
 
 
@@ -250,7 +250,7 @@ def _one_line(said: object) -> str:
 
 
 def _short(text: str) -> str:
-    """One line, the ends alone of what is long: expressions on it take more than linear time."""
+    """Return one line, with only the ends of long text, as regular expressions are superlinear."""
     text = _one_line(text)
     if len(text) <= 2 * _READ_LENGTH:
         return text

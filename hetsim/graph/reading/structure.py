@@ -15,15 +15,15 @@ _FIRST_IR_WITH_OWN_CONSTANTS = 4
 _WITHOUT_BODIES = frozenset(onnx.AttributeProto.AttributeType.values()) - {
     onnx.AttributeProto.UNDEFINED, onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS
 }  # fmt: skip
-"""Types of attributes, for nearly all that there are hold no graph: fields are slow to look at."""
+"""Attribute types without graphs, as access to fields is slow."""
 
 
 def regularise(proto: onnx.ModelProto, where: str) -> tuple[onnx.NodeProto, ...]:
-    """Normalise `proto` in place, and return its original nodes, Constant ones too.
+    """Normalise `proto` in place; return its original nodes, including Constant nodes.
 
-    Every node has a unique name, in the topological order closest to the file's; constants are
-    initializers; types of inner values and text are gone. Raises ModelError for two producers or
-    none, cycles, no output, or no operator set.
+    Every node gets a unique name, in the topological order closest to the file's; constants become
+    initializers; types of inner values and documentation are removed. Raises ModelError for missing
+    or duplicate producers, cycles, no output, or no operator set.
     """
     graph = proto.graph
     _regularise_opsets(proto, where)
@@ -95,7 +95,7 @@ def name_nodes(nodes: Iterable[onnx.NodeProto], taken: Collection[str] = ()) -> 
 
 
 def sort_nodes(graph: onnx.GraphProto, where: str, rank: Sequence[int] | None = None) -> None:
-    """Put the nodes in topological order in place, smallest `rank` first. O((V + E) log V)."""
+    """Sort the nodes topologically in place, smallest `rank` first. O((V + E) log V)."""
     nodes = list(graph.node)
     reads = [[name for name in (*node.input, *captures(node)) if name] for node in nodes]
     producer, given = _producers(graph, nodes, where)
@@ -187,7 +187,7 @@ def free_names(graph: onnx.GraphProto) -> Iterator[str]:
 def _producers(
     graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto], where: str
 ) -> tuple[dict[str, int], frozenset[str]]:
-    """Who makes each value, by position; and what else there is."""
+    """Return the producer of each value, by index; and the other values."""
     makers: dict[str, str] = {}
     producer: dict[str, int] = {}
 
@@ -238,7 +238,7 @@ _PLAIN_CONSTANTS: Mapping[str, tuple[str, type]] = {
     "value_float": ("f", np.float32), "value_floats": ("floats", np.float32),
     "value_string": ("s", object), "value_strings": ("strings", object),
 }  # fmt: skip
-"""Field and type of each attribute of a Constant that is no tensor."""
+"""Field and type of each non-tensor attribute of a Constant."""
 
 
 def _constant(node: onnx.NodeProto, where: str) -> onnx.TensorProto:
@@ -325,7 +325,7 @@ def prune(proto: onnx.ModelProto) -> None:
 
 
 def _drop_outputs(node: onnx.NodeProto, read: set[str], version: int) -> None:
-    """Without its name an optional output (a Dropout's mask) is not computed at all."""
+    """Remove the name of an unused optional output (a Dropout's mask), so it is not computed."""
     unread = [i for i, name in enumerate(node.output) if name and name not in read]
     if not unread:
         return
@@ -344,7 +344,7 @@ def _drop_outputs(node: onnx.NodeProto, read: set[str], version: int) -> None:
 
 
 def _domains(proto: onnx.ModelProto) -> set[str]:
-    """Domains in use. ONNX Runtime's saved models import every one that it knows."""
+    """Return the domains in use; ONNX Runtime's saved models import every one that it knows."""
     used = {""}
     pending = [proto.graph]
     while pending:
@@ -358,22 +358,22 @@ def _domains(proto: onnx.ModelProto) -> set[str]:
 
 
 FunctionKey = tuple[str, str, str]
-"""Domain, name and overload."""
+"""Domain, name and overload of a function."""
 
 NODES_LIMIT = 1_000_000
-"""Most nodes once every call of a model-local function is replaced by its body."""
+"""Maximum number of nodes after inlining all calls of model-local functions."""
 
 DEPTH_LIMIT = 100
-"""Most functions that call each other in a row: what ONNX Runtime takes; more overran its stack."""
+"""Maximum call depth of functions: the limit of ONNX Runtime, whose stack overflows above."""
 
 
 def key_of(function: onnx.FunctionProto) -> FunctionKey:
-    """Return the key by which calls name `function`."""
+    """Return the key by which calls refer to `function`."""
     return function.domain, function.name, function.overload
 
 
 def calls(nodes: Iterable[onnx.NodeProto]) -> list[FunctionKey]:
-    """Return the keys of functions that nodes, and those of their bodies, would call."""
+    """Return the keys of functions that nodes, and those of their bodies, may call."""
     found: list[FunctionKey] = []
     pending = [*nodes]
     while pending:
@@ -387,7 +387,7 @@ def calls(nodes: Iterable[onnx.NodeProto]) -> list[FunctionKey]:
 def check_unfolding(
     called: Mapping[FunctionKey, Sequence[FunctionKey]], main: Iterable[FunctionKey]
 ) -> None:
-    """Raise ValueError where functions called by `main` recurse or expand to too many nodes."""
+    """Raise ValueError if functions called by `main` recurse or expand to too many nodes."""
     sizes: dict[FunctionKey, int] = {}
     depths: dict[FunctionKey, int] = {}
     entered: set[FunctionKey] = set()
@@ -412,5 +412,5 @@ def check_unfolding(
 
 
 def _unfolded(called: Iterable[FunctionKey], sizes: Mapping[FunctionKey, int]) -> int:
-    # Capped, because doubling a number in every one of many functions makes a huge one.
+    # Capped, as doubling in each of many functions gives a huge number.
     return min(sum(1 + sizes.get(key, 0) for key in called), NODES_LIMIT + 1)

@@ -1,8 +1,7 @@
 """Binding of inputs: open dimensions to sizes, whole inputs to constants.
 
-Dimensions are bound by name, by place, by whole shapes, or all at once. One without a name, or
-with one that says nothing (``?``), is a dimension of its own: it is called by its place,
-``input[2]``.
+Dimensions are bound by name, by position, by whole shapes, or all at once. One without a name, or
+with a meaningless one (``?``), is a dimension of its own, named by its position: ``input[2]``.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from hetsim.graph.reading.onnx_types import dtype_name
 from hetsim.graph.reading.structure import bodies, replace
 
 ALL = "*"
-"""Key of the size that every dimension gets which nothing else binds."""
+"""Key of the size for all dimensions that nothing else binds."""
 
 _MOST = 2**63 - 1
-"""What ONNX holds of a dimension."""
+"""Maximum size of a dimension in ONNX."""
 
 _PLACE = re.compile(r"(.+)\[(\d+)\]")
 _SAYS_NOTHING = frozenset({"none", "null", "nan", "unk", "unknown"})
@@ -35,11 +34,11 @@ Array = NDArray[Any]
 Place = tuple[str, int]
 Dim = onnx.TensorShapeProto.Dimension
 Undo = list[tuple[onnx.TypeProto, bytes]]
-"""Types that were changed, and what they were."""
+"""Changed types, and their original content."""
 
 
 def undo(bound: Undo) -> None:
-    """Open all bound dimensions again."""
+    """Restore all bound dimensions."""
     for kind, content in bound:
         kind.ParseFromString(content)
 
@@ -51,17 +50,17 @@ def bind(
     where: str,
     given: Mapping[str, Sequence[int]] | None = None,
 ) -> Undo:
-    """Replace the open dims of `graph` in place, in the inputs and wherever they recur.
+    """Bind the open dims of `graph` in place, in the inputs and wherever they recur.
 
-    `dims` has sizes by name of a symbolic dimension of an input, by place (``x[2]``), or ``*``: of
-    every one that nothing else binds. A size may be 0, but for ``*``: a cache is empty at first.
+    `dims` has sizes by name of a symbolic dimension of an input, by position (``x[2]``), or ``*``:
+    for all that nothing else binds. A size may be 0, except for ``*``: a cache is empty at first.
     `shapes` has whole shapes by input name; they bind the symbolic dims that the file has there.
-    `given` has shapes of arrays: where they have two sizes for one name, it stands for two
-    dimensions, as arrays are facts.
+    `given` has shapes of arrays: if they have two sizes for one name, it stands for two dimensions,
+    as arrays are facts.
 
-    Raises UsageError where a name does not exist, a size is no whole number of 0 or more, a shape
-    has another rank or a fixed dimension of another size, or two sizes are given for one name;
-    RequestError where an array of `given` does not fit its input.
+    Raises UsageError for an unknown name, a size that is no integer >= 0, a shape of another rank
+    or with another size than a fixed dimension, or two sizes for one name; RequestError if an array
+    of `given` does not fit its input.
     """
     for kind in _types(graph):
         _open_nameless(kind)
@@ -69,7 +68,7 @@ def bind(
     asked = _Sizes({value.name: value for value in graph.input}, where)
     every: int | None = None
     for name, size in dims.items():
-        # Of all that is open some is never empty: a picture's height.
+        # Some open dimension is never empty: a picture's height.
         number = _size(size, f"dimension {name!r}", where, least=1 if name == ALL else 0)
         if name == ALL:
             every = number
@@ -98,7 +97,7 @@ class Several:
 
 
 def several(graph: onnx.GraphProto, dims: Mapping[str, int], where: str) -> Several | None:
-    """Select those of `dims` that bind a first dimension of 1 to more; UsageError if different."""
+    """Return those of `dims` that bind a first dimension of 1 to more; UsageError if unequal."""
     ones = {
         f"{value.name}[0]": value.name
         for value in graph.input
@@ -124,13 +123,13 @@ def several(graph: onnx.GraphProto, dims: Mapping[str, int], where: str) -> Seve
 
 
 def bindable(graph: onnx.GraphProto) -> frozenset[str]:
-    """Names of symbolic dims that inputs of `graph` still have."""
+    """Return the names of symbolic dims that inputs of `graph` still have."""
     return frozenset(dim.dim_param for _, dim in _open_places(graph) if dim.dim_param)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """What is asked for of the inputs: sizes by name of a dimension, and by place."""
+    """Requested sizes of the inputs, by name of a dimension, and by position."""
 
     inputs: Mapping[str, onnx.ValueInfoProto]
     where: str
@@ -138,7 +137,7 @@ class _Sizes:
     places: dict[Place, int] = field(default_factory=dict)
 
     def dimension(self, name: str, size: int) -> None:
-        """Take down the size of one dimension, by name or place."""
+        """Record the size of one dimension, by name or position."""
         known: dict[str, None] = {}
         params: set[str] = set()
         for value in self.inputs.values():
@@ -161,7 +160,7 @@ class _Sizes:
             self.names[name] = size
 
     def shape(self, name: str, shape: Sequence[int]) -> None:
-        """Take down the whole shape of one input."""
+        """Record the whole shape of one input."""
         if name not in self.inputs:
             raise UsageError(
                 f"there is no input named {name!r}",
@@ -201,7 +200,7 @@ class _Sizes:
                 self.places[name, axis] = size
 
     def arrays(self, given: Mapping[str, Sequence[int]]) -> None:
-        """Take down the shapes of arrays; what was asked for otherwise must agree with them."""
+        """Record the shapes of arrays; other requested sizes must agree with them."""
         for name, value in self.inputs.items():
             if name not in given or value.type.WhichOneof("value") != "tensor_type":
                 continue
@@ -233,7 +232,7 @@ class _Sizes:
 
 
 def _stored(tensor: onnx.TypeProto.Tensor) -> tuple[int | str, ...]:
-    """The shape that the model states, names and ``?`` where it is open."""
+    """Return the stated shape, with names and ``?`` where it is open."""
     return tuple(
         dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?"
         for dim in tensor.shape.dim
@@ -247,7 +246,7 @@ def _check_fixed(
     error: type[HetsimError],
     what: str,
 ) -> None:
-    """Raise `error` where the model states another rank or fixed size than `shape`."""
+    """Raise `error` if the model states another rank or fixed size than `shape`."""
     if not tensor.HasField("shape"):
         return
     stored = _stored(tensor)
@@ -267,7 +266,7 @@ def _check_fixed(
 
 
 def _apply(graph: onnx.GraphProto, asked: _Sizes) -> None:
-    """Write what was asked for into the types of `graph`."""
+    """Write the requested sizes into the types of `graph`."""
     split: dict[str, set[int]] = {}
     open_names: set[str] = set()
     for place, dim in _open_places(graph):
@@ -278,7 +277,7 @@ def _apply(graph: onnx.GraphProto, asked: _Sizes) -> None:
             open_names.add(dim.dim_param)
     names = dict(asked.names)
     for name, found in split.items():
-        # Bound by place alone, and to one size everywhere: the name stands for that size.
+        # Bound only by position, and to one size everywhere: the name stands for that size.
         if name not in names and name not in open_names and len(found) == 1:
             names[name] = next(iter(found))
     torn = {name for name, found in split.items() if found != {names.get(name)}}
@@ -318,7 +317,7 @@ def _size(size: object, what: str, where: str, least: int = 0) -> int:
 
 
 def _types(graph: onnx.GraphProto, *, inputs: bool = True) -> Iterator[onnx.TypeProto]:
-    """Every declared type, in the bodies of control-flow nodes as well."""
+    """Yield every declared type, including bodies of control-flow nodes."""
     for values in (graph.input if inputs else (), graph.output, graph.value_info):
         for value in values:
             yield value.type
@@ -331,14 +330,14 @@ def _substitute(kind: onnx.TypeProto, bound: Mapping[str, int], torn: set[str]) 
     for tensor in _tensors(kind):
         for dim in tensor.shape.dim:
             if dim.dim_param in torn:
-                # Which of its sizes is meant here is not known.
+                # It is unknown which of its sizes is meant here.
                 dim.ClearField("dim_param")
             elif dim.dim_param in bound:
                 dim.dim_value = bound[dim.dim_param]
 
 
 def _open_nameless(kind: onnx.TypeProto) -> None:
-    """Some exporters write -1 for an open dimension, or the same ``?`` for all of them."""
+    """Open dimensions that exporters write as -1, or all as the same ``?``."""
     for tensor in _tensors(kind):
         for dim in tensor.shape.dim:
             if dim.dim_value < 0:
@@ -349,7 +348,7 @@ def _open_nameless(kind: onnx.TypeProto) -> None:
 
 
 def _tensors(kind: onnx.TypeProto) -> Iterator[onnx.TypeProto.Tensor]:
-    """The tensor of a type, or what a sequence or optional holds."""
+    """Yield the tensor of a type, or that of a sequence's or optional's elements."""
     while (which := kind.WhichOneof("value")) in ("sequence_type", "optional_type"):
         kind = getattr(kind, which).elem_type
     if which == "tensor_type":
@@ -365,9 +364,9 @@ def freeze(
 ) -> dict[str, Array]:
     """Make the inputs `values` of `graph` initializers in place, and return their arrays.
 
-    A single number for an input that is no scalar fills its shape; `dims` and `shapes`, as they are
-    asked for, say how large it is, and what they leave open is 1. Raises UsageError where there is
-    no such input, or it cannot take the value.
+    A single number for a non-scalar input fills its shape, with requested `dims` and `shapes`, and
+    1 for open dimensions. Raises UsageError for an unknown input, or one that cannot take the
+    value.
     """
     inputs = {value.name: value for value in graph.input}
     frozen: dict[str, Array] = {}
@@ -398,7 +397,7 @@ def freeze(
 def without_frozen(
     arrays: Mapping[str, Any], frozen: Mapping[str, Array], where: str
 ) -> dict[str, Any]:
-    """Remove frozen inputs from `arrays`; RequestError where one has another value."""
+    """Return `arrays` without frozen inputs; RequestError if one has another value."""
     for name in sorted(frozen.keys() & arrays.keys()):
         if not np.array_equal(np.asarray(arrays[name]), frozen[name]):
             raise RequestError(

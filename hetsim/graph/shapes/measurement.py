@@ -27,25 +27,25 @@ from hetsim.graph.shapes.observed import Observed, Shape, shapes_of
 from hetsim.graph.shapes.open_shapes import RANDOM
 
 LIMIT_S, DRAWN_LIMIT_S, SHORT_LIMIT_S = 120.0, 30.0, 10.0
-"""How long to wait for shapes: on inputs that are given; on made-up ones, on which a loop may not
-end; and for the number of turns alone."""
+"""Time limits for shapes: on given inputs; on random ones, on which a loop may not end; and for
+trip counts only."""
 
 GROWTH_BYTES = 2**30
-"""What a run may take beside its values of known size, twice over: a loop may gather values, and
-each turn is told in the profile."""
+"""Additional memory of a run, besides twice its values of known size: a loop may collect values,
+and the profile records each turn."""
 
 _OVER = "it takes more than {} of memory"
 _LOOK_S = 0.02
 
 _NO_LIMIT = 2**31 - 1
-"""Turns from which the limit of a Loop is none: exporters write the largest integer."""
+"""Loop limit that counts as unlimited: exporters write the largest integer."""
 
 _SUFFIX = "_kernel_time"
 
 
 @dataclass(slots=True)
 class _Body:
-    """One graph among the attributes of a node, and the stand-in names of its nodes."""
+    """Graph among the attributes of a node, and the stand-in names of its nodes."""
 
     path: str
     owner: str
@@ -56,19 +56,19 @@ class _Body:
 
 @dataclass(slots=True)
 class _Events:
-    """How often a node was run, and the shapes of its outputs that are tensors."""
+    """Number of runs of a node, and the shapes of its tensor outputs."""
 
     runs: int = 0
     shapes: list[Shape] = field(default_factory=list)
 
 
 def has_control_flow(proto: onnx.ModelProto) -> bool:
-    """Whether some node of the graph holds bodies."""
+    """Return whether some node of the graph has bodies."""
     return any(bodies(node) for node in proto.graph.node)
 
 
 def has_open_loop(graph: onnx.GraphProto, stored: Collection[str] = ()) -> bool:
-    """Whether a Loop of the model or its bodies has no constant limit of trips."""
+    """Return whether a Loop of the model or its bodies has no constant trip limit."""
     known = {*stored}
     known.update(
         tensor.name
@@ -109,11 +109,11 @@ def observe(
 ) -> Observed:
     """Run the canonical model `proto` on `inputs` once, and return the observations.
 
-    Shapes are read by nodes of op type Shape, so that no value is kept for them; what runs in
-    bodies is read from ONNX Runtime's profile. `proto` is as before afterwards.
+    Shapes are read by Shape nodes, so no value is kept for them; shapes in bodies are read from
+    ONNX Runtime's profile. `proto` is restored afterwards.
 
-    Raises ModelError where the model does not run on these inputs, or not within `limit_s` and the
-    memory that values of known size take, twice, and `GROWTH_BYTES`; half of the machine's at most.
+    Raises ModelError if the model does not run on these inputs, or not within `limit_s` and twice
+    the memory of values of known size plus `GROWTH_BYTES`, at most half of the machine's.
     """
     sizes = [tensor.nbytes for tensor in graph.tensors.values() if tensor.is_static]
     most_bytes = min(2 * sum(sizes) + GROWTH_BYTES, memory_bytes() // 2)
@@ -159,14 +159,14 @@ def observe(
 def _prepared(
     proto: onnx.ModelProto, graph: Graph, values: Collection[str], found: list[_Body]
 ) -> Iterator[dict[str, str]]:
-    """Let `proto` put out shapes of `values` alone, inner nodes named, random ones seeded."""
+    """Modify `proto` to output only shapes, with inner nodes named and random ones seeded."""
     model = proto.graph
     kept_nodes = len(model.node)
     outputs = [onnx.ValueInfoProto.FromString(v.SerializeToString()) for v in model.output]
     names: list[tuple[onnx.NodeProto, str]] = []
     seeded: list[onnx.NodeProto] = []
     has_standard = any(entry.domain == "" for entry in proto.opset_import)
-    # One shape at least is asked for: other outputs may be of types that NumPy lacks.
+    # At least one shape is requested, as other outputs may have types that NumPy lacks.
     some = [*values] or [
         name for name, t in graph.tensors.items() if t.dtype in ITEM_BITS and t.shape is not None
     ][:1]
@@ -194,7 +194,7 @@ def _prepared(
 
 
 _STANDARD = 15
-"""Operator set of Shape where the model itself uses none of the standard's."""
+"""Operator set of Shape if the model uses none of the standard's."""
 
 
 def _rename(
@@ -261,7 +261,7 @@ def _run(
             }
             return [v.numpy() for v in session.run_with_ort_values(names, wrapped, options)]
         return list(session.run(names or None, feeds, options)) if names else []
-    except Exception as error:  # onnxruntime's exceptions share no base class of their own
+    except Exception as error:  # onnxruntime's exceptions have no common base class
         if OVER_LIMIT in str(error):
             reasons.append(_OVER.format(format_bytes(most_bytes)))
         short = None if reasons else out_of_room(error, where)
@@ -281,7 +281,7 @@ def _not_run(source: str, where: str, what: str) -> ModelError:
 
 
 def _feed(value: Any, kind: onnx.TypeProto) -> Any:
-    """Types that NumPy lacks go as ONNX Runtime's own values."""
+    """Return the value in a form that ONNX Runtime takes, for types that NumPy lacks."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "V":
         return quiet_runtime().OrtValue.ortvalue_from_numpy_with_onnx_type(
             value, kind.tensor_type.elem_type
@@ -290,7 +290,7 @@ def _feed(value: Any, kind: onnx.TypeProto) -> Any:
 
 
 def _events(path: str) -> dict[str, _Events]:
-    """Read a profile: by node name, its runs and the largest shape of each output."""
+    """Return by node name, from a profile, its runs and the largest shape of each output."""
     found: dict[str, _Events] = {}
     for event in json.loads(Path(path).read_text(encoding="utf-8")):
         name = event.get("name", "")
@@ -314,7 +314,7 @@ def _events(path: str) -> dict[str, _Events]:
 def _taken(
     seen: list[_Body], events: Mapping[str, _Events]
 ) -> tuple[dict[str, str], dict[str, float]]:
-    """Branches by path of the If, and iterations by path of the Loop or Scan."""
+    """Return branches by path of the If, and iterations by path of the Loop or Scan."""
     branches: dict[str, str] = {}
     trips: dict[str, float] = {}
     choices: dict[str, dict[str, int | None]] = {}
@@ -323,7 +323,7 @@ def _taken(
         path = body.path.rpartition("/")[0]
         runs = events[body.owner].runs if body.owner in events else 0
         times = max((events[name].runs for name in body.nodes if name in events), default=0)
-        # Constants and what is merely handed on are no kernels: their body leaves no trace.
+        # Constants and passed-on values are no kernels: their body leaves no trace.
         idle = all(node.op_type == "Constant" for node in body.nodes.values())
         if body.op_type == "If":
             choices.setdefault(path, {})[body.attribute] = None if idle else times
@@ -343,7 +343,7 @@ def _inner_shapes(body: _Body, events: Mapping[str, _Events]) -> dict[str, Shape
     found: dict[str, Shape] = {}
     for name, node in body.nodes.items():
         written = [value for value in node.output if value]
-        # The profile lists tensors alone: with others among them, which is which is not said.
+        # The profile lists only tensors, without their position among other outputs.
         if name in events and len(events[name].shapes) == len(written):
             found.update(zip(written, events[name].shapes, strict=True))
     return found

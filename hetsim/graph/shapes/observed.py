@@ -16,19 +16,18 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Observations of one run of the whole model, or the shapes of inputs where none was needed.
+    """Observations of one run of the whole model, or the shapes of inputs if none was needed.
 
-    A node of control flow is named by its path: its name; within a body the path of the node that
-    holds the body, the body's attribute, and the name, joined by ``/``
+    A node of control flow is identified by its path: its name; within a body the path of the node
+    with the body, the body's attribute, and the name, joined by ``/``
     (``outer/then_branch/inner``). The path of a body ends at the attribute. Nodes without a name
     are called ``{op_type}_{position in their body}``.
 
-    `source` is ``random inputs``, ``the inputs given``, or the file they are from; only if `given`
-    are they the ones that matter. `inputs` has the shape of every tensor among them, `shapes` of
-    the graph's values that inference leaves open. `branches` has ``then_branch`` or
-    ``else_branch``, the one taken more often, by path of each If that was run; `trips` the mean
-    iterations of each Loop and Scan; `inner` by path of each body the shapes that its nodes write,
-    the largest of all turns.
+    `source` is ``random inputs``, ``the inputs given``, or their file; only if `given` are they
+    representative. `inputs` has the shape of every tensor among them, `shapes` those of the graph's
+    values that inference leaves open. `branches` has ``then_branch`` or ``else_branch``, the one
+    taken more often, by path of each If that was run; `trips` the mean iterations of each Loop and
+    Scan; `inner` by path of each body the shapes that its nodes write, the largest of all turns.
     """
 
     source: str
@@ -58,7 +57,7 @@ def observed_record(observed: Observed) -> dict[str, Any]:
 
 
 def read_observed(record: Mapping[str, Any]) -> Observed:
-    """Read the result of `observed_record`. Raises ValueError, KeyError, TypeError."""
+    """Return the result of parsing `observed_record`. Raises ValueError, KeyError, TypeError."""
     trips = {str(path): float(count) for path, count in record["trips"].items()}
     if not all(0 <= count < float("inf") for count in trips.values()):
         raise ValueError("a number of iterations is invalid")
@@ -83,7 +82,7 @@ def array_record(array: NDArray[Any]) -> dict[str, Any]:
 
 
 def read_array(record: Mapping[str, Any]) -> NDArray[Any]:
-    """Read the result of `array_record`; the reader chooses its type."""
+    """Return the array of an `array_record`; the reader chooses its type."""
     values = record["values"]
     kind = object if any(isinstance(value, str) for value in values) else None
     return np.array(values, kind).reshape(_shape(record["shape"]))

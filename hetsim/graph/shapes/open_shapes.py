@@ -10,7 +10,7 @@ from hetsim.graph.graph import ITEM_BITS, Graph, Node
 from hetsim.graph.reading.onnx_types import OWN_DOMAINS
 
 MOST_SHAPES = 4
-"""Inputs of open shapes above which only dimensions are told: they share them, as caches do."""
+"""Number of inputs with open shapes above which only dimensions are reported."""
 
 
 def open_dims(graph: Graph) -> tuple[str, ...]:
@@ -32,7 +32,7 @@ def open_ranks(graph: Graph) -> tuple[str, ...]:
 
 
 def binding_flags(graph: Graph) -> str:
-    """Options that bind all open dims of the inputs: by shape, or by dimension; else empty."""
+    """Return options that bind all open dims of the inputs, by shape or dimension; else empty."""
     shapes = [
         f"--shape {quote(name + '=' + ','.join(_shown(graph.tensors[name].shape or ())))}"
         for name in graph.inputs
@@ -45,7 +45,7 @@ def binding_flags(graph: Graph) -> str:
 
 
 def _example(graph: Graph) -> str:
-    """A shape of one image, where the only open input is one; else empty."""
+    """Return the shape of one image, if that is the only open input; else empty."""
     of = {name: graph.tensors[name].shape or () for name in graph.inputs}
     open_ = [name for name, shape in of.items() if not all(isinstance(dim, int) for dim in shape)]
     if len(open_) != 1 or len(of[open_[0]]) != 4 or 3 not in of[open_[0]]:
@@ -61,7 +61,7 @@ def _shown(shape: Iterable[int | str | None]) -> list[str]:
 def unbound(graph: Graph, source: str, unmeasured: str | None) -> UnboundDimension:
     """Return the error that lists a model's open shapes and the options that bind them.
 
-    `unmeasured` is why no run could measure the rest.
+    `unmeasured` is the reason why no run could measure the rest.
     """
     dims, ranks = open_dims(graph), open_ranks(graph)
     if dims or ranks:
@@ -111,8 +111,8 @@ _SHAPED_BY: Mapping[str, tuple[int, ...] | None] = {
     "WhisperBeamSearch": None, "RemovePadding": None, "RestorePadding": None,
     "TfIdfVectorizer": (),
 }  # fmt: skip
-"""Inputs whose contents decide about the shape of an output; None: all. Other ops of ONNX and
-ONNX Runtime have shapes that follow from shapes."""
+"""Inputs whose contents determine an output shape; None: all. Other ops of ONNX and ONNX Runtime
+have shapes that follow from shapes."""
 
 RANDOM = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial",
@@ -137,7 +137,7 @@ def shaped_by_data(graph: Graph) -> frozenset[str]:
 
 
 def _decided(node: Node, known: set[str]) -> bool:
-    """Whether the contents that the shapes of `node` depend on are known."""
+    """Return whether the contents that the shapes of `node` depend on are known."""
     if node.body is not None and not node.custom:
         return all(_decided(inner, set(node.body.constants)) for inner in node.body.nodes)
     if node.custom or node.domain not in OWN_DOMAINS:

@@ -68,7 +68,7 @@ _RULES: Mapping[str, Rule] = {
 _PRODUCTS: Mapping[str, str] = {
     "conv": "matmul", "matmul": "matmul", "attention": "attention", "recurrent": "recurrent",
 }  # fmt: skip
-"""Classes of ops that are products: the form of those of which no more is known."""
+"""Op classes that are products, with the form of kernels of unknown sizes."""
 
 _FORMS: Mapping[str, str] = {
     **_PRODUCTS,
@@ -79,7 +79,7 @@ _FORMS: Mapping[str, str] = {
 }  # fmt: skip
 
 _SIMPLE_POWERS = frozenset({-1.0, 1.0, 2.0, 3.0})
-"""Exponents that kernels know as products or a division."""
+"""Exponents that kernels compute as products or a division."""
 
 _WITH_ACTIVATION = frozenset({"com.microsoft:GemmFastGelu", "com.microsoft:MatMulNBitsMlp"})
 """Products with a function like exp that no attribute names."""
@@ -93,10 +93,10 @@ _UNDECIDED = "its computation depends on data, or on an attribute that is unknow
 
 
 def node_work(graph: Graph, node: Node) -> Work:
-    """Return the work of `node`: none where it dequantizes constants. O(inputs + outputs).
+    """Return the work of `node`: none if it dequantizes constants. O(inputs + outputs).
 
-    Where ``graph_work`` was asked before, it is known. Raises UnboundDimension where a shape that
-    the count needs is not known in numbers, ModelError where the shapes do not fit the op.
+    Cached after ``graph_work``. Raises UnboundDimension if a required shape is not known in
+    numbers, ModelError if the shapes do not fit the op.
     """
     known: Any = graph.kept.get(_KEPT)
     if known is not None and node.id < len(known) and graph.nodes[node.id] is node:
@@ -156,7 +156,7 @@ def _counted(graph: Graph, node: Node) -> Work:
 
 
 def _product(view: NodeView, rule: Rule | None, flops: int) -> tuple[Product | None, str]:
-    """The product that a node computes; of its FLOP alone where no more is known, and why."""
+    """Return the product that a node computes (or its FLOP alone), and why sizes are unknown."""
     if rule is None:
         return None, ""
     why = _NO_SIZES
@@ -165,13 +165,13 @@ def _product(view: NodeView, rule: Rule | None, flops: int) -> tuple[Product | N
     except ModelError as error:
         found, why = None, error.what
     except (ArithmeticError, LookupError, ValueError):
-        # Sizes of nothing, as of no channels at all, are no product.
+        # Empty sizes, e.g. without channels, are no product.
         found, why = None, f"the shapes of its operands do not fit {view.node.op_type}"
     if found is not None:
         return found, ""
     if rule.op_class not in _PRODUCTS or not flops:
         return None, ""
-    # Each element of the result is as deep a sum as the FLOP take.
+    # Each result element is a sum whose depth follows from the FLOP.
     out = max(1, view.out_elements())
     shape = view.graph.tensors[view.node.writes[0]].static_shape if view.node.writes else ()
     columns = max(1, shape[-1]) if shape else 1
@@ -180,7 +180,7 @@ def _product(view: NodeView, rule: Rule | None, flops: int) -> tuple[Product | N
 
 
 def _exp_elements(view: NodeView, key: str, op_class: str) -> int:
-    """Elements that pass a function like exp, as an op of their own or within one."""
+    """Return the elements that pass a function like exp, as a separate or fused op."""
     if op_class == "transcendental":
         simple = key == "Pow" and view.one_number(1) in _SIMPLE_POWERS
         return 0 if simple else view.out_elements()
@@ -188,12 +188,12 @@ def _exp_elements(view: NodeView, key: str, op_class: str) -> int:
         name = view.text("activation")
         within = key in _WITH_ACTIVATION or name in elementwise.TRANSCENDENTAL
         return view.out_elements() if within or name in elementwise.SILU else 0
-    # A broken power of a sum, one an element.
+    # A fractional power of a sum, one per element.
     return view.out_elements() if view.node.op_type == "LRN" else 0
 
 
 def _work_inside(graph: Graph, node: Node, inside: Ways) -> Work:
-    """The work of the dearest of the graphs that a node may run, and of the cheapest."""
+    """Return the work of the most expensive graph that a node may run, and of the cheapest."""
     is_call = node.body is not None
     why = inside.unknown
     sums: list[Work] = []
@@ -221,7 +221,7 @@ def _work_inside(graph: Graph, node: Node, inside: Ways) -> Work:
 
 
 def _inside(error: HetsimError) -> str:
-    """Why a graph inside a node is not priced."""
+    """Return the reason why a graph inside a node is not priced."""
     if isinstance(error, UnboundDimension):
         return (
             f"inside it, the shape of {error.where} is open: --input FILE.npz measures it in a run"
@@ -234,7 +234,7 @@ def _size(work: Work) -> tuple[int, int]:
 
 
 def _sum(works: Sequence[Work], turns: float) -> Work:
-    """The work of the nodes of a graph that runs `turns` times."""
+    """Return the work of the nodes of a graph that runs `turns` times."""
 
     def total(parts: Sequence[Work]) -> Work:
         heaviest = max(parts, key=_size, default=None)
@@ -258,7 +258,7 @@ def _sum(works: Sequence[Work], turns: float) -> Work:
 
 
 def _whole_work(graph: Graph, node: Node, body: Graph) -> Work:
-    """The work of one kernel that does all of `body`: its arithmetic, and the node's own bytes."""
+    """Return the work of one kernel for all of `body`: its arithmetic, and the node's own bytes."""
     read, constant, written = moved_bytes(NodeView(graph, node))
     try:
         inner = _sum(graph_work(body), 1)
@@ -280,9 +280,9 @@ def _whole_work(graph: Graph, node: Node, body: Graph) -> Work:
 
 
 def graph_work(graph: Graph) -> tuple[Work, ...]:
-    """Return the work of every node, by id; kept with the graph.
+    """Return the work of every node, by id, cached with the graph.
 
-    O(V + E) at first; raises as `node_work` does.
+    O(V + E) at first; raises as `node_work`.
     """
     known: Any = graph.kept.get(_KEPT)
     if known is None:
@@ -317,7 +317,7 @@ def _dtype(graph: Graph, node: Node, rule: Rule | None) -> str:
 
 
 def _integer_bytes(graph: Graph, node: Node) -> int:
-    """Bytes of the stored integers, and floats of 8 bits or 4, behind the inputs of `node`."""
+    """Return the bytes of stored integers, and 8- or 4-bit floats, behind the inputs of `node`."""
     stored: dict[str, None] = {}
     for name in node.reads:
         if name in graph.dequantized:

@@ -11,7 +11,7 @@ from hetsim.graph.work.rule import NodeView, Product, Rule, no_flops
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """Of attention: heads of all samples, queries and keys of each, and what these are wide."""
+    """Sizes of attention: heads over all samples, queries and keys of each, and their widths."""
 
     heads: int
     rows: int
@@ -36,22 +36,22 @@ class _Sizes:
 
 
 def _flops(sizes: _Sizes, pairs: int, *, added: int = 0, softcap: bool = False) -> int:
-    """FLOP of softmax(Q K^T) V for `pairs` of query and key a head, each with `added` terms.
+    """Return the FLOP of softmax(Q K^T) V for `pairs` per head, each with `added` terms.
 
-    What a causal mask hides is counted, but not at the least: kernels differ in skipping it.
+    Pairs hidden by a causal mask count, but not in the minimum: not all kernels skip them.
     """
     each = 2 * sizes.key_width + 2 * sizes.value_width + 1 + added + EXP + 4
     return sizes.heads * pairs * (each + (TANH + 2 if softcap else 0))
 
 
 def _visible(rows: int, columns: int) -> int:
-    """Pairs of query and key that a causal mask leaves."""
+    """Return the pairs of query and key that a causal mask leaves."""
     seen = min(rows, columns)
     return rows * columns - seen * (seen - 1) // 2
 
 
 def _attention_sizes(view: NodeView) -> _Sizes:
-    """ONNX Attention: 4-D (batch, heads, length, width) or 3-D with the heads packed."""
+    """Return the sizes of ONNX Attention: 4-D (batch, heads, length, width) or 3-D packed heads."""
     query, key, value = (view.shape(i) for i in range(3))
     if len(query) == 4:
         batch, heads, rows, key_width = query
@@ -74,7 +74,7 @@ def _attention(view: NodeView, least: bool) -> int:
 
 
 def _projected(past: int, masks: tuple[int, ...], integer_input: int | None = None) -> Rule:
-    """com.microsoft Attention: one product gives queries, keys and values together."""
+    """Return the rule of com.microsoft Attention: one product for queries, keys and values."""
 
     def sizes(view: NodeView) -> _Sizes:
         batch, rows, _ = view.shape(0)
@@ -96,7 +96,7 @@ def _projected(past: int, masks: tuple[int, ...], integer_input: int | None = No
 
 
 def _multi_head_sizes(view: NodeView) -> _Sizes:
-    """com.microsoft MultiHeadAttention: separate, packed (5-D) or per-head (4-D) K and V."""
+    """Return the sizes of com.microsoft MultiHeadAttention: separate, packed or per-head K, V."""
     query, heads = view.shape(0), view.integer("num_heads", 1)
     batch, rows = query[:2]
     width = query[-1] if len(query) == 5 else query[2] // heads
@@ -116,7 +116,7 @@ def _multi_head(view: NodeView, least: bool) -> int:
     sizes = _multi_head_sizes(view)
     bias = 0
     if view.has(3):
-        # Biases are added to what is given, not to what comes from a cache.
+        # Biases are added to the inputs, not to a cache.
         given = sizes.columns - (view.shape(6)[2] if view.has(6) else 0)
         widths = (sizes.rows + given) * sizes.key_width + given * sizes.value_width
         bias = sizes.heads * widths
@@ -126,7 +126,7 @@ def _multi_head(view: NodeView, least: bool) -> int:
 
 
 def _grouped_sizes(view: NodeView) -> _Sizes:
-    """com.microsoft GroupQueryAttention, over the whole cache where it has a fixed length."""
+    """Return the sizes of com.microsoft GroupQueryAttention, over the whole cache if fixed."""
     heads, kv_heads = view.integer("num_heads", 1), view.integer("kv_num_heads", 1)
     batch, rows, columns = view.shape(0)
     packed = not view.has(1)
@@ -140,7 +140,7 @@ def _grouped_sizes(view: NodeView) -> _Sizes:
 
 
 def _grouped(view: NodeView, least: bool) -> int:
-    """At the least nothing is in the cache; each position sees those before it, in its window."""
+    """Return the FLOP; at least, with an empty cache and each position's window before it."""
     sizes = _grouped_sizes(view)
     batch, rows, _ = view.shape(0)
     heads, kv_heads = view.integer("num_heads", 1), view.integer("kv_num_heads", 1)
@@ -155,7 +155,7 @@ def _grouped(view: NodeView, least: bool) -> int:
 
 
 def _masked_sizes(view: NodeView) -> _Sizes:
-    """com.microsoft DecoderMaskedMultiHeadAttention: one position, and a cache that fills up."""
+    """Return sizes of com.microsoft DecoderMaskedMultiHeadAttention: one position, and a cache."""
     query, heads = view.shape(0), view.integer("num_heads", 1)
     batch, rows = query[:2]
     width = query[-1] if len(query) == 5 else query[2] // heads
@@ -175,7 +175,7 @@ def _rule(
     sizes: Callable[[NodeView], _Sizes],
     integer_input: int | None = None,
 ) -> Rule:
-    """Rule of FLOP that may be less than they are at most."""
+    """Return a rule whose minimum FLOP may be below the maximum."""
     return Rule(
         "attention",
         lambda view: flops(view, False),
@@ -186,7 +186,7 @@ def _rule(
 
 
 def _linear_product(view: NodeView) -> Product:
-    """The state of each head, width by value width, is read at every position."""
+    """Return the product of each head's state, width by value width, read at every position."""
     batch, rows, columns = view.shape(0)
     heads, kv_heads = view.integer("q_num_heads", 1), view.integer("kv_num_heads", 1)
     return Product(
@@ -200,7 +200,7 @@ def _linear_product(view: NodeView) -> Product:
 
 
 def _linear_attention(view: NodeView) -> int:
-    """One state (width by value width) a head, updated and read at every position."""
+    """Return the FLOP of one state (width by value width) per head, used at every position."""
     batch, rows, columns = view.shape(0)
     heads, kv_heads = view.integer("q_num_heads", 1), view.integer("kv_num_heads", 1)
     width, value_width = columns // heads, view.shape(2)[2] // kv_heads
@@ -216,7 +216,7 @@ def _linear_attention(view: NodeView) -> int:
 
 
 def _recurrent(gates: int, pointwise: int, peepholes: int = 0) -> Rule:
-    """`gates` products of input and state a step and direction, then `pointwise` FLOP a cell."""
+    """Return the rule of `gates` products per step and direction, plus `pointwise` per cell."""
 
     def flops(view: NodeView) -> int:
         lengths = view.constant(4)
@@ -252,10 +252,10 @@ def _recurrent(gates: int, pointwise: int, peepholes: int = 0) -> Rule:
 
 
 LSTM_POINTWISE = 3 * SIGMOID + 2 * TANH + 4
-"""Three gates, candidate and output squashed; c = f c + i z and h = o tanh(c)."""
+"""FLOP of an LSTM cell: three gates, candidate and output; c = f c + i z and h = o tanh(c)."""
 
 _GRU_POINTWISE = 2 * SIGMOID + TANH + 5
-"""Two gates and the candidate squashed; the reset product; h = (1 - z) n + z h."""
+"""FLOP of a GRU cell: two gates and the candidate; reset product; h = (1 - z) n + z h."""
 
 _LINEAR = Rule("attention", _linear_attention, product=_linear_product)
 _GROUPED = _rule(_grouped, _grouped_sizes)

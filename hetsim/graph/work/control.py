@@ -1,4 +1,4 @@
-"""Control flow: the graphs that a node may run, and how often."""
+"""Control flow: the graphs that a node may run, and their numbers of runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ELEMENTS = "the length of its sequence is unknown: --canonical basic replaces i
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Graphs that a node `runs`, how often, or `instead`; `unknown` says why not all."""
+    """Graphs that a node `runs`, their counts, or `instead`; `unknown` is why some are missing."""
 
     runs: tuple[tuple[Graph, float], ...]
     instead: tuple[tuple[Graph, float], ...] = ()
@@ -27,13 +27,13 @@ class Ways:
 
 
 def ways(graph: Graph, node: Node) -> Ways | None:
-    """Return the graphs that run inside `node`, and how often; None where it is one kernel.
+    """Return the graphs that run inside `node`, and how often; None if it is one kernel.
 
-    A call of a function runs its body once. An If runs the branch that its condition, where
-    that is a constant, names, or that a run was seen to take; else either. A Loop makes as many
-    turns as its scanned results have entries, as its constant limit says where nothing can end
-    it sooner, or as were seen; else none to that many. A Scan makes one for each slice. What
-    was seen of inputs that nobody gave, or within a Loop, need not come again. O(inputs).
+    A function call runs its body once. An If runs the branch given by a constant condition, or
+    observed in a run; else either. A Loop runs as many turns as its scanned results have entries,
+    as its constant limit if nothing can end it sooner, or as observed; else none to that many. A
+    Scan runs one per slice. Observations on random inputs, or within a Loop, need not recur.
+    O(inputs).
     """
     if node.body is not None and not node.whole:
         return Ways(((node.body, 1),))
@@ -73,7 +73,7 @@ def _branches(view: NodeView) -> Ways:
 
 
 def _where_shaped(graph: Graph, inner: Graph | None) -> Graph | None:
-    """Return `inner`, or None where a run of `graph` that was seen left shapes in it open."""
+    """Return `inner`, or None if an observed run of `graph` left shapes in it open."""
     if inner is None or graph.seen is None:
         return inner
     names = (name for node in inner.nodes for name in (*node.reads, *node.writes))
@@ -89,7 +89,7 @@ def _known(
 
 
 def _grows(node: Node, body: Graph) -> bool:
-    """Whether a value leaves the body in another shape than it came."""
+    """Return whether a value leaves the body in another shape than it entered."""
     if node.op_type != "Loop":
         return False
     count = _carried(node)
@@ -100,7 +100,7 @@ def _grows(node: Node, body: Graph) -> bool:
 
 
 def _turns(view: NodeView, body: Graph) -> tuple[float, bool] | None:
-    """How many turns are made, and whether that is so in every run; None where it is not known."""
+    """Return the number of turns, and whether it holds in every run; None if unknown."""
     node, graph = view.node, view.graph
     if node.op_type == "Scan":
         return _slices(view), True
@@ -121,12 +121,12 @@ def _turns(view: NodeView, body: Graph) -> tuple[float, bool] | None:
 
 
 def _carried(node: Node) -> int:
-    """Number of values that a Loop carries on; its other results collect one entry a turn."""
+    """Return the number of loop-carried values; other results collect one entry per turn."""
     return max(0, len(node.inputs) - 2)
 
 
 def _goes_on(view: NodeView, body: Graph) -> bool:
-    """Whether nothing but its limit ends a Loop: the condition starts true and stays as it is."""
+    """Return whether only its limit ends a Loop: the condition starts true and stays unchanged."""
     starts = not view.has(1) or view.constant(1) in ((1,), (True,))
     after = body.outputs[0]
     makers = {name: node for node in body.nodes for name in node.writes}

@@ -1,8 +1,8 @@
-"""Rules of ops that compute each output element on its own.
+"""Rules of ops that compute each output element separately.
 
-Arithmetic, comparison, logic and rounding count 1 FLOP an output element, broadcast
-included. What no device does in one instruction counts a fixed weight, the order of what
-a vector library takes: range reduction, a polynomial of degree 5 or 6, and scaling.
+Arithmetic, comparison, logic and rounding count 1 FLOP per output element, broadcast included.
+Functions without a machine instruction count a fixed weight, roughly that of a vector library:
+range reduction, a polynomial of degree 5 or 6, and scaling.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ARITHMETIC: Mapping[str, int] = {
     "Not": 1, "Or": 1, "PRelu": 2, "Reciprocal": 1, "Relu": 1, "Round": 1, "Shrink": 3,
     "Sign": 2, "Softsign": 3, "Sub": 1, "ThresholdedRelu": 1, "Where": 1, "Xor": 1,
 }  # fmt: skip
-"""FLOP an output element: the operations that the op's definition names."""
+"""FLOP per output element: the operations in the op's definition."""
 
 TRANSCENDENTAL: Mapping[str, int] = {
     "Acos": TRIGONOMETRIC, "Acosh": LOG + SQRT + 3, "Asin": TRIGONOMETRIC,
@@ -50,7 +50,7 @@ SILU = frozenset({"SiLU", "silu", "swish"})
 
 
 def activation_flops(name: str) -> int | None:
-    """FLOP an element of the activation that a fused op names; None where unknown."""
+    """Return the FLOP per element of the activation that a fused op names; None if unknown."""
     if name in ("", "Affine"):
         return 2 if name else 0
     key = "Swish" if name in SILU else "Relu" if name == "relu" else name
@@ -66,7 +66,7 @@ def _variadic(view: NodeView) -> int:
 
 
 _POWERS: Mapping[float, int] = {0.5: SQRT, 1.0: 1, 2.0: 1, 3.0: 2, -1.0: 1, -0.5: SQRT + 1}
-"""FLOP an element of powers that kernels and compilers know as something simpler."""
+"""FLOP per element of powers that kernels and compilers simplify."""
 
 
 def _pow(view: NodeView) -> int:
@@ -76,7 +76,7 @@ def _pow(view: NodeView) -> int:
 
 
 def _pow_least(view: NodeView) -> int:
-    """An exponent that comes with the data may be one of those."""
+    """Return the FLOP for an exponent in the data, which may be one of those."""
     return view.out_elements() if view.one_number(1) is None else _pow(view)
 
 
@@ -90,7 +90,7 @@ def _gelu_with_bias(weight: int) -> Rule:
 
 
 def _rotary(view: NodeView) -> int:
-    """Each rotated element is two products and a sum; the rest of a head passes through."""
+    """Return the FLOP of rotary embedding: two products and a sum per rotated element."""
     width = view.integer("rotary_embedding_dim", 0)
     heads = view.integer("num_heads", 0)
     shape = view.shape(0)

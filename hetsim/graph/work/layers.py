@@ -18,17 +18,17 @@ from hetsim.graph.work.rule import (
 )
 
 STANDARDIZE = 5
-"""FLOP an element of mean (1), deviation (1), variance (2) and division by its root (1)."""
+"""FLOP per element of mean (1), deviation (1), variance (2) and division by its root (1)."""
 
 
 def _batch_norm(view: NodeView) -> int:
-    """One product and one sum an element: a channel's four numbers fold into two."""
+    """Return one product and one sum per element: a channel's four numbers fold into two."""
     training = STANDARDIZE if view.integer("training_mode", 0) else 0
     return (2 + training) * view.elements()
 
 
 def _norm(weight: int, *added: int) -> Rule:
-    """`weight` FLOP an element, and one for each input of `added` that is there."""
+    """Return the rule of `weight` FLOP per element, plus one for each present input of `added`."""
 
     return Rule(
         "normalization", lambda view: (weight + sum(map(view.has, added))) * view.elements()
@@ -42,7 +42,7 @@ def _group_norm(view: NodeView) -> int:
 
 
 def embedded_bytes(view: NodeView, rows: int) -> tuple[int, int, int]:
-    """Bytes of a node that reads of each table only the `rows` bytes that the ids name."""
+    """Return the bytes of a node that reads only the `rows` bytes of each table named by ids."""
     touched = {p: min(rows, view.input(p).nbytes) for p in (2, 3, 4) if view.has(p)}
     return moved_bytes(view, touched)
 
@@ -56,7 +56,7 @@ def _lp_term(view: NodeView) -> int:
 
 
 def _roi_pool(view: NodeView) -> int:
-    """At most: how many elements a region spans is known only in a run."""
+    """Return the maximum FLOP: the elements of a region are known only in a run."""
     _, channels, height, width = view.shape(0)
     return view.shape(1)[0] * channels * height * width
 
@@ -66,7 +66,7 @@ def _elements_of_window(view: NodeView) -> int:
 
 
 def _reduce(weight: int, weight_out: int = 0) -> Rule:
-    """`weight` FLOP an element that is read, `weight_out` an element that results."""
+    """Return the rule of `weight` FLOP per input element, and `weight_out` per result element."""
 
     return Rule(
         "reduction", lambda view: weight * view.elements() + weight_out * view.out_elements()
@@ -74,19 +74,19 @@ def _reduce(weight: int, weight_out: int = 0) -> Rule:
 
 
 def _top_k(view: NodeView) -> int:
-    """A heap of k: one comparison an element and level."""
+    """Return the FLOP of a heap of k: one comparison per element and level."""
     axis = view.integer("axis", -1)
     k = view.output().static_shape[axis]
     return view.elements() * max(1, (k - 1).bit_length())
 
 
 def _unique(view: NodeView) -> int:
-    """A sort: one comparison an element and level."""
+    """Return the FLOP of a sort: one comparison per element and level."""
     return view.elements() * max(1, (view.elements() - 1).bit_length())
 
 
 def _log_softmax(view: NodeView) -> int:
-    """As softmax, with a difference for the division and a logarithm a row."""
+    """Return the FLOP of softmax, with a difference for the division and a logarithm per row."""
     shape = view.shape(0)
     opset = view.graph.opsets.get("", 13)
     axis = view.integer("axis", -1 if opset >= 13 else 1)
@@ -99,7 +99,7 @@ def _log_softmax(view: NodeView) -> int:
 
 
 def _cross_entropy(view: NodeView) -> int:
-    """Log-softmax of the scores, then weight and sum of one an example."""
+    """Return the FLOP of log-softmax of the scores, then weight and sum of one per example."""
     examples = view.elements(1)
     return (EXP + 4) * view.elements() + (LOG + 2) * examples
 
@@ -110,11 +110,11 @@ def _loss_bytes(view: NodeView) -> tuple[int, int, int]:
 
 
 DEQUANTIZE = 2
-"""FLOP an element of shifting and scaling."""
+"""FLOP per element of shifting and scaling."""
 
 
 def _quantized(op_class: str, weight: int, operands: int = 1) -> Rule:
-    """Each operand dequantized, `weight` FLOP, the result quantized; all an output element."""
+    """Return the rule per output element: operands dequantized, `weight` FLOP, result quantized."""
     total = operands * DEQUANTIZE + weight + REQUANTIZE
     return Rule(op_class, lambda view: total * view.out_elements(), integer_input=0)
 
@@ -124,17 +124,17 @@ def _quantized_reduction(view: NodeView) -> int:
 
 
 def fft_flops(length: int) -> int:
-    """5 n log2 n, the customary count of a complex transform of n points."""
+    """Return 5 n log2 n, the customary count of a complex transform of n points."""
     return 5 * length * max(1, (length - 1).bit_length())
 
 
 def _dft(view: NodeView) -> int:
-    """One transform a row along the axis, reals as complex; an unknown axis is the dearest."""
+    """Return the FLOP of one transform per row, reals as complex; the maximum over unknown axes."""
     return max(_dft_by_axis(view), default=0)
 
 
 def _dft_least(view: NodeView) -> int:
-    """The cheapest axis; a transform of real numbers can be had for half."""
+    """Return the FLOP along the cheapest axis; transforms of reals cost half."""
     return min(_dft_by_axis(view), default=0) // (2 if view.shape(0)[-1] == 1 else 1)
 
 
@@ -150,7 +150,7 @@ def _dft_by_axis(view: NodeView) -> list[int]:
     found = []
     for axis in axes:
         stated = view.constant(1)
-        # One half of a spectrum is as long as both would be, by two elements.
+        # Half of a spectrum is half as long, plus two elements.
         halved = 2 * (out[axis] - 1) if view.integer("onesided", 0) else out[axis]
         length = stated[0] if stated else halved if view.has(1) else shape[axis]
         rows = math.prod(shape[:-1]) // max(1, shape[axis])
@@ -159,7 +159,7 @@ def _dft_by_axis(view: NodeView) -> list[int]:
 
 
 def _stft(view: NodeView) -> int:
-    """A window and a transform for every frame; as long as the window, or as the result says."""
+    """Return the FLOP of a window and a transform per frame, of the window's or result's length."""
     batch, frames, bins, _ = view.output().static_shape
     stated = view.constant(3)
     if view.has(2):
@@ -172,26 +172,26 @@ def _stft(view: NodeView) -> int:
 
 
 def _stft_least(view: NodeView) -> int:
-    """Signals are real as a rule, and their transforms are to be had for half."""
+    """Return the minimum FLOP: signals are usually real, whose transforms cost half."""
     shape = view.shape(0)
     return _stft(view) // (1 if shape[-1] == 2 and len(shape) == 3 else 2)
 
 
 def _det(view: NodeView) -> int:
-    """LU factorization: 2/3 n^3 a matrix, rounded up, and the product of the diagonal."""
+    """Return the FLOP of LU: 2/3 n^3 per matrix, rounded up, plus the product of the diagonal."""
     *batch, n, _ = view.shape(0)
     return math.prod(batch) * (-(-2 * n**3 // 3) + n)
 
 
 def _multinomial(view: NodeView) -> int:
-    """The distribution's running sum, then a draw and a search for each sample."""
+    """Return the FLOP of the distribution's running sum, then a sample and search per result."""
     classes = view.shape(0)[-1]
     search = max(1, (classes - 1).bit_length())
     return (EXP + 3) * view.elements() + (RANDOM + search) * view.out_elements()
 
 
 def _window(view: NodeView) -> Product:
-    """Each result on its own, of a window of its own."""
+    """Return the product of pooling: each result has its own window."""
     window = view.integers("kernel_shape")
     sizes = {"rows": view.out_elements(), "columns": 1, "depth": math.prod(window), "groups": 1}
     return windowed("pooling", view, window, **sizes)
@@ -219,7 +219,7 @@ RULES: Mapping[str, Rule] = {
     "SimplifiedLayerNormalization": _norm(4),
     "com.microsoft:SkipLayerNormalization": _norm(STANDARDIZE + 2, 3, 4),
     "com.microsoft:SkipSimplifiedLayerNormalization": _norm(5, 3),
-    # Most of it is the rows that it reads.
+    # Mostly the rows that it reads.
     "com.microsoft:EmbedLayerNormalization": Rule(
         "normalization",
         lambda view: (1 + view.has(4) + STANDARDIZE + 2) * view.out_elements(),
@@ -266,7 +266,7 @@ RULES: Mapping[str, Rule] = {
     "Unique": Rule("reduction", _unique),
     "Hardmax": per_output("softmax", 2),
     "LogSoftmax": Rule("softmax", _log_softmax),
-    # Maximum, difference, exponential, sum, division: each an element.
+    # Maximum, difference, exponential, sum, division: each per element.
     "Softmax": per_output("softmax", EXP + 4),
     "com.microsoft:BiasSoftmax": per_output("softmax", EXP + 5),
     "SoftmaxCrossEntropyLoss": Rule("softmax", _cross_entropy),

@@ -1,8 +1,8 @@
 """Rules of ``ai.onnx.ml``: trees, linear models, support vectors, scalers and encoders.
 
-Their numbers are stored in attributes. A sample takes each tree from its root to a leaf: two
-operations a node on the way, at most as many nodes as the tree is deep, at least as many as its
-nearest leaf is; and of the stored nodes no more are read than those on the way.
+Their numbers are stored in attributes. A sample walks each tree from its root to a leaf: two
+operations per node, at most as many nodes as the tree is deep, at least as many as to its nearest
+leaf; and only the stored nodes on the path are read.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from hetsim.graph.work.rule import NodeView, Rule, moved_bytes, no_bytes, per_ou
 Ints = NDArray[np.int64]
 
 NODE_BYTES = 16
-"""Of a node on the way of a sample: threshold, feature, and where its children are."""
+"""Bytes of a node on the path of a sample: threshold, feature, and positions of its children."""
 
 _AT_A_NODE = 2
-"""A comparison and the step to a child."""
+"""Operations per node: a comparison and the step to a child."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Forest:
 
 
 def forest(view: NodeView) -> Forest:
-    """Size of the ensemble of a node, kept with the graph. O(tree nodes), level by level."""
+    """Return the size of the ensemble of a node, cached with the graph. O(tree nodes)."""
     known: Any = view.graph.kept.get(key := f"forest {view.node.id}")
     if known is None:
         known = view.graph.kept[key] = _forest(view)
@@ -76,7 +76,7 @@ def _measured(roots: Ints, leaves: NDArray[np.bool_], children: Ints, tree: Ints
     count = int(tree.max()) + 1
     deepest, nearest = np.zeros(count, np.int64), np.zeros(count, np.int64)
     level, depth = roots, 0
-    # More nodes on a level than there are: what points to them is no forest.
+    # More nodes on a level than exist: the pointers are not a forest.
     while 0 < len(level) <= len(leaves) and depth <= len(leaves):
         at_leaf = level[leaves[level]]
         deepest[tree[at_leaf]] = depth
@@ -88,7 +88,7 @@ def _measured(roots: Ints, leaves: NDArray[np.bool_], children: Ints, tree: Ints
 
 
 def _linked(view: NodeView) -> Forest:
-    """Operator set 5: branches point to branches, or to leaves where a flag says so."""
+    """Return the forest of operator set 5: branches point to branches, or by a flag to leaves."""
     roots = _ints(view, "tree_roots")
     to = np.stack([_ints(view, "nodes_truenodeids"), _ints(view, "nodes_falsenodeids")])
     ends = np.stack([_ints(view, "nodes_trueleafs"), _ints(view, "nodes_falseleafs")]) != 0
@@ -116,7 +116,7 @@ def _samples(view: NodeView) -> int:
 
 
 def _trees(view: NodeView, depth: int) -> int:
-    """What a sample takes in each tree, its leaves summed up, and the scores transformed."""
+    """Return the FLOP of a sample in each tree, the sum of leaves, and the transform of scores."""
     scores = view.output(len(view.node.outputs) - 1)
     after = _transformed(view) * scores.elements if scores.dtype.startswith("float") else 0
     return _samples(view) * (_AT_A_NODE * depth + forest(view).trees) + after
@@ -130,7 +130,7 @@ def _trees_bytes(view: NodeView) -> tuple[int, int, int]:
 
 
 def _transformed(view: NodeView) -> int:
-    """FLOP a score of ``post_transform``."""
+    """Return the FLOP per score of ``post_transform``."""
     weights = {"LOGISTIC": SIGMOID, "SOFTMAX": EXP + 4, "SOFTMAX_ZERO": EXP + 4, "PROBIT": EXP}
     return weights.get(view.text("post_transform", "NONE"), 0)
 
@@ -141,7 +141,7 @@ def _length(view: NodeView, name: str) -> int:
 
 
 def _linear(view: NodeView) -> int:
-    """A product of each sample with the coefficients of every class or target."""
+    """Return the FLOP of a product of each sample with the coefficients of every output."""
     scores = view.output(len(view.node.outputs) - 1).elements
     products = 2 * _samples(view) * _length(view, "coefficients")
     return products + (1 + _transformed(view)) * scores
@@ -150,7 +150,7 @@ def _linear(view: NodeView) -> int:
 _KERNELS: Mapping[str, tuple[int, int]] = {
     "LINEAR": (2, 0), "POLY": (2, POW + 2), "RBF": (3, EXP + 1), "SIGMOID": (2, TANH + 2),
 }  # fmt: skip
-"""FLOP an element of a support vector, and one a vector."""
+"""FLOP per element of a support vector, and per vector."""
 
 
 def _support_vectors(view: NodeView) -> int:

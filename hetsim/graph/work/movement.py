@@ -9,7 +9,7 @@ from hetsim.graph.graph import Graph
 from hetsim.graph.work.elementwise import RANDOM
 from hetsim.graph.work.rule import NodeView, Product, Rule, moved_bytes, no_bytes, op_key, per_input
 
-# A sequence has no size before a run: of its bytes only those of plain tensors count.
+# A sequence has no size before a run: only plain tensors of it count.
 _VIEWS = (
     "BitCast", "Flatten", "Identity", "Optional", "OptionalGetElement", "OptionalHasElement",
     "Reshape", "SequenceEmpty", "SequenceErase", "SequenceLength", "Squeeze", "Unsqueeze",
@@ -24,17 +24,17 @@ _COPIES = (
 
 
 def reads_what_it_writes(view: NodeView) -> tuple[int, int, int]:
-    """Rule that reads as many bytes of the first input as the result has, at most all of them."""
+    """Return the bytes of a rule that reads as much of the first input as the result has."""
     return moved_bytes(view, {0: min(view.input(0).nbytes, view.output().nbytes)})
 
 
 def _is_inference(view: NodeView) -> bool:
-    """Whether a Dropout passes its input through, its mask all true: unless it trains."""
+    """Return whether a Dropout passes its input through, as outside training."""
     return not view.has(2) or view.constant(2) == (0,)
 
 
 def _resize(view: NodeView) -> int:
-    """One MAC for each neighbour of an output: nearest 0, linear 2, cubic 4 a resized dim."""
+    """Return one MAC per neighbour of an output: nearest 0, linear 2, cubic 4 per resized dim."""
     neighbours = {"nearest": 0, "linear": 2, "bilinear": 2, "cubic": 4}
     taps = neighbours.get(view.text("mode", "nearest"), 4)
     out = view.output().static_shape
@@ -43,7 +43,7 @@ def _resize(view: NodeView) -> int:
 
 
 def _grid_sample(view: NodeView) -> int:
-    """Coordinates (3 FLOP a dim), then one MAC a neighbour."""
+    """Return the FLOP of coordinates (3 per dim), then one MAC per neighbour."""
     mode = view.text("mode", "linear")
     dims = view.shape(1)[-1]
     taps = 0 if mode == "nearest" else 4 if mode in ("cubic", "bicubic") else 2
@@ -53,7 +53,7 @@ def _grid_sample(view: NodeView) -> int:
 
 
 def _roi_align(view: NodeView) -> int:
-    """Samples of 4 neighbours (8 FLOP) and their sum; ``sampling_ratio`` 0 bounds their number."""
+    """Return the FLOP of samples of 4 neighbours (8) and their sum, at most if adaptive."""
     ratio = view.integer("sampling_ratio", 0)
     if ratio > 0:
         return 9 * ratio * ratio * view.out_elements()
@@ -62,11 +62,11 @@ def _roi_align(view: NodeView) -> int:
 
 
 _OVERLAP = 15
-"""FLOP of one box against another: corners, two areas, their common one, and the comparison."""
+"""FLOP of comparing two boxes: corners, two areas, their intersection, and the comparison."""
 
 
 def _suppression(view: NodeView) -> int:
-    """A sort of every class's scores, then each box against those kept before."""
+    """Return the FLOP of a sort of each class's scores, then each box against those kept."""
     batch, classes, boxes = view.shape(1)
     limit = view.constant(2)
     kept = min(boxes, limit[0]) if limit else boxes
@@ -75,14 +75,14 @@ def _suppression(view: NodeView) -> int:
 
 
 def _search_flops(view: NodeView) -> int:
-    """Every n-gram of every length and skip that is looked up in the pool."""
+    """Return the FLOP of looking up every n-gram of every length and skip in the pool."""
     lengths = view.integer("max_gram_length", 1) - view.integer("min_gram_length", 1) + 1
     skips = view.integer("max_skip_count", 0) + 1
     return lengths * skips * view.elements()
 
 
 def _resize_window(view: NodeView) -> Product:
-    """Of each result the elements around it that it is made of, along each dim."""
+    """Return the product of the elements around each result along each dim."""
     taps = {"linear": 2, "bilinear": 2, "cubic": 4}.get(view.text("mode"), 1)
     window, ones = (taps, taps), (1, 1)
     return Product("resize", 1, 1, 1, 1, window, ones, ones, view.elements())
@@ -93,7 +93,7 @@ _COPY = Rule("data_movement")
 _ORDER = Rule("data_movement", form="transpose")
 _ASKED = Rule("data_movement", bytes=lambda view: moved_bytes(view, {0: 0}))
 _PICKED = Rule("gather_scatter", bytes=reads_what_it_writes)
-# One operation an update where updates are combined with what is there, else nothing.
+# One operation per update if updates are combined with existing values, else none.
 _SCATTER = Rule(
     "gather_scatter",
     lambda view: view.elements(2) if view.text("reduction", "none") != "none" else 0,
@@ -138,16 +138,16 @@ RULES: Mapping[str, Rule] = {
 }
 
 _ALWAYS = frozenset({"Identity"})
-"""Op types that move nothing and compute nothing."""
+"""Op types that move and compute nothing."""
 
 _OF_CONSTANTS = frozenset(
     {"Cast", "Flatten", "Reshape", "Shape", "Size", "Squeeze", "Transpose", "Unsqueeze"}
 )
-"""Op types that are housekeeping where all that they read is constant."""
+"""Op types that are housekeeping if all their inputs are constant."""
 
 
 def housekeeping_nodes(graph: Graph, ops: Collection[str] = ()) -> frozenset[int]:
-    """Identities, reshapes of constants, and nodes of the op types `ops`. O(V + E)."""
+    """Return identities, reshapes of constants, and nodes of the op types `ops`. O(V + E)."""
     found: set[int] = set()
     constant = set(graph.constants)
     for node in graph.nodes:

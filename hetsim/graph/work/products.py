@@ -1,7 +1,7 @@
 """Rules of ops that multiply and accumulate: convolution, matrix product, Einsum.
 
-1 MAC counts 2 FLOP. A bias, a summed-in tensor, and a scale factor that is not one count
-1 FLOP an output element each; a fused activation counts what it counts on its own.
+1 MAC counts 2 FLOP. A bias, a summed-in tensor, and a scale factor other than one count 1 FLOP per
+output element each; a fused activation counts as a separate one.
 
 A convolution and a matrix product are both ``groups`` products of ``rows`` x ``depth`` by
 ``depth`` x ``columns``. FLOPs alone do not tell a depthwise convolution from a dense one, nor a
@@ -20,11 +20,11 @@ from hetsim.graph.work.elementwise import activation_flops
 from hetsim.graph.work.rule import NodeView, Product, Rule
 
 REQUANTIZE = 4
-"""FLOP an element of scaling, rounding, shifting and saturating an accumulator."""
+"""FLOP per element of scaling, rounding, shifting and saturating an accumulator."""
 
 
 def windowed(form: str, view: NodeView, window: Sequence[int], **sizes: int) -> Product:
-    """Product over windows of the first input, with the strides and dilations of the node."""
+    """Return the product over windows of the first input, with the node's strides and dilations."""
     return Product(
         form=form,
         window=tuple(window),
@@ -46,7 +46,7 @@ def _conv(
     requantize: int = 0,
     integer_input: int | None = None,
 ) -> Rule:
-    """Every output element takes one MAC an element of its filter, padding included."""
+    """Return the rule of one MAC per output element and filter element, padding included."""
 
     def flops(view: NodeView) -> int | None:
         activation = _fused_activation(view)
@@ -87,7 +87,7 @@ def _conv(
 
 
 def _conv_transpose(bias: int) -> Rule:
-    """Every input element is spread by one MAC an element of its filter, cropped or not."""
+    """Return the rule of one MAC per input element and filter element, cropped or not."""
 
     def flops(view: NodeView) -> int:
         macs = view.elements() * math.prod(view.shape(1)[1:])
@@ -110,7 +110,7 @@ def _conv_transpose(bias: int) -> Rule:
 
 
 def _deform_conv(view: NodeView) -> int:
-    """A convolution over samples, each interpolated from 4 neighbours (8 FLOP), once."""
+    """Return the FLOP of a convolution over samples, each interpolated from 4 neighbours (8)."""
     out, (batch, channels, *_) = view.output().static_shape, view.shape(0)
     kernel = math.prod(view.shape(1)[2:])
     samples = batch * channels * math.prod(out[2:]) * kernel
@@ -120,7 +120,7 @@ def _deform_conv(view: NodeView) -> int:
 
 
 def _causal_conv(view: NodeView) -> int | None:
-    """Depthwise along time, the state before the first position counted as padding is."""
+    """Return the FLOP of a depthwise convolution along time, with its state as padding."""
     name = view.text("activation", "none")
     activation = 0 if name in ("none", "") else activation_flops(name)
     if activation is None:
@@ -190,7 +190,7 @@ def _matmul(
     integer_input: int | None = None,
     right: int = 1,
 ) -> Rule:
-    """Batch dims broadcast, vectors count as one row or column."""
+    """Return the rule of a matrix product: batch dims broadcast, vectors are a row or column."""
 
     def flops(view: NodeView) -> int | None:
         activation = _fused_activation(view)
@@ -201,7 +201,7 @@ def _matmul(
         return (2 * _depth(view) + extra) * view.out_elements() + activation
 
     def product(view: NodeView) -> Product:
-        """An operand that all matrices of the other share makes them one product of more rows."""
+        """Return the product; an operand shared by all matrices makes it one with more rows."""
         a, b, depth = view.shape(0), view.shape(right), _depth(view)
         out = list(view.output().static_shape)
         columns = out.pop() if len(b) > 1 else 1
@@ -227,14 +227,14 @@ def _product_nbits(view: NodeView) -> Product:
 
 
 _INT8_ACTIVATIONS = 4
-"""``accuracy_level`` at which activations are quantised, and the product is one of integers."""
+"""``accuracy_level`` from which activations are quantised, and the product is one of integers."""
 
 
 Labels = tuple[list[list[str]], set[str], dict[str, int]]
 
 
 def _labels(view: NodeView) -> Labels:
-    """Indices of each operand of an Einsum, those that its result keeps, and their sizes."""
+    """Return the indices of each Einsum operand, those of its result, and their sizes."""
     shapes = [view.shape(position) for position in range(len(view.node.inputs))]
     left, arrow, right = view.text("equation").replace(" ", "").partition("->")
     terms: list[list[str]] = []
@@ -256,10 +256,10 @@ def _labels(view: NodeView) -> Labels:
 
 
 def _einsum(view: NodeView) -> int:
-    """Operands contracted pair by pair from the left.
+    """Return the FLOP of contracting operands pair by pair from the left.
 
-    A pair takes one product for each combination of the indices it has, and one sum where an index
-    ends there; a lone operand takes sums alone.
+    A pair takes one product per combination of its indices, and one sum if an index ends there; a
+    single operand takes only sums.
     """
     terms, kept, sizes = _labels(view)
     total = 0
@@ -278,7 +278,7 @@ def _einsum(view: NodeView) -> int:
 
 
 def _einsum_product(view: NodeView) -> Product | None:
-    """Of two operands: indices of both in the result are groups, of both in none the depth."""
+    """Return the product of two operands: common indices are groups, or depth if contracted."""
     if len(view.node.inputs) != 2:
         return None
     terms, kept, sizes = _labels(view)
@@ -334,7 +334,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "com.microsoft:MatMulNBits": Rule(
         "matmul",
-        # After each weight is scaled and shifted; some kernels do without the latter.
+        # After each weight is scaled and shifted; some kernels skip the latter.
         lambda view: _least_nbits(view) + 2 * view.integer("K", 0) * view.integer("N", 0),
         least=_least_nbits,
         dtype=lambda view: (

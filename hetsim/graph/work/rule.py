@@ -15,23 +15,23 @@ FORMS = (
     "concat", "transpose", "resize", "gather", "other",
 )  # fmt: skip
 """Forms of kernels. Products first: convolutions with a window, without one (1x1), of one input
-channel a group, of several, and transposed; matrix products by weights, and of two activations;
-recurrent layers, step by step; attention as one op. The others are bound by what they move:
-normalization over channels, softmax, pooling, reductions, elementwise ops, copies (Slice, Split,
-Pad, Expand), of several tensors to one (Concat), in another order (Transpose, DepthToSpace),
-resampling, indexed reads, and the rest."""
+channel per group, of several, and transposed; matrix products by weights, and of two activations;
+recurrent layers, step by step; attention as one op. The others are memory-bound: normalization over
+channels, softmax, pooling, reductions, elementwise ops, copies (Slice, Split, Pad, Expand), of
+several tensors to one (Concat), in another order (Transpose, DepthToSpace), resampling, indexed
+reads, and the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """The product that a node computes, biases and activations left out.
+    """Product that a node computes, without biases and activations.
 
     `form` is one of `FORMS`. Each of `groups` products has `rows` positions that share its weights
-    (batch times places; the queries of attention), `columns` results at each (output channels of a
-    group; keys) and sums of `depth` terms (input channels of a group times the window; the width
+    (batch times positions; the queries of attention), `columns` results at each (output channels of
+    a group; keys) and sums of `depth` terms (input channels of a group times the window; the width
     of a key and a value). `window`, `strides`, `dilations` are by spatial dim, empty for a matrix
-    product. `operand_elements` has the rows' operand, each element once; `steps` how often all is
-    done in a row (the length of a sequence); `positions` a convolution's `rows` of one sample.
+    product. `operand_elements` is the size of the rows' operand; `steps` the number of sequential
+    repetitions (the length of a sequence); `positions` a convolution's `rows` per sample.
     """
 
     form: str
@@ -56,18 +56,18 @@ class Product:
 class Work:
     """Work of one node, in FLOP and bytes.
 
-    `read_bytes` are of values that are no constants, `weight_bytes` of constants, `integer_bytes`
-    of those that are integers and stay so on a device that computes floats in another type.
-    `op_class` is one of ``hetsim.hardware.spec.OP_CLASSES``, `form` one of `FORMS`.
+    `read_bytes` are those of non-constant values, `weight_bytes` of constants, `integer_bytes` of
+    values that stay integers on a device that computes floats in another type. `op_class` is one of
+    ``hetsim.hardware.spec.OP_CLASSES``, `form` one of `FORMS`.
 
     `dtype` is the type of the arithmetic: that of the first floating-point input, else output; for
     integer products ``int8`` or ``int4`` by their first operand, whatever its sign; else that of
-    the first plain operand. `rule` is False where what it computes is not known in full, and `why`
-    says why. `least` is what it does at the least, where data decide and that is less.
+    the first plain operand. `rule` is False if its computation is not fully known, with the reason
+    in `why`. `least` is its minimum work, if data decide and it is less.
 
-    `product` has the sizes of a product, or of windows that it pools; `unsized` says why it has its
-    FLOP alone, or is None. `exp_elements` pass a function without a machine instruction (exp, erf,
-    a root); softmax, attention and recurrent layers have theirs in their form.
+    `product` has the sizes of a product, or of pooling windows; `unsized` is the reason why it has
+    its FLOP alone, or None. `exp_elements` pass a function without a machine instruction (exp, erf,
+    a root); softmax, attention and recurrent layers include theirs in their form.
     """
 
     flops: int
@@ -94,65 +94,65 @@ class NodeView:
     node: Node
 
     def has(self, position: int) -> bool:
-        """Whether input `position` is given."""
+        """Return whether input `position` is given."""
         return position < len(self.node.inputs) and self.node.inputs[position] != ""
 
     def has_output(self, position: int) -> bool:
-        """Whether output `position` is asked for."""
+        """Return whether output `position` is requested."""
         return position < len(self.node.outputs) and self.node.outputs[position] != ""
 
     def input(self, position: int) -> Tensor:
-        """Input `position`."""
+        """Return input `position`."""
         if not self.has(position):
             raise self._absent("input", position)
         return self.graph.tensors[self.node.inputs[position]]
 
     def output(self, position: int = 0) -> Tensor:
-        """Output `position`."""
+        """Return output `position`."""
         if not self.has_output(position):
             raise self._absent("output", position)
         return self.graph.tensors[self.node.outputs[position]]
 
     def shape(self, position: int) -> tuple[int, ...]:
-        """Shape of input `position`."""
+        """Return the shape of input `position`."""
         return self.input(position).static_shape
 
     def elements(self, position: int = 0) -> int:
-        """Elements of input `position`."""
+        """Return the number of elements of input `position`."""
         return self.input(position).elements
 
     def out_elements(self) -> int:
-        """Elements of the first output that is asked for."""
+        """Return the number of elements of the first requested output."""
         return self.graph.tensors[self.node.writes[0]].elements if self.node.writes else 0
 
     def integer(self, name: str, default: int) -> int:
-        """Integer attribute."""
+        """Return an integer attribute."""
         value = self.node.attributes.get(name, default)
         return value if isinstance(value, int) else default
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """Attribute that is a list of integers; empty where it is absent."""
+        """Return an attribute that is a list of integers; empty if absent."""
         value = self.node.attributes.get(name, ())
         return tuple(v for v in value if isinstance(v, int)) if isinstance(value, tuple) else ()
 
     def number(self, name: str, default: float) -> float:
-        """Attribute that is a number."""
+        """Return a numeric attribute."""
         value = self.node.attributes.get(name, default)
         return float(value) if isinstance(value, int | float) else default
 
     def text(self, name: str, default: str = "") -> str:
-        """Attribute that is a text."""
+        """Return a text attribute."""
         value = self.node.attributes.get(name, default)
         return value if isinstance(value, str) else default
 
     def constant(self, position: int) -> tuple[int, ...] | None:
-        """Contents of input `position` where it is a small integer constant, else None."""
+        """Return the contents of input `position` if it is a small integer constant, else None."""
         if not self.has(position):
             return None
         return self.graph.constant_values.get(self.node.inputs[position])
 
     def one_number(self, position: int) -> float | None:
-        """Value of input `position` where it is a constant of one number, else None."""
+        """Return the value of input `position` if it is a constant of one number, else None."""
         if not self.has(position):
             return None
         name = self.node.inputs[position]
@@ -166,17 +166,17 @@ class NodeView:
 
 
 Flops = Callable[[NodeView], int | None]
-"""FLOP of a node; None where this node, of an op that mostly has a rule, has none."""
+"""Function to the FLOP of a node; None for a node without a rule, of an op that usually has one."""
 
 Bytes = Callable[[NodeView], tuple[int, int, int]]
-"""Bytes that a node reads of activations, reads of constants, and writes."""
+"""Function to the bytes that a node reads of activations, reads of constants, and writes."""
 
 
 def moved_bytes(view: NodeView, instead: Mapping[int, int] | None = None) -> tuple[int, int, int]:
-    """Bytes of activations, constants and results: every value once.
+    """Return the bytes of activations, constants and results: every value once.
 
-    Constants that are dequantized first count as the integers that are stored. `instead` has
-    the bytes that are really touched of an input, by position.
+    Dequantized constants count as their stored integers. `instead` has the bytes actually accessed
+    in an input, by position.
     """
     graph, node = view.graph, view.node
     touched = {node.inputs[p]: n for p, n in (instead or {}).items() if view.has(p)}
@@ -194,12 +194,12 @@ def moved_bytes(view: NodeView, instead: Mapping[int, int] | None = None) -> tup
 
 
 def no_bytes(view: NodeView) -> tuple[int, int, int]:
-    """View: the same memory under another shape."""
+    """Return no bytes, for a view: the same memory under another shape."""
     return 0, 0, 0
 
 
 def no_flops(view: NodeView) -> int:
-    """Rule without arithmetic: moves, or nodes that may be skipped."""
+    """Return no FLOP, for moves or nodes that may be skipped."""
     return 0
 
 
@@ -207,9 +207,9 @@ def no_flops(view: NodeView) -> int:
 class Rule:
     """Cost rule of one op type: its class of ``OP_CLASSES``, FLOP and bytes.
 
-    `integer_input` is the position of the input whose integer type the arithmetic is done in;
-    `least` FLOP where data decide; `dtype` of the arithmetic where the node says another;
-    `product` its sizes; `form` that of the kernel, where neither class nor product tells it.
+    `integer_input` is the position of the input whose integer type the arithmetic uses; `least` the
+    minimum FLOP if data decide; `dtype` that of the arithmetic if the node states another;
+    `product` its sizes; `form` that of the kernel, if neither class nor product determines it.
     """
 
     op_class: str
@@ -223,33 +223,33 @@ class Rule:
 
 
 def per_output(op_class: str, weight: int) -> Rule:
-    """Rule of `weight` FLOP an output element."""
+    """Return the rule of `weight` FLOP per output element."""
     return Rule(op_class, lambda view: weight * view.out_elements())
 
 
 def per_input(op_class: str, weight: int) -> Rule:
-    """Rule of `weight` FLOP an element of the first input."""
+    """Return the rule of `weight` FLOP per element of the first input."""
     return Rule(op_class, lambda view: weight * view.elements())
 
 
 def op_key(node: Node) -> str:
-    """Op type of `node`, with its domain before it where that is not the standard's.
+    """Return the op type of `node`, prefixed with its domain unless that is the standard's.
 
     >>> op_key(Node(0, "n", "Gelu", "com.microsoft", ("x",), ("y",)))
     'com.microsoft:Gelu'
     """
-    # Asked of every node many times over: the plain case first.
+    # Called many times for every node: the plain case first.
     domain = node.domain
     return node.op_type if not domain else key_of_op(node.op_type, domain)
 
 
 def key_of_op(op_type: str, domain: str) -> str:
-    """Name of an operator, as `op_key` writes it."""
+    """Return the name of an operator, as in `op_key`."""
     return op_type if domain in ("", "ai.onnx") else f"{domain}:{op_type}"
 
 
 def ops_of(graph: Graph) -> Mapping[str, tuple[int, ...]]:
-    """Ids of the nodes of each op, by `op_key`; kept with the graph. O(V) at first."""
+    """Return the ids of the nodes of each op, by `op_key`, cached with the graph. O(V) at first."""
     known: Any = graph.kept.get("ops")
     if known is None:
         found: dict[str, list[int]] = {}

@@ -17,20 +17,20 @@ MS = "com.microsoft"
 
 
 def _distances(view: NodeView) -> int:
-    """Every pair of rows: difference, square and sum an element, and a root."""
+    """Return the FLOP of every pair of rows: difference, square and sum per element, and a root."""
     root = SQRT if view.text("metric") == "euclidean" else 0
     return (3 * view.shape(0)[-1] + root) * view.out_elements()
 
 
 def _group_router(view: NodeView) -> int:
-    """A score of each token and expert: a sigmoid, a bias, and a logarithm or a comparison."""
+    """Return the FLOP of a score per token and expert: sigmoid, bias, logarithm or comparison."""
     scores = view.shape(0)[0] * view.elements(1)
     projected = 2 * view.shape(0)[-1] * scores if view.has(2) else 0
     return projected + (SIGMOID + EXP + 2) * scores
 
 
 def _gathered_bytes(view: NodeView) -> tuple[int, int, int]:
-    """Of a quantised table the rows that are named, and their scales."""
+    """Return the bytes of the named rows of a quantised table, and their scales."""
     table, scales = view.input(0), view.input(2)
     bits = view.integer("bits", 4)
     rows = min(table.nbytes, view.out_elements() * bits // 8)
@@ -39,14 +39,14 @@ def _gathered_bytes(view: NodeView) -> tuple[int, int, int]:
 
 
 def _packed_rows(view: NodeView) -> tuple[int, int, int]:
-    """Of a packed table the rows that are named."""
+    """Return the bytes of the named rows of a packed table."""
     table = view.input(0)
     row = table.nbytes // max(1, table.static_shape[0])
     return moved_bytes(view, {0: min(table.nbytes, row * view.elements(1))})
 
 
 def _blocked_weights(bias: int | None) -> Rule:
-    """A product with weights that are stored in blocks, each scaled before it is used."""
+    """Return the rule of a product with weights in blocks, each scaled before use."""
 
     def products(view: NodeView) -> int:
         added = bias is not None and view.has(bias)
@@ -59,7 +59,7 @@ def _blocked_weights(bias: int | None) -> Rule:
 
 
 def _experts(weights: tuple[int, int, int], bits: str) -> Rule:
-    """`k` experts for every token: two or three products, and an activation between them."""
+    """Return the rule of `k` experts per token: two or three products, and an activation."""
 
     def flops(view: NodeView) -> int:
         tokens = math.prod(view.shape(0)[:-1])
@@ -71,7 +71,7 @@ def _experts(weights: tuple[int, int, int], bits: str) -> Rule:
     def bytes_(view: NodeView) -> tuple[int, int, int]:
         tokens, k = math.prod(view.shape(0)[:-1]), view.integer("k", 1)
         experts = view.shape(weights[0])[0]
-        # All tokens may go to the same experts, and no more are read than there are.
+        # All tokens may use the same experts, and at most all experts are read.
         touched = min(experts, k if tokens else 0)
         some = {
             p: view.input(p).nbytes * touched // experts
@@ -84,7 +84,7 @@ def _experts(weights: tuple[int, int, int], bits: str) -> Rule:
 
 
 def _word_convolutions(view: NodeView) -> int:
-    """A convolution along the characters of every word, its maximum, and a tanh."""
+    """Return the FLOP of a convolution over the letters of each word, its maximum, and a tanh."""
     words, letters = math.prod(view.shape(0)[:-1]), view.shape(0)[-1]
     filters = view.shape(1)
     window = filters[2] if len(filters) > 2 else 1
@@ -93,7 +93,7 @@ def _word_convolutions(view: NodeView) -> int:
 
 
 def _attention_lstm(view: NodeView) -> int:
-    """An LSTM whose input is joined by what it attends to in a memory at every step."""
+    """Return the FLOP of an LSTM whose input includes attention to a memory at every step."""
     steps, batch, _ = view.shape(0)
     directions, rows, width = view.shape(1)
     hidden = rows // 4
@@ -103,14 +103,14 @@ def _attention_lstm(view: NodeView) -> int:
     if view.has(11) and view.has(9):
         memory, depth = view.shape(11)[1:]
         inner = view.shape(9)[-1]
-        # Query and memory are summed, squashed and weighed; a softmax; the memory's mean.
+        # Query and memory are summed, squashed and weighted; a softmax; the memory's mean.
         attended = 2 * hidden * inner + memory * (inner * (TANH + 3) + EXP + 4 + 2 * depth)
         attended += 2 * (depth + hidden) * view.shape(13)[-1] if view.has(13) else 0
     return directions * steps * batch * (cell + attended)
 
 
 def _dynamic_lstm(view: NodeView) -> int:
-    """As LSTM, its input and state quantised at every step, and its products scaled back."""
+    """Return the FLOP of LSTM with input and state quantised per step, and products scaled back."""
     steps, batch, width = view.shape(0)
     directions, hidden, rows = view.shape(2)
     quantised = (REQUANTIZE + 2) * (width + hidden)

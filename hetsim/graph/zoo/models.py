@@ -16,7 +16,7 @@ from hetsim.errors import ModelError, UsageError, nearest
 from hetsim.graph.graph import Tensor
 
 _FILL_VERSION = 1
-"""Part of the cache folder's name: raise it whenever the bytes that `fill` gives change."""
+"""Version of the filled weights, raised whenever the bytes from `fill` change."""
 
 
 _FROM_ONNX: Mapping[str, str] = {
@@ -38,7 +38,7 @@ _FAMILIES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ZooEntry:
-    """One graph of the zoo, with counts of nodes and of floating-point constants."""
+    """Graph of the zoo, with counts of nodes and of floating-point constants."""
 
     name: str
     family: str
@@ -62,10 +62,10 @@ def describe() -> tuple[ZooEntry, ...]:
 def materialise(name: str) -> Path:
     """Return the path of zoo model `name`, written into the cache on first use.
 
-    Beside the ``.onnx`` lies one file of external weights. Both depend on the source graph and the
-    name alone; each file appears whole or not at all, and an entry whose sizes are wrong is written
-    anew. Raises UsageError where there is no model of that name, ModelError where the source graph
-    is missing or the cache cannot be written.
+    External weights are in one file next to the ``.onnx``. Both depend only on the source graph and
+    the name; each file is written atomically, and an entry with wrong sizes is written again.
+    Raises UsageError for an unknown name, ModelError if the source graph is missing or the cache
+    cannot be written.
     """
     source = source_path(name)
     try:
@@ -87,7 +87,7 @@ def materialise(name: str) -> Path:
 
 
 def source_path(name: str) -> Path:
-    """Path of the unfilled graph of `name`; UsageError, or ModelError without onnx."""
+    """Return the path of the unfilled graph of `name`; UsageError, or ModelError without onnx."""
     if name not in _FAMILIES:
         raise UsageError(f"there is no zoo model '{name}'", hint=nearest(name, _FAMILIES))
     if name not in _FROM_ONNX:
@@ -136,7 +136,7 @@ def _manifest(path: Path) -> Path:
 
 
 def _intact(path: Path) -> bool:
-    """Whether both files of the entry are there with the sizes they were written with."""
+    """Return whether both files of the entry exist with the sizes they were written with."""
     try:
         sizes = json.loads(_manifest(path).read_text())
         return bool(sizes) and all(
@@ -152,13 +152,13 @@ def _write(name: str, source: Path, folder: Path) -> None:
     from hetsim.graph.zoo.random_weights import fill
 
     folder.mkdir(parents=True, exist_ok=True)
-    # Made beside its target, so that every move below is a rename within one file system.
+    # Made next to its target, so that every move below is a rename within one file system.
     with lasting_folder(folder, ".making-") as scratch:
         model = scratch / f"{name}.onnx"
         weights = scratch / f"{name}.weights.bin"
         fill(onnx.load(source, load_external_data=False), model, weights)
         sizes = {file.name: file.stat().st_size for file in (weights, model)}
         _manifest(model).write_text(json.dumps(sizes))
-        # The manifest last: an entry counts only once both files that it names are there.
+        # The manifest last: an entry counts only once both files that it names exist.
         for file in (weights, model, _manifest(model)):
             os.replace(file, folder / file.name)

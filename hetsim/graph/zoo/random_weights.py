@@ -25,7 +25,7 @@ _SPREAD = 0.1
 """Standard deviation of offsets, and of scales and variances around one."""
 
 _RESIDUAL_GAIN = 0.35
-"""Damps the last matrix of a residual branch: deep sums would grow without bound otherwise."""
+"""Factor on the last matrix of a residual branch, without which deep sums would diverge."""
 
 _RESHAPING = frozenset(
     {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Dropout"}
@@ -52,7 +52,7 @@ class FilledTensor:
 
 @dataclass(frozen=True, slots=True)
 class FillPlan:
-    """A filled model: its large constants, by offset in the weights file, and its parameters."""
+    """Plan of a filled model: large constants, by offset in the weights file, and parameters."""
 
     proto: onnx.ModelProto
     external: tuple[tuple[int, FilledTensor], ...]
@@ -74,8 +74,8 @@ def fill(source: onnx.ModelProto, model_path: Path, weights_path: Path) -> None:
 def plan_fill(source: onnx.ModelProto, weights_file: str) -> FillPlan:
     """Return the plan of the filled model, without its large weights. O(V + E).
 
-    Filled are outputs of ConstantOfShape nodes (which vanish), float initializers without data, and
-    those in the role of a weight; limits, exponents and scalars stay.
+    Fills outputs of ConstantOfShape nodes (which are removed), float initializers without data, and
+    those in the role of a weight; limits, exponents and scalars are kept.
     """
     graph = source.graph
     roles = _Roles(graph)
@@ -139,7 +139,7 @@ def plan_fill(source: onnx.ModelProto, weights_file: str) -> FillPlan:
 
 
 def draw(tensor: FilledTensor) -> Iterator[NDArray[np.float32]]:
-    """Yield the random values of `tensor` in blocks, flattened. Each block lives until the next."""
+    """Yield the random values of `tensor` in flat blocks. Each block is valid until the next."""
     seed = int.from_bytes(hashlib.sha256(f"{_SEED}\0{tensor.name}".encode()).digest()[:16])
     generator = np.random.Generator(np.random.SFC64(seed))
     buffer = np.empty(min(_CHUNK, tensor.elements), dtype="<f4")
@@ -163,7 +163,7 @@ class _Use:
 
 
 class _Roles:
-    """Who reads and who writes each value of a graph, and what a constant is for."""
+    """Readers and writers of each value of a graph, and the roles of constants."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self.readers: dict[str, list[tuple[onnx.NodeProto, int]]] = {}
@@ -179,7 +179,7 @@ class _Roles:
                 self.constants.update(node.output)
 
     def uses(self, name: str, transposed: bool = False) -> list[_Use]:
-        """Who reads `name`, looked up through reshaping nodes."""
+        """Return the readers of `name`, including those behind reshaping nodes."""
         found = []
         for node, position in self.readers.get(name, ()):
             if node.op_type in _RESHAPING and position == 0:
@@ -190,7 +190,7 @@ class _Roles:
         return found
 
     def is_weight(self, name: str) -> bool:
-        """Whether a constant is a learned one rather than a number of the computation."""
+        """Return whether a constant is a learned weight rather than a number of the computation."""
         roles = {use.role for use in self.uses(name)}
         per_channel = any(node.op_type in _RESHAPING for node, _ in self.readers.get(name, ()))
         return bool(roles - {None, "factor", "term"}) or (
@@ -198,7 +198,7 @@ class _Roles:
         )
 
     def distribution(self, name: str, dims: tuple[int, ...]) -> FilledTensor:
-        """How to draw constant `name`; a matrix goes before a norm's part, that before a bias."""
+        """Return the distribution of constant `name`, by role: matrix, norm's part, then bias."""
         uses = {use.role: use for use in reversed(self.uses(name))}
         if matrix := uses.get("matrix"):
             deviation = self._gain(matrix.node) / math.sqrt(_fan_in(matrix, dims))
@@ -222,7 +222,7 @@ class _Roles:
         return node is not None and node.op_type in _RECTIFIERS
 
     def _ends_branch(self, name: str) -> bool:
-        """Whether `name` is summed with another activation before anything bends it."""
+        """Return whether `name` is summed with another activation before any nonlinearity."""
         while len(readers := self.readers.get(name, [])) == 1:
             node = readers[0][0]
             linear = node.op_type in _RESHAPING | {"BatchNormalization", "Mul", "Add", "Sum"}
