@@ -40,14 +40,14 @@ _ON_CHIP = INDEX["weights_on_chip_mib"]
 class Fitted:
     """The formula of ``hetsim.cost.kernels.formula`` at the device's figures for the precision.
 
-    A precision without figures takes the nearest one's, see ``figures_for``; a device without
-    any is priced by the roofline. A kernel that neither computes nor moves anything, a view, is
-    free. An estimate names the kin whose devices miss alike, and the weakest status of the
-    figures that its largest part is made by.
+    A precision without figures takes the nearest one's, see ``figures_for``; a device without any
+    is priced by the roofline. A kernel that neither computes nor moves anything, a view, is free.
+    An estimate names the device family that shares its error, and the weakest status of the figures
+    behind its largest part.
 
-    - `weights`: bytes of weights of all that the device takes, by element type in the graph: what
-      does not fit on the chip is read at every run. Empty: nothing stays there.
-    - `alike`: what the device's kin say of the model as a whole: a factor on all of its kernels.
+    - `weights`: bytes of weights of all nodes on the device, by element type in the graph: those
+    that do not fit on the chip are read at every run. Empty: none stay there.
+    - `alike`: adjustment by the device family to the whole model: a factor on all its kernels.
     """
 
     weights: Mapping[str, int] = field(default_factory=dict)
@@ -98,8 +98,8 @@ class Fitted:
         )
 
     def _choice(self, device: DeviceSpec, dtype: str) -> _Choice:
-        # Devices that execute as if share all tables with what they are made of: these are told
-        # apart by identity, which lasts as what is remembered holds them.
+        # Devices with an assumed precision share all tables with their originals: these are
+        # distinguished by identity, which is stable while cached entries hold them.
         tables = (id(device.kernels), id(device.flops_per_s), id(device.execution_dtype))
         found = self._known.get((*tables, dtype))
         if found is None:
@@ -118,7 +118,7 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A device's figures for one element type; weights in all, and the share that is streamed."""
+    """Device's figures for one element type, total weights, and the share that is streamed."""
 
     device: DeviceSpec
     figures: KernelFigures
@@ -128,14 +128,14 @@ class _Choice:
     _told: dict[tuple[int, int], str] = field(default_factory=dict, repr=False, compare=False)
 
     def factor(self, row: list[float]) -> float:
-        """Return by what the formula's seconds are multiplied, see ``corrections`` of figures."""
+        """Return the factor on the formula's seconds, see ``corrections`` of figures."""
         if not self.figures.corrections:
             return 1.0
         found = factors(self.figures.corrections, np.array([row]), self.weight_bytes)
         return float(found[0])
 
     def provenance(self, form: int, part: int) -> str:
-        """Return what an estimate says of a kernel of a form, most of which is a part of it."""
+        """Return the provenance of a kernel of a form whose largest component is `part`."""
         if (form, part) not in self._told:
             status = weakest(self.figures.provenance[name][0] for name in _by(form, part))
             words = ("fitted", self.figures.kin, status, self.note)
@@ -144,7 +144,7 @@ class _Choice:
 
 
 def _by(form: int, part: int) -> tuple[str, ...]:
-    """Names of the parameters that make a part of a kernel: as ``kernel_parts`` orders them."""
+    """Return the parameters behind a component of a kernel, ordered as in ``kernel_parts``."""
     name = FORMS[form]
     product = name in PRODUCTS
     own = [RELATIVE[name]] if name in RELATIVE else []

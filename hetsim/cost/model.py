@@ -20,8 +20,8 @@ class Kernel:
     Attributes
     ----------
     works : tuple of Work
-        The members' work, in graph order, without the bytes of what goes from one to the other:
-        fusing keeps it out of memory.
+        Work of the members, in graph order, without the bytes between them, which fusion keeps out
+        of memory.
     """
 
     works: tuple[Work, ...]
@@ -34,12 +34,12 @@ class Estimate:
     Attributes
     ----------
     seconds : float
-        The whole, launch included.
+        Total time, launch included.
     compute_s, memory_s, launch_s : float
-        The parts; how they make the whole is the model's own affair (a roofline takes the
-        larger of the first two).
+        Components, which each model combines in its own way (a roofline takes the larger of the
+        first two).
     provenance : str
-        The model, and the assumptions it had to make for this kernel.
+        Model, and its assumptions for this kernel.
     """
 
     seconds: float
@@ -50,7 +50,7 @@ class Estimate:
 
 
 class CostModel(Protocol):
-    """Prices of kernels; deterministic and stateless."""
+    """Prices of kernels, deterministic and stateless."""
 
     def estimate(self, device: DeviceSpec, kernel: Kernel) -> Estimate:
         """Return the time of `kernel` on `device`."""
@@ -64,7 +64,7 @@ class WholeModelCost(CostModel, Protocol):
     def of_works(self, works: Sequence[Work], likely: Likely | None = None) -> CostModel:
         """Return the cost model for a graph of which a device runs `works`.
 
-        `likely` is what the device's kin say of the graph.
+        `likely` is the adjustment by the device family for the graph.
         """
         ...
 
@@ -73,13 +73,13 @@ class WholeModelCost(CostModel, Protocol):
     ) -> KernelFigures | None:
         """Return the figures for most of a graph; None: those of the datasheet.
 
-        Their dispatch is what a subgraph costs, and their errors those of the prices.
+        Their dispatch is the cost of a subgraph, and their errors those of the prices.
         """
         ...
 
     def likely(self, graph: Graph, figures: KernelFigures | None, batch: int = 1) -> Likely | None:
         """Return the prediction for a graph with `batch` samples by the family of `figures`.
 
-        None where there is nothing that they could say it by.
+        None if the family cannot predict it.
         """
         ...

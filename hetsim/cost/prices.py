@@ -39,19 +39,18 @@ from hetsim.hardware.spec import FLOATS, DeviceSpec
 from hetsim.hardware.variants import INT8
 
 _USUAL = (tuple(sorted(PRODUCTS)), ("Clip", "Relu"))
-"""What is one integer kernel where all of it is quantized, whatever a device declares: the
-quantized range of the result is what the activation leaves."""
+"""Chain that forms one integer kernel if completely quantized, on any device: the quantized range
+of the result implements the activation."""
 
 
 def fused_chains(
     graph: Graph, spec: DeviceSpec, supported: Sequence[bool]
 ) -> tuple[tuple[int, ...], ...]:
-    """Match the device's fusion chains on the graph, with the usual one where it executes in int8.
+    """Return matches of the device's fusion chains, with the default one for assumed int8.
 
-    A chain v1, v2, ... matches where each node is of an op type the chain allows at its
-    place, is supported, and the value it hands on is read by the next node alone and is
-    no output of the graph. Nodes are tried in graph order, longer chains first; a node
-    belongs to one match at most. O(V * chains).
+    A chain v1, v2, ... matches if each node has an op type allowed at its position, is supported,
+    and its value is read by the next node only and is no output of the graph. Nodes are tried in
+    graph order, longer chains first; a node belongs to at most one match. O(V * chains).
     """
     consumers, outputs = graph.consumers(), set(graph.outputs)
     usual = (_USUAL,) if spec.executes == INT8 else ()
@@ -83,12 +82,12 @@ def fused_chains(
 
 
 _CONVERTED = 1 << 20
-"""Elements of the tensor whose conversion says what one byte of it costs."""
+"""Elements of the tensor used for the conversion cost per byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """Nodes that run as one kernel, and how long it takes; `pattern` as ``FusedKernel`` has it."""
+    """Nodes that run as one kernel, and its seconds; `pattern` as in ``FusedKernel``."""
 
     nodes: tuple[int, ...]
     seconds: float
@@ -105,12 +104,11 @@ class Prices:
     _seconds: dict[tuple[bool, Kernel], float] = field(default_factory=dict)
 
     def node(self, graph: Graph, node: Node) -> tuple[float, float]:
-        """Return the most and the least seconds of `node` alone.
+        """Return the maximum and minimum seconds of `node` alone.
 
-        They differ where data decide what it does. A node with graphs inside is the kernels of
-        the one that it runs, as many times as it runs it, fused where the device fuses; it
-        launches none of its own. One inside of which shapes are open is not priced: it takes
-        what its own values take to move. O(nodes inside).
+        They differ if its work depends on data. A node with graphs inside has the kernels of those
+        that it runs, times their counts, fused if the device fuses; it has no launch of its own. If
+        shapes inside are open, it is priced by moving its own values. O(nodes inside).
         """
         inside = ways(graph, node)
         if inside is not None:
@@ -127,10 +125,10 @@ class Prices:
         return most, min(most, self._alone(graph, node, work.least))
 
     def borders(self, graph: Graph) -> tuple[float, float]:
-        """Return seconds a byte of converting floats to int8, and back, where it executes so.
+        """Return seconds per byte of converting floats to int8, and back, for assumed int8.
 
-        At the rate of a large tensor of the narrowest float type of the graph; a load or a
-        store converts, and launches nothing. (0, 0) where it does not execute in int8. O(V).
+        At the rate of a large tensor of the narrowest float type of the graph; a load or store
+        converts without a launch. (0, 0) without assumed int8. O(V).
         """
         kinds = {tensor.dtype for tensor in graph.tensors.values()} & {*FLOATS}
         if self.spec.executes != INT8 or not kinds:
@@ -139,7 +137,7 @@ class Prices:
         wide = _CONVERTED * ITEM_BITS[kind] // 8
         enter = Work(REQUANTIZE * _CONVERTED, 0, 0, 0, "quantize", kind, True)
         leave = replace(enter, flops=SHIFT_AND_SCALE * _CONVERTED)
-        # What crosses is of the graph's own type, whatever the device computes floats in.
+        # Values cross in the graph's own type, whatever type the device computes in.
         moved = Work(0, wide, _CONVERTED, 0, "quantize", INT8, True)
         estimates = (
             self.cost.estimate(self.spec, Kernel((work, moved))) for work in (enter, leave)
@@ -154,11 +152,11 @@ class Prices:
         seconds: Sequence[float],
         copies: Mapping[int, float],
     ) -> tuple[Fused, ...]:
-        """Return the kernels that the device fuses: its patterns, and joins that save time.
+        """Return the kernels that the device fuses: its patterns, and fusions that save time.
 
-        Those are the chains that it declares, and where its figures are of kernels what
-        ``epilogues`` gives; where they say what joins, whether it pays or not. `seconds` are those
-        of the nodes alone, with what `copies` gives.
+        Fusions are the declared chains and, with kernel figures, the result of ``epilogues``; if
+        the figures state what joins, even those that do not pay off. `seconds` are those of the
+        nodes alone, including `copies`.
         """
         fitted = AsFitted.of(graph, self.spec)
         if fitted is not None:
@@ -191,9 +189,8 @@ class Prices:
     def copies(self, graph: Graph, support: Support) -> dict[int, float]:
         """Return the extra seconds of nodes for layout conversions.
 
-        Of a graph that the device runs as a whole: where a cut is, no more is copied than in
-        it. Empty where the device's figures say of no blocks; see ``hetsim.cost.kernels.layouts``.
-        O(V + E).
+        For a graph that the device runs whole: cuts are assumed not to add copies. Empty if the
+        device's figures state no blocks; see ``hetsim.cost.kernels.layouts``. O(V + E).
         """
         figures = model_figures(self.spec, graph, graph_work(graph))
         if figures is None or figures.channel_block is None:
@@ -223,10 +220,10 @@ class Prices:
         return epilogues(graph, works, free, kinds, figures.joins)
 
     def loads(self, graph: Graph, support: Support) -> dict[int, float]:
-        """Return the seconds of nodes that share a DequantizeLinear, and of that: none.
+        """Return the seconds of nodes that share a DequantizeLinear, which itself takes none.
 
-        Each of them reads the integers, and converts as it loads. By figures for int8 those of all
-        nodes that are priced by them.
+        Each of them reads the integers and converts while loading. With int8 figures, those of all
+        nodes priced by them.
         """
         fitted = AsFitted.of(graph, self.spec)
         if fitted is not None:
@@ -242,7 +239,7 @@ class Prices:
         return found
 
     def _quantized(self, quantized: Quantized, support: Support) -> tuple[Fused, ...]:
-        """The kernels of a graph with integers in it; see ``kernel_sets``."""
+        """Return the kernels of a graph with integers; see ``kernel_sets``."""
         works = graph_work(quantized.graph)
         wanted = [
             (match.nodes, composite_dtype(quantized, self.spec, match.nodes), match.pattern)
@@ -266,12 +263,12 @@ class Prices:
         return tuple(found)
 
     def _converting(self, found: Quantized, nodes: Sequence[int], dtype: str | None) -> float:
-        """The seconds of one kernel of nodes with conversions within it."""
+        """Return the seconds of one kernel of nodes with conversions within it."""
         kernel = quantized_kernel(found, graph_work(found.graph), nodes, dtype)
         return self.cost.estimate(self.spec, kernel).seconds
 
     def _part(self, fitted: AsFitted, part: FittedPart) -> float:
-        """The seconds that a part of a kernel of integers adds to it."""
+        """Return the seconds that a part adds to an integer kernel."""
         spec = as_int8(self.spec)
         whole = self._of(spec, fitted.kernel(sorted((*part.before, *part.core))))
         return (
@@ -279,7 +276,7 @@ class Prices:
         )
 
     def _by_fitted(self, fitted: AsFitted, support: Support) -> tuple[Fused, ...]:
-        """The kernels of a quantized graph by figures for int8, as `AsFitted` has them."""
+        """Return the kernels of a quantized graph by int8 figures, as in `AsFitted`."""
         found, parts = fitted.found, fitted.parts(support)
         of_composite: dict[int, list[FittedPart]] = {}
         for part in parts:
@@ -304,7 +301,7 @@ class Prices:
         return tuple(made)
 
     def _alone_as_fitted(self, fitted: AsFitted, support: Support) -> dict[int, float]:
-        """What nodes alone take by figures for int8; conversions of several kernels nothing."""
+        """Return seconds of nodes alone by int8 figures; 0 for conversions of several kernels."""
         graph, sources = fitted.graph, fitted.floats.sources
         parts = fitted.parts(support)
         within = {v for nodes in fitted.with_conversions(parts, support) for v in nodes}
@@ -328,7 +325,7 @@ class Prices:
         return found
 
     def _integers(self, graph: Graph, nodes: Sequence[int]) -> bool:
-        """Whether a kernel is one of integers, as if: where the first of its nodes but casts is."""
+        """Return whether a kernel has assumed integers: decided by its first node except casts."""
         if fitted_in_int8(self.spec):
             return True
         kinds = (graph.nodes[v] for v in nodes if op_key(graph.nodes[v]) != "Cast")
@@ -336,12 +333,12 @@ class Prices:
         return first is not None and integer_node(self.spec, graph, first)
 
     def _each(self, runs: Sequence[tuple[Graph, float]]) -> list[tuple[float, float]]:
-        """The most and the least seconds of graphs that are run; without those not priced."""
+        """Return the maximum and minimum seconds of graphs that are run, without unpriced ones."""
         found = ((self._graph(graph), turns) for graph, turns in runs)
         return [(turns * it[0], turns * it[1]) for it, turns in found if it is not None]
 
     def _graph(self, graph: Graph) -> tuple[float, float] | None:
-        """The most and the least seconds of a graph inside a node; None where shapes are open."""
+        """Return the maximum and minimum seconds of a graph inside a node, or None if open."""
         if id(graph) not in self._known:
             seconds: tuple[float, float] | None = None
             with suppress(HetsimError):
@@ -366,7 +363,7 @@ class Prices:
             taken = all(support.supported[v] for v in kernel.nodes)
             if kernel.seconds < apart or not kernel.pattern or not taken:
                 most -= apart - kernel.seconds
-                # What data decide of its members is not told apart: none is below nothing.
+                # Data dependence of its members is not separated, but never gives less than 0.
                 least -= min(apart - kernel.seconds, sum(prices[v][1] for v in kernel.nodes))
         return max(0.0, most), max(0.0, least)
 

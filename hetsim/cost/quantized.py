@@ -28,19 +28,19 @@ _MOVES = frozenset({"data_movement", "gather_scatter"})
 
 @dataclass(frozen=True, slots=True)
 class KernelSet:
-    """Nodes that form one kernel, ascending, and the type of its arithmetic where not theirs."""
+    """Nodes that form one kernel, ascending, with the type of its arithmetic if not theirs."""
 
     nodes: tuple[int, ...]
     dtype: str | None
 
 
 def kernel_sets(found: Quantized, spec: DeviceSpec, support: Support) -> tuple[KernelSet, ...]:
-    """Return the disjoint sets of nodes that a device that computes integers runs as kernels.
+    """Return the disjoint sets of nodes that a device with integer units runs as kernels.
 
-    First the integer units, then what ``epilogues`` joins where its figures are of kernels, and
-    the declared chains; then each conversion that is left joins what alone reads it or alone makes
-    what it reads, as a load or a store converts. Composites are left as they are. A conversion
-    whose neighbours are several stays a kernel of its own. O((V + E) log V).
+    First the integer units, then fusions of ``epilogues`` with kernel figures, and the declared
+    chains; then each remaining conversion joins its only reader or its only producer, as loads and
+    stores convert. Composites are unchanged. A conversion with several neighbours stays a separate
+    kernel. O((V + E) log V).
     """
     graph = found.graph
     state = contraction(graph)
@@ -71,7 +71,7 @@ def kernel_sets(found: Quantized, spec: DeviceSpec, support: Support) -> tuple[K
                 put(chain)
 
     def join(node: int, other: int) -> bool:
-        """Put `node` into the kernel of `other`, unless that is none of this device."""
+        """Add `node` to the kernel of `other`, unless that is none of this device."""
         if other not in home:
             if not support.supported[other] or state.taken(other):
                 return False
@@ -81,21 +81,21 @@ def kernel_sets(found: Quantized, spec: DeviceSpec, support: Support) -> tuple[K
         return True
 
     def place(node: int) -> int:
-        """The set of a node, or a number of its own."""
+        """Return the set of a node, or a unique number."""
         return home.get(node, -1 - node)
 
     def is_open(node: int) -> bool:
-        """Whether a node may still join a kernel."""
+        """Return whether a node may still join a kernel."""
         return node not in home and not state.taken(node) and support.supported[node]
 
     def joins_maker(node: int) -> bool:
-        """Put `node` into the kernel that makes what it alone reads."""
+        """Add `node` to the kernel that produces its input, if it is the only reader."""
         given = graph.nodes[node].inputs[0]
         maker = found.producers.get(given)
         return maker is not None and found.only_reader(given) == node and join(node, maker)
 
     def joins_readers(node: int) -> bool:
-        """Put `node` into the one kernel that reads what it makes."""
+        """Add `node` to the one kernel that reads its output."""
         value = graph.nodes[node].outputs[0]
         readers = found.readers.get(value, ())
         one = len({place(reader) for reader in readers}) == 1
@@ -135,7 +135,7 @@ def _with_first_loads(
     home: dict[int, int],
     merged: Contraction,
 ) -> tuple[int, ...]:
-    """A set with what quantizes the inputs of the graph, where it is the first that reads them."""
+    """Return a set with the quantization of graph inputs of which it is the first reader."""
     graph = found.graph
     wanted: dict[int, None] = {}
     for v in nodes:
@@ -161,7 +161,7 @@ def _with_first_loads(
 
 
 def shared_loads(found: Quantized, sets: Sequence[KernelSet]) -> frozenset[int]:
-    """DequantizeLinear nodes without a kernel: their several readers convert while loading."""
+    """Return DequantizeLinear nodes without a kernel, whose readers convert while loading."""
     within = {v for one in sets for v in one.nodes}
     return frozenset(
         v
@@ -239,7 +239,7 @@ def around_floats(
 
 
 def _moved(found: Quantized, node: Node, work: Work, inside: set[int]) -> list[Work]:
-    """What a node moves as a member of a kernel: its constants, and bytes by element type."""
+    """Return the data movement of a node in a kernel: its constants, and bytes by element type."""
     graph = found.graph
     reads, stated = _Bytes(), 0
     for name in node.reads:
@@ -277,7 +277,7 @@ def _moved(found: Quantized, node: Node, work: Work, inside: set[int]) -> list[W
 
 
 def _written(found: Quantized, name: str, inside: set[int]) -> list[str]:
-    """What leaves a kernel of the value `name` that it makes: itself, or what it is turned to."""
+    """Return the form in which a value leaves its kernel: itself, or its conversions."""
     readers = found.readers.get(name, ())
     leaving = [name] if name in found.outputs or not readers else []
     for reader in readers:
@@ -289,7 +289,7 @@ def _written(found: Quantized, name: str, inside: set[int]) -> list[str]:
 
 
 class _Bytes:
-    """Bytes by element type: devices hold floats in types of their own, integers as they are."""
+    """Bytes by element type, as devices convert floats but not integers."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, int] = {}
@@ -299,13 +299,13 @@ class _Bytes:
         self.kinds[kind] = self.kinds.get(kind, 0) + tensor.nbytes
 
     def share(self, touched: int, stated: int) -> None:
-        """Take the part that a node touches of the bytes that it states."""
+        """Reduce to the accessed part of the stated bytes."""
         if stated:
             self.kinds = {kind: n * touched // stated for kind, n in self.kinds.items()}
 
 
 def composite_dtype(found: Quantized, spec: DeviceSpec, nodes: Sequence[int]) -> str | None:
-    """Type in which a composite is computed, where it is a quantized unit."""
+    """Return the arithmetic type of a composite, if it is a quantized unit."""
     for v in nodes:
         node = found.graph.nodes[v]
         if op_key(node) not in _CONVERSIONS:

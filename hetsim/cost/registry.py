@@ -1,4 +1,4 @@
-"""Cost models by name, also of other packages, with checks."""
+"""Cost models by name, including other packages', with checks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def watched(model: CostModel, name: str) -> CostModel:
 
 @dataclass(frozen=True)
 class _Watched:
-    """A cost model of another package; what each hook must give is said beside it."""
+    """Cost model of another package, with the results of each hook checked."""
 
     model: Any
     name: str
@@ -52,7 +52,7 @@ class _Watched:
 
 
 class _Whole(_Watched):
-    """A cost model of another package that looks at the whole of what a device takes."""
+    """Cost model of another package that considers whole graphs."""
 
     def of_works(self, works: Sequence[Work], likely: Likely | None = None) -> CostModel:
         def wanting(given: Any) -> str | None:
@@ -82,15 +82,15 @@ _MODELS: Mapping[str, Callable[[], CostModel]] = {"fitted": Fitted, "roofline": 
 
 
 def cost_models() -> tuple[str, ...]:
-    """Names of the cost models, also of other packages, sorted."""
+    """Return the sorted names of cost models, including other packages'."""
     return tuple(sorted({*_MODELS, *plugin_names(GROUP)}))
 
 
 def cost_model(name: str) -> CostModel:
-    """Return the cost model called `name`.
+    """Return the cost model with the given name.
 
-    Raises UsageError where there is none, with the nearest name; PluginError where another package
-    adds it, and it cannot be used.
+    Raises UsageError for an unknown name, with the nearest; PluginError if another package's model
+    cannot be used.
     """
     make = _MODELS.get(name)
     if make is not None:

@@ -14,13 +14,12 @@ from hetsim.hardware.spec import DeviceSpec
 class Roofline:
     """Larger of arithmetic time and memory time, plus one launch.
 
-    Arithmetic of a member runs at the device's dense peak for its element type times the
-    efficiency of its op class; a type without a peak runs at that of the narrowest type that
-    holds it, where none does at the slowest one stated, and the estimate says so. Memory
-    time is all bytes over peak bandwidth times ``memory_efficiency``.
-    Where the device computes a type in another (``execution_dtype``), rates and bytes are those
-    of the other. A kernel that neither
-    computes nor moves anything, a view, is free.
+    Arithmetic of a member runs at the device's dense peak for its element type times the efficiency
+    of its op class; a type without a peak runs at that of the narrowest type that holds it, or else
+    the slowest one stated, as noted in the estimate. Memory time is all bytes over peak bandwidth
+    times ``memory_efficiency``. If the device computes a type in another (``execution_dtype``),
+    rates and bytes are those of the other. A kernel that neither computes nor moves anything, a
+    view, is free.
 
     Source: S. Williams, A. Waterman, D. Patterson, Roofline, CACM 52(4), 2009.
     """
@@ -62,7 +61,7 @@ class Roofline:
 
 
 def instead(device: DeviceSpec, dtype: str) -> str:
-    """Stated type that replaces one without a peak."""
+    """Return the stated type that replaces one without a peak."""
     rates = device.flops_per_s
     bits = ITEM_BITS.get(dtype, 0)
     wider = [
@@ -77,7 +76,7 @@ def instead(device: DeviceSpec, dtype: str) -> str:
 
 
 def scale(device: DeviceSpec, work: Work) -> float:
-    """Bytes per element where it runs over bytes per element in the graph."""
+    """Return bytes per element on the device over bytes per element in the graph."""
     executed = device.execution_dtype.get(work.dtype)
     if executed is None:
         narrow = ITEM_BITS.get(work.dtype, 0)

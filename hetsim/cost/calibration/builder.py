@@ -18,8 +18,8 @@ _POOL = 1 << 16
 class Builder:
     """Nodes, weights and shapes of one network.
 
-    Weights are drawn from one small pool, repeated, and scaled so that values neither grow nor
-    fade: a CPU computes with very small numbers at another speed.
+    Weights are slices of one small random pool, scaled so that values neither grow nor vanish, as a
+    CPU computes with very small numbers at another speed.
     """
 
     def __init__(self, name: str, rng: np.random.Generator) -> None:
@@ -40,7 +40,7 @@ class Builder:
         return name
 
     def weight(self, *shape: int, fan: int = 1, mean: float = 0.0) -> str:
-        """Add a constant of floats: `mean`, and a deviation of one over the root of `fan`."""
+        """Add a constant of floats with the given mean, and standard deviation 1 / sqrt(fan)."""
         drawn = np.resize(self._pool, math.prod(shape)).reshape(shape)
         return self.stored(drawn * np.float32(1.0 / math.sqrt(fan)) + np.float32(mean))
 
@@ -53,17 +53,17 @@ class Builder:
         return name
 
     def number(self, value: float) -> str:
-        """Add a constant of one float, without dims."""
+        """Add a scalar constant."""
         return self.stored(np.array(value, np.float32))
 
     def node(self, op: str, inputs: Sequence[str], shape: Sequence[int], **attributes: Any) -> str:
-        """Add a node of one output, of `shape`; return the output's name."""
+        """Add a node with one output of `shape`; return the output's name."""
         return self.nodes(op, inputs, (shape,), **attributes)[0]
 
     def nodes(
         self, op: str, inputs: Sequence[str], shapes: Sequence[Sequence[int]], **attributes: Any
     ) -> tuple[str, ...]:
-        """Add a node of several outputs."""
+        """Add a node with several outputs; return their names."""
         name = f"{op}{len(self._nodes)}"
         made = tuple(f"{name}_{index}" for index in range(len(shapes)))
         self._nodes.append(helper.make_node(op, list(inputs), made, name=name, **attributes))
@@ -71,7 +71,7 @@ class Builder:
         return made
 
     def model(self, *outputs: str) -> onnx.ModelProto:
-        """Return the network, with all unread values among its `outputs`."""
+        """Return the network, with all unread values added to its `outputs`."""
         read = {name for node in self._nodes for name in node.input}
         loose = [name for node in self._nodes for name in node.output if name not in read]
         graph = helper.make_graph(
@@ -253,7 +253,7 @@ KINDS: tuple[Callable[[Builder], str], ...] = (
 def single(
     name: str, rng: np.random.Generator, kinds: Sequence[int], count: int
 ) -> onnx.ModelProto:
-    """Return `count` layers that read inputs of their own, of the kinds at `kinds`."""
+    """Return `count` layers with separate inputs, of the kinds at `kinds`."""
     build = Builder(name, rng)
     outputs = [KINDS[int(rng.choice(list(kinds)))](build) for _ in range(count)]
     return build.model(*outputs)
@@ -264,7 +264,7 @@ _WIDTHS = (64, 96, 128, 192, 256, 312, 384, 512, 768, 1024)
 
 
 class _Layers:
-    """What one network draws once and all its layers share."""
+    """Random choices shared by all layers of a network."""
 
     def __init__(self, build: Builder, batch: int, length: int, width: int) -> None:
         rng = build.rng
@@ -283,7 +283,7 @@ class _Layers:
         return self.build.node("Reshape", [x, to], shape)
 
     def linear(self, x: str, columns: int) -> str:
-        """A product with weights and a bias, as Gemm on two dims or as MatMul and Add on three."""
+        """Add a product with weights and a bias: Gemm on two dims, else MatMul and Add."""
         build = self.build
         shape = build.shapes[x]
         weight = build.weight(shape[-1], columns, fan=shape[-1])
@@ -361,7 +361,7 @@ class _Layers:
 
 
 def transformer(name: str, rng: np.random.Generator, flops: float) -> onnx.ModelProto:
-    """Return one to twelve layers of about `flops` in all."""
+    """Return one to twelve layers with about `flops` in total."""
     build = Builder(name, rng)
     batch = int(rng.choice((1, 1, 1, 2, 4)))
     length, width = int(rng.choice(_LENGTHS)), int(rng.choice(_WIDTHS))

@@ -66,7 +66,7 @@ def device_file(
     block: int | None,
     errors: Sequence[FigureError],
 ) -> str:
-    """Return the YAML text of the device, which ``load_device`` reads."""
+    """Return the YAML text of the device, as read by ``load_device``."""
     kind = _KINDS.get(setting.provider, "gpu")
     values = np.exp(fitted.log_values)
     where = f"{setting.machine.get('processor', 'this machine')}, {_threads(setting)}"
@@ -155,17 +155,17 @@ def _correction(one: Correction) -> dict[str, Any]:
 
 
 class _Block(str):
-    """Text that is written line by line."""
+    """Text written as a literal block."""
 
     __slots__ = ()
 
 
 class _Flow(dict[str, float]):
-    """A mapping that is written in one line."""
+    """Mapping written in one line."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Blocks as blocks, flows as flows."""
+    """YAML dumper with block texts and one-line mappings."""
 
 
 _Dumper.add_representer(
@@ -196,7 +196,7 @@ def cores() -> int:
 
 
 def _processor() -> str:
-    """The processor's name, with family and model where the name alone says little."""
+    """Return the processor's name, with family and model if the name alone is ambiguous."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -217,7 +217,7 @@ def _processor() -> str:
 
 BUDGET_S = 600.0
 FEWEST = 12
-"""Networks below which nothing is fitted."""
+"""Minimum number of networks for a fit."""
 
 _NOISY = 0.1
 
@@ -226,13 +226,13 @@ _NOISY = 0.1
 class Calibration:
     """Result of a calibration.
 
-    - `output`, `journal`: the device file, and the measurements beside it.
-    - `networks`: generated networks that were fitted to.
-    - `complete`: whether all that was asked for was measured within the budget.
+    - `output`, `journal`: the device file, and the file of measurements.
+    - `networks`: number of generated networks used in the fit.
+    - `complete`: whether everything requested was measured within the budget.
     - `spread`: median relative spread of repeated measurements.
     - `waited`: median share of the time in which the process had to wait for others.
-    - `judged`: zoo models and their parts, which nothing was fitted to.
-    - `errors`: as the file states them.
+    - `judged`: zoo models and their parts, which the fit did not use.
+    - `errors`: errors stated in the file.
     """
 
     setting: Setting
@@ -266,30 +266,30 @@ def calibrate(
 ) -> Calibration:
     """Measure this machine through an execution provider and write its device file.
 
-    What is measured goes to a journal beside the file as it is measured; where there is one
-    already, of the same machine and setting, it is gone on with.
+    Measurements are appended to a journal next to the file; an existing one of the same machine and
+    setting is continued.
 
     Parameters
     ----------
     provider : str
         One of ``hetsim.device.kernels.timing.PROVIDERS``.
     output : path
-        The device file, ``.yaml``; overwritten.
+        Device file, ``.yaml``; overwritten.
     threads : int
-        That one kernel is spread over.
+        Threads of one kernel.
     budget_s : float
-        For measuring, by the wall clock.
+        Wall-clock budget for measuring.
     networks : int, optional
-        Generated networks, at most; absent: as many as the budget is for.
+        Maximum number of generated networks; absent: as many as fit the budget.
     models : sequence of str, optional
-        Zoo models to judge by; absent: all.
+        Zoo models for evaluation; absent: all.
     report : callable
         Called before each network.
     date : str, optional
-        For the file; absent: today.
+        Date in the file; absent: today.
 
-    Raises InvalidInput where the provider is not there, the file cannot be written, or the journal
-    is of another machine, runtime or setting; UsageError where figures make no sense.
+    Raises InvalidInput if the provider is missing, the file cannot be written, or the journal is of
+    another machine, runtime or setting; UsageError for invalid numbers.
     """
     if threads < 1 or threads > 4 * cores():
         raise UsageError(f"{threads} threads on {cores()} processors", hint="use 1 or more")
@@ -343,7 +343,7 @@ MOST_NETWORKS = 360
 def _read(
     journal: Journal, tasks: Sequence[tuple[int, Task]], report: Callable[[Progress], None]
 ) -> list[tuple[Model, Taken, bool]]:
-    """What was measured: each network, what it took, and whether it is fitted to."""
+    """Return each measured network with its measurement, and whether it is used in the fit."""
     named = {task.name: task for _, task in tasks}
     found: list[tuple[Model, Taken, bool]] = []
     for name, times in journal.by_network().items():

@@ -28,17 +28,17 @@ _NOISE, _TOGETHER = 0.03, 0.2
 _CLOCK_S = 0.5e-6
 _ITERATIONS = 50
 _SLOPE = 0.03
-"""Of the logarithm of the factor over a deviation of a coordinate, before anything is measured."""
+"""Prior deviation of the log factor's slope along a coordinate, per deviation of that."""
 
 _HEIGHT, _HEIGHT_OFF = 0.25, 0.4
-"""Of bells, as a logarithm of the factor, and how far its own logarithm may be off."""
+"""Prior height of bells, as a log factor, and the deviation of its logarithm."""
 
 _FAR = 1.0
 _REWEIGHTED = 4
 
 
 def corrections(networks: Sequence[Network], fitted: Fit) -> tuple[Correction, ...]:
-    """Return a correction for each form with enough kernels timed alone."""
+    """Return a correction for each form with enough individually timed kernels."""
     rows: list[NDArray[np.float64]] = []
     logs: list[float] = []
     off: list[float] = []
@@ -48,7 +48,7 @@ def corrections(networks: Sequence[Network], fitted: Fit) -> tuple[Correction, .
         streamed = streamed_share(values[INDEX["weights_on_chip_mib"]], network.weight_bytes)
         for point, alone_s in undisturbed(network, fitted.overheads):
             formula_s = float(kernels_seconds(values, point.rows, streamed).sum())
-            # What several kernels took together is told of each of them, with less trust.
+            # Kernels timed together share their residual, with less weight.
             noise = _NOISE if len(point.rows) == 1 else _TOGETHER
             for row in point.rows:
                 rows.append(row)
@@ -95,7 +95,7 @@ def _learnt(
     for _ in range(_REWEIGHTED):
         gram = terms.T @ (terms * trust[:, None]) + ridge
         solved = np.asarray(np.linalg.solve(gram, terms.T @ (trust * (target - offset))))
-        # As far-off ones are of what the runtime did otherwise, they count for less.
+        # Distant kernels are often affected by other runtime behaviour, so they count less.
         left = target - offset - terms @ solved
         trust = 1.0 / (off2 + (left / _FAR) ** 2)
     weights, slopes = solved[: len(chosen)], solved[len(chosen) :] / spans
@@ -118,7 +118,7 @@ def _learnt(
 
 
 def _slopes(varying: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How far slopes along coordinates may be from none, over a deviation of each."""
+    """Return the prior deviations of slopes along coordinates, per deviation of each."""
     told = np.array([COORDINATES[index] == "exponential" for index in varying])
     return np.where(told, 1.0, _SLOPE)
 
@@ -129,7 +129,7 @@ def _likely(
     noise: NDArray[np.float64],
     slopes_off: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], float, float]:
-    """Scales, height and further noise of most likelihood, under a prior on the scales."""
+    """Return the maximum-likelihood scales, height and extra noise, under a prior on scales."""
     spans = places.std(axis=0) + 1e-3
     usual = np.log(4.0 * spans)
     count = places.shape[1]
@@ -172,7 +172,7 @@ def _likely(
 
 
 def _telling(placed: NDArray[np.float64], most: int) -> list[int]:
-    """Rows that say most of all others: a Cholesky factor with pivots, until little is left."""
+    """Return the most informative rows by a pivoted Cholesky factor, until little remains."""
     left = np.ones(len(placed))
     columns: list[NDArray[np.float64]] = []
     chosen: list[int] = []
@@ -191,7 +191,7 @@ def _telling(placed: NDArray[np.float64], most: int) -> list[int]:
 
 
 def _spread_out(count: int, most: int) -> NDArray[np.int64]:
-    """Indices of at most `most` of `count`, drawn by a fixed seed."""
+    """Return at most `most` indices below `count`, sampled with a fixed seed."""
     order = np.random.default_rng(count).permutation(count)
     return np.sort(order[:most])
 
@@ -229,7 +229,7 @@ _BLOCKS = (4, 8, 16, 32)
 
 
 def learnt_block(measured: Iterable[tuple[Model, Taken]]) -> int | None:
-    """Return the channels of the blocks in which the runtime keeps images; see ``layouts``."""
+    """Return the channel block size of the runtime's images; see ``layouts``."""
     found = dict.fromkeys(_BLOCKS, 0)
     for model, taken in measured:
         made = Counter(

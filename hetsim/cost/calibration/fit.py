@@ -28,9 +28,9 @@ _WORK = [COLUMN[name] for name in ("flops", "read_bytes", "write_bytes", "weight
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Kernels measured together, mostly one: float array [kernels, FEATURES].
+    """Kernels measured together, usually one: float array [kernels, FEATURES].
 
-    `launches` are kernels of the runtime behind it.
+    `launches` is the number of runtime kernels behind it.
     """
 
     rows: NDArray[np.float64]
@@ -40,10 +40,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A network as kernels, float array [kernels, FEATURES], with the seconds of a run.
+    """Network as kernels, float array [kernels, FEATURES], with the seconds of a run.
 
-    `launches` kernels of the runtime took `timed_s` together; 0 where none were timed. `points` are
-    the kernels one by one, where the runtime tells their times.
+    `launches` runtime kernels took `timed_s` in total; 0 if none were timed. `points` are the
+    individual kernels, if the runtime reports their times.
     """
 
     name: str
@@ -128,7 +128,7 @@ def _points(
     taken: Taken,
     block: int | None,
 ) -> tuple[Point, ...]:
-    """Kernels here and kernels there, put together where they share nodes."""
+    """Return points that match predicted and measured kernels, merged if they share nodes."""
     copies: list[Point] = []
     if block is not None:
         copies += [
@@ -172,7 +172,7 @@ def _points(
 
 
 _FORM_OFF, _WHOLE_OFF = 0.10, 0.05
-"""How far the formula may be from kernels and from networks, as a deviation of the logarithm."""
+"""Errors of the formula for kernels and for networks, as deviations of the logarithm."""
 
 _CLOCK_S = 0.7e-6
 """Uncertainty of one kernel's time in a profile of whole microseconds."""
@@ -182,10 +182,10 @@ _NO_DISPATCH = np.log(1e-15)
 _LONG_S = 1.5e-3
 _APART = 0.1
 _DISTURBED = (0.3, 1.15)
-"""What long kernels may be scaled by, that the kernels of a network add up to what it takes."""
+"""Range of factors on long kernels that make a network's kernels add up to its time."""
 
 _FAR = 2.0
-"""Deviations at which a residual's loss begins to grow linearly."""
+"""Number of deviations from which a residual's loss grows linearly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ def overheads(networks: Sequence[Network]) -> Overheads:
 
 
 def undisturbed(network: Network, found: Overheads) -> list[tuple[Point, float]]:
-    """Return the points of a network with the times measured while the process was running."""
+    """Return the points of a network, with times while the process was running."""
     alone = [point.seconds - found.profiler_s * point.launches for point in network.points]
     of_kernels = network.timed_s - found.profiler_s * network.launches
     long_s = sum(seconds for seconds in alone if seconds > _LONG_S)
@@ -246,7 +246,7 @@ def undisturbed(network: Network, found: Overheads) -> list[tuple[Point, float]]
 def fit(
     networks: Sequence[Network], mean: NDArray[np.float64], deviation: NDArray[np.float64]
 ) -> Fit:
-    """Fit the parameters to kernels where their times are known, and to whole networks."""
+    """Fit the parameters to kernels with known times, and to whole networks."""
     found = overheads(networks)
     tables = []
     seconds: list[float] = []
@@ -327,7 +327,7 @@ _COMMON: Mapping[str, tuple[float, float]] = {
     "dispatch_us": (8.0, 1.0),
     "io_gbytes_s": (20.0, 1.0),
 }
-"""In the units of the YAML keys: the middle, and the deviation of its logarithm."""
+"""Median and deviation of the logarithm of each parameter, in the units of the YAML keys."""
 
 _LEFT_OUT = 0.01
 
@@ -343,13 +343,13 @@ _ACCELERATOR: Mapping[str, tuple[float, float]] = {
 
 
 def prior(provider: str, threads: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the middles and the deviations of the logarithms of all parameters, in SI units."""
+    """Return the medians and deviations of the logarithms of all parameters, in SI units."""
     given = dict(_COMMON)
     if provider not in ("cpu", "xnnpack"):
         given |= _ACCELERATOR
     mean, deviation = np.zeros(len(PARAMETERS)), np.zeros(len(PARAMETERS))
     for one in PARAMETERS:
-        # What processors have none of stays as if it were left out.
+        # Parameters that processors lack keep their neutral values.
         middle, off = given.get(one.name, (one.neutral or 1.0, _LEFT_OUT))
         mean[INDEX[one.name]] = math.log(one.si(middle))
         deviation[INDEX[one.name]] = off
@@ -364,7 +364,7 @@ _FEWEST = 2
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Network outside of the fit; `spread` is relative, `part` whether it is a part of a cut."""
+    """Network that the fit did not use; `spread` is relative, `part`: it is a part of a cut."""
 
     name: str
     measured_s: float
@@ -374,7 +374,7 @@ class Judged:
 
     @property
     def error(self) -> float:
-        """Prediction over measurement, minus one."""
+        """Ratio of prediction to measurement, minus 1."""
         return self.predicted_s / self.measured_s - 1.0
 
 
@@ -413,7 +413,7 @@ def median_and_p90(judged: Sequence[Judged]) -> tuple[float, float] | None:
 
 
 def figure_errors(judged: Sequence[Judged]) -> tuple[FigureError, ...]:
-    """Return the error in the device file: of whole networks at batch 1."""
+    """Return the errors for the device file: of whole networks at batch 1."""
     whole = [one for one in judged if not one.part]
     found = median_and_p90(whole)
     if found is None or len(whole) < _FEWEST:

@@ -29,16 +29,15 @@ from hetsim.graph.work import graph_work
 from hetsim.graph.zoo.models import names as zoo_names
 
 _FROM, _TO = 0.1, 0.35
-"""Of the repeats in order of size, those that count: above the luckiest, below what others on the
-machine disturbed."""
+"""Range of quantiles of repeats that count: above lucky outliers, below disturbed runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """Settings that measurements of one journal share.
 
-    `threads` that one kernel is spread over; `machine` as ``calibrate.machine`` tells it; `design`
-    is the version of the generated networks.
+    `threads` are those of one kernel; `machine` is the result of ``calibrate.machine``; `design`
+    the version of the generated networks.
     """
 
     provider: str
@@ -65,11 +64,11 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Measurement of a network, the `round`-th.
+    """Measurement number `round` of a network.
 
-    `seconds` of a run are by the setting's clock; `spread` is half of the middle 80 % of the
-    repeats over them; `waited` the share of the wall clock in which the process did not run; the
-    kernels are in the order of a run.
+    `seconds` per run are by the setting's clock; `spread` is half the range of the middle 80 % of
+    repeats, relative to it; `waited` the share of wall-clock time in which the process did not run;
+    kernels are in execution order.
     """
 
     network: str
@@ -134,7 +133,7 @@ def merged(times: Sequence[Taken]) -> Taken:
 
 
 BLOCK = 60
-"""Generated networks that are measured one after the other before they are measured again."""
+"""Number of generated networks measured in sequence before they are measured again."""
 
 _ROUNDS = 2
 _FEWEST_NODES = 3
@@ -142,7 +141,7 @@ _FEWEST_NODES = 3
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Network to measure; parameters are `fitted` to it, or judged by it."""
+    """Network to measure; parameters are `fitted` to it, or evaluated on it."""
 
     name: str
     load: Callable[[], Model]
@@ -150,7 +149,7 @@ class Task:
 
 
 def generated(first: int, last: int) -> tuple[Task, ...]:
-    """Return generated networks `first` up to, not with, `last`."""
+    """Return generated networks from `first` up to but excluding `last`."""
     return tuple(
         Task(one.name, partial(_generated, one.index), fitted=True)
         for one in networks(last)[first:]
@@ -189,7 +188,7 @@ def rounds(
 
 
 def part_of(source: str, part: int, parts: int, seed: int) -> Model:
-    """Return one of `parts` subgraphs that model `source` is cut into, as a model of its own."""
+    """Return one of `parts` subgraphs that model `source` is cut into, as a separate model."""
     model = load_model(source)
     nodes = _cut(model, parts, seed)[part]
     alone = extract(model, nodes)
@@ -202,7 +201,7 @@ def part_of(source: str, part: int, parts: int, seed: int) -> Model:
 
 
 def _cut(model: Model, parts: int, seed: int) -> list[tuple[int, ...]]:
-    """Runs of the nodes' order, between cuts at drawn shares of the model's work."""
+    """Return runs of the nodes' order, cut at random shares of the model's work."""
     works = graph_work(model.graph)
     done = np.cumsum([work.flops + work.read_bytes + work.write_bytes for work in works])
     rng = np.random.default_rng([seed, parts])
@@ -234,9 +233,9 @@ class Journal:
     Parameters
     ----------
     path : path
-        Made where it is not there; a last line that was cut off is dropped.
+        Path of the file, created if needed; a truncated last line is dropped.
 
-    Raises InvalidInput where the file is no journal, or of another machine, runtime or setting.
+    Raises InvalidInput if the file is not a journal, or of another machine, runtime or setting.
     """
 
     def __init__(self, path: str | os.PathLike[str], setting: Setting) -> None:
@@ -274,7 +273,7 @@ class Journal:
         self._taken[taken.network, taken.round] = taken
 
     def by_network(self) -> dict[str, list[Taken]]:
-        """Return the measurements of each network, in the order of their first one."""
+        """Return the measurements by network, in order of their first one."""
         found: dict[str, list[Taken]] = {}
         for one in self._taken.values():
             found.setdefault(one.network, []).append(one)
@@ -286,7 +285,7 @@ class Journal:
             with BufferedWriter(append(self.path)) as stream:
                 yield stream
         except OSError as error:
-            # A line that is cut off is dropped as the journal is read.
+            # A truncated line is dropped when the journal is read.
             raise out_of_room(error, self.path, hint=_ON) or InvalidInput(
                 f"cannot write the journal: {error.strerror or error}", where=str(self.path)
             ) from error
@@ -325,7 +324,7 @@ class Journal:
                 )
             self._taken[taken.network, taken.round] = taken
         if rest:
-            # The line that was being written when it was interrupted.
+            # The line being written at an interruption.
             with self._open() as stream:
                 stream.truncate(len(data) - len(rest.encode("utf-8")))
 
@@ -379,7 +378,7 @@ def measure(
     *,
     fewest: int,
 ) -> bool:
-    """Measure the networks missing in the journal until the budget is used up or all are done."""
+    """Measure networks missing in the journal until all are done or the budget is spent."""
     provider = provider_of(setting.provider)
     begin = time.monotonic()
     for round_, task in tasks:

@@ -15,7 +15,7 @@ _WIDTHS = (
     16, 24, 32, 32, 40, 48, 64, 64, 64, 72, 80, 96, 112, 128, 128, 128, 160, 192, 224, 256, 256,
     256, 320, 384, 512, 512, 768,
 )  # fmt: skip
-"""Channels that published networks have, the usual ones more often."""
+"""Channel counts of published networks, with common ones repeated."""
 
 _SIDES = (7, 10, 13, 14, 19, 20, 26, 27, 28, 32, 40, 52, 56, 64, 80, 104, 112, 128, 160, 224)
 _ACTIVATIONS = ("relu", "relu", "relu", "clip", "silu", "hardswish", "leaky", "none", "sigmoid")
@@ -24,7 +24,7 @@ _MOST_WEIGHTS = (1 << 20, 6 << 20, 6 << 20, 30 << 20)
 
 
 class _Net:
-    """A builder with the value that comes next, and what the blocks draw."""
+    """Builder with the current value, and the random choices of blocks."""
 
     def __init__(self, build: Builder, budget_flops: float) -> None:
         self.build = build
@@ -36,7 +36,7 @@ class _Net:
         return int(self.rng.choice(values))
 
     def width(self, channels: int) -> int:
-        """A usual number of channels around `channels`, sometimes an odd one."""
+        """Return a common number of channels around `channels`, sometimes an odd one."""
         if self.rng.random() < 0.12:
             return int(self.rng.integers(max(4, channels // 2), 2 * channels + 2))
         near = [w for w in _WIDTHS if channels / 2 <= w <= channels * 2]
@@ -195,7 +195,7 @@ def _dense(net: _Net, x: str) -> str:
             stats.append(net.build.stored(np.ones(channels, np.float32)))
             y = net.build.node("BatchNormalization", [x, *stats], net.build.shapes[x])
             if scaled:
-                # Frameworks before 2017 scale and shift in nodes of their own.
+                # Frameworks before 2017 scale and shift in separate nodes.
                 factor, shift = (net.build.weight(channels, 1, 1, fan=100, mean=m) for m in (1, 0))
                 y = net.build.node("Mul", [y, factor], net.build.shapes[x])
                 y = net.build.node("Add", [y, shift], net.build.shapes[x])
@@ -240,7 +240,7 @@ def _pooled(net: _Net, x: str) -> str:
 
 
 def _local(net: _Net, x: str) -> str:
-    """A normalization over neighbouring channels, as networks of 2012 to 2014 have it."""
+    """Add a normalization over neighbouring channels, as in networks of 2012 to 2014."""
     y = net.build.node("LRN", [x], net.build.shapes[x], size=5, alpha=1e-4, beta=0.75)
     return _plain(net, y)
 
@@ -280,7 +280,7 @@ _BLOCKS: tuple[tuple[float, Callable[[_Net, str], str]], ...] = (
 
 
 def convolutional(name: str, rng: np.random.Generator, flops: float) -> onnx.ModelProto:
-    """Return a network of blocks of one to three kinds, of about `flops` in all."""
+    """Return a network of blocks of one to three kinds, with about `flops` in total."""
     build = Builder(name, rng)
     net = _Net(build, flops)
     batch = net.pick(1, 1, 1, 1, 1, 2, 4)
@@ -321,10 +321,10 @@ def convolutional(name: str, rng: np.random.Generator, flops: float) -> onnx.Mod
 
 
 VERSION = 2
-"""Raised whenever the networks change: measurements of another version are not gone on with."""
+"""Version of the networks: measurements of other versions are not continued."""
 
 _FLOPS = (1e8, 2.5e9)
-"""Of a network, about: from less than a millisecond to some ten on a core of a CPU."""
+"""Range of FLOP of a network: from below one to about ten milliseconds on a CPU core."""
 
 _KINDS = ("convolutional", "convolutional", "transformer", "convolutional", "single", "perceptron")
 
@@ -341,7 +341,7 @@ class Generated:
         return f"{self.kind}-{self.index}"
 
     def build(self) -> onnx.ModelProto:
-        """Return the network, the same every time."""
+        """Return the network, which is deterministic."""
         rng = np.random.default_rng([VERSION, self.index])
         flops = float(np.exp(rng.uniform(np.log(_FLOPS[0]), np.log(_FLOPS[1]))))
         if self.kind == "single":

@@ -1,8 +1,8 @@
 """Float equivalent of a quantized network, priced by fitted figures.
 
-Kernels are told apart by what they compute, and a network is known by its kernels: quantized in
-any of ONNX's ways it is the network that it was made from. Conversions go, stored integers are the
-floats that they were, and ops of integers are the ops that they do."""
+Kernels are distinguished by their computation, and a network by its kernels: a network quantized in
+any of ONNX's forms is equivalent to its original. Conversions are removed, stored integers become
+floats again, and integer ops become their float ops."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _OPERANDS: Mapping[str, tuple[str, tuple[int, ...]]] = {
     "QLinearGlobalAveragePool": ("GlobalAveragePool", (0,)),
     "QLinearReduceMean": ("ReduceMean", (0,)),
 }
-"""By an op of integers: the op that it does, and where its operands stand among scales and zero
-points. Concat has as many as it has."""
+"""Float op of each integer op, and positions of its operands among scales and zero points. Concat
+has a variable number."""
 _WHOLE = frozenset({"DynamicQuantizeLSTM", "QAttention", "QEmbedLayerNormalization"})
 _DYNAMIC = "DynamicQuantizeLinear"
 _NARROW = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
@@ -59,7 +59,7 @@ class Floats:
 
 
 def floats_of(graph: Graph) -> Floats:
-    """Return the float equivalent of `graph`: itself where nothing is quantized."""
+    """Return the float equivalent of `graph`: itself if nothing is quantized."""
     known: Any = graph.kept.get("as floats")
     if known is None:
         if is_quantized(graph):
@@ -77,16 +77,16 @@ def as_floats(graph: Graph) -> Graph:
 
 
 def is_integer_op(node: Node) -> bool:
-    """Whether an op computes in integers without conversions around it."""
+    """Return whether an op computes in integers without surrounding conversions."""
     name = op_key(node).rpartition(":")[2]
     return name in _OPERANDS or name.startswith("QLinear") or name in _WHOLE
 
 
 class _Floats:
-    """A graph on its way to floats.
+    """Graph during conversion to floats.
 
-    `same` leads from what a conversion made to what it was made of, `floats` has what was an
-    integer, `scales` what only tells how large one is.
+    `same` maps the result of a conversion to its source, `floats` has former integers, `scales` has
+    values that are only scales.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -98,7 +98,7 @@ class _Floats:
         self.floats: set[str] = set()
 
     def made(self) -> Floats:
-        """The graph of floats."""
+        """Return the float graph."""
         graph = self.graph
         nodes = [made for node in graph.nodes for made in self._nodes(node)]
         floats = replace(
@@ -111,7 +111,7 @@ class _Floats:
         return Floats(floats, tuple(node.id for node in nodes))
 
     def _nodes(self, node: Node) -> Iterator[Node]:
-        """Yield what does in floats what `node` does: nothing where it only converts."""
+        """Yield the float nodes of `node`: none if it only converts."""
         key, name = op_key(node), op_key(node).rpartition(":")[2]
         if node.writes and self.graph.dequantized.keys() >= set(node.writes):
             for value in node.writes:
@@ -128,13 +128,13 @@ class _Floats:
             yield self._plain(node)
 
     def _stands_for(self, value: str, source: str) -> None:
-        """Take `value` for what it was made of, in floats where that was in integers."""
+        """Replace a value by its source, as float if that was an integer."""
         found = self._of(source)
         self.same[value] = found
         self._becomes_float(found)
 
     def _product(self, node: Node, name: str) -> Node:
-        """An op of integers as the op of floats."""
+        """Return the float op of an integer op."""
         if name == "QLinearConcat":
             op_type, places = "Concat", tuple(range(2, len(node.inputs), 3))
         else:
@@ -147,7 +147,7 @@ class _Floats:
         return replace(node, op_type=op_type, domain=domain, inputs=tuple(operands))
 
     def _only_scales(self, node: Node, name: str) -> bool:
-        """Whether it computes scales, or turns the sums of a product of integers to floats."""
+        """Return whether it computes scales, or converts integer sums of a product to floats."""
         inputs = [self._of(value) for value in node.inputs if value]
         unlike = [value for value in inputs if value not in self.scales]
         if name == "Cast" and inputs[0] in self.floats:
@@ -166,7 +166,7 @@ class _Floats:
         return False
 
     def _plain(self, node: Node) -> Node:
-        """An op that stays: what it makes of what was integers is floats, too."""
+        """Return an unchanged op; results of former integers become floats too."""
         inputs = tuple(self._of(value) if value else "" for value in node.inputs)
         if self._looks_up(node):
             self._becomes_float(inputs[0])
@@ -177,7 +177,7 @@ class _Floats:
         return replace(node, inputs=inputs)
 
     def _looks_up(self, node: Node) -> bool:
-        """Whether it takes rows out of a stored table of small integers."""
+        """Return whether it gathers rows of a stored table of small integers."""
         if node.op_type != "Gather" or node.inputs[0] not in self.graph.constants:
             return False
         return self.graph.tensors[node.inputs[0]].dtype in _NARROW
@@ -186,7 +186,7 @@ class _Floats:
         return self.same.get(value, value)
 
     def _becomes_float(self, value: str) -> None:
-        """Hold a value in floats."""
+        """Mark a value as float."""
         self.floats.add(value)
         tensor = self.tensors[value]
         if tensor.dtype not in FLOATS:
@@ -198,8 +198,8 @@ class FittedPart:
     """Kernel of the float graph, or the part of it that a device runs separately.
 
     `core` are nodes of the float graph, ascending, in the `composite` of that index, if any.
-    `before` are those of the same kernel that come before it, in another part: what it takes is
-    what the kernel takes longer for it.
+    `before` are earlier nodes of the same kernel in another part: the part's time is the additional
+    time of the kernel.
     """
 
     composite: int | None
@@ -208,10 +208,10 @@ class FittedPart:
 
 
 class AsFitted:
-    """Kernels of a quantized graph on a device with figures for int8.
+    """Kernels of a quantized graph on a device with int8 figures.
 
-    - `floats`: the float graph, and which node of the quantized graph each of its nodes is.
-    - `kinds`: by node of the float graph: the type that it is computed in, None for its own.
+    - `floats`: the float graph, with the quantized node of each of its nodes.
+    - `kinds`: by node of the float graph: type of its arithmetic, None for its own.
     """
 
     def __init__(self, graph: Graph, spec: DeviceSpec) -> None:
@@ -225,7 +225,7 @@ class AsFitted:
 
     @staticmethod
     def of(graph: Graph, spec: DeviceSpec) -> AsFitted | None:
-        """Return the kernels; None where no part of the graph uses figures for int8."""
+        """Return the kernels; None if no part of the graph uses int8 figures."""
         if spec.executes is not None or INT8 not in spec.kernels or not spec.quantized:
             return None
         if not is_quantized(graph):
@@ -235,7 +235,7 @@ class AsFitted:
 
     @staticmethod
     def _kept(graph: Graph, spec: DeviceSpec) -> AsFitted:
-        """Those of `graph`: of a device, only the ops that it computes in integers matter."""
+        """Return the cached kernels of `graph`, by the ops that the device computes in integers."""
         known: Any = graph.kept.setdefault("as fitted", {})
         if spec.quantized not in known:
             known[spec.quantized] = AsFitted(graph, spec)
@@ -249,7 +249,7 @@ class AsFitted:
         return joined_kernel(self.uses, tuple(core))
 
     def parts(self, support: Support) -> tuple[FittedPart, ...]:
-        """Return the kernels that the device runs; one across composites in parts. O(V + E)."""
+        """Return the kernels that the device runs; those across composites in parts. O(V + E)."""
         sources = self.floats.sources
         inside = {v: at for at, match in enumerate(support.composites) for v in match.nodes}
         free = [support.supported[v] or v in inside for v in sources]
@@ -299,13 +299,13 @@ class AsFitted:
         return tuple(tuple(sorted(own)) for own in members)
 
     def _maker(self, node: Node, home: dict[int, int]) -> int | None:
-        """The set of all that `node` reads of what nodes make."""
+        """Return the set that produces all inputs of `node`, or None."""
         makers = {self.found.producers.get(name) for name in node.reads} - {None}
         homes = {None if maker is None else home.get(maker) for maker in makers}
         return homes.pop() if len(homes) == 1 else None
 
     def _reader(self, node: Node, home: dict[int, int]) -> int | None:
-        """The set of all that reads what `node` makes, where that is no output."""
+        """Return the set that reads all outputs of `node`, if none is a graph output; or None."""
         if self.found.outputs.intersection(node.writes):
             return None
         homes = {home.get(reader) for reader in self.found.readers_of(node.id)}
@@ -313,7 +313,7 @@ class AsFitted:
 
 
 def mostly_integers(graph: Graph, spec: DeviceSpec) -> bool:
-    """Whether a device computes most of the products of a quantized graph in integers."""
+    """Return whether a device computes most products of a quantized graph in integers."""
     if not spec.quantized or not is_quantized(graph):
         return False
     made = AsFitted._kept(graph, spec)
@@ -327,7 +327,7 @@ def mostly_integers(graph: Graph, spec: DeviceSpec) -> bool:
 def _kinds(
     found: Quantized, floats: Floats, works: Sequence[Work], spec: DeviceSpec
 ) -> tuple[str | None, ...]:
-    """Return the type that each node of the float graph is computed in; None: its own."""
+    """Return the type of arithmetic of each node of the float graph; None: its own."""
     graph, old = floats.graph, found.graph.nodes
     makers, readers = graph.producers(), graph.consumers()
     kinds: list[str | None] = []
@@ -353,18 +353,18 @@ def _kinds(
 def figures_for(device: DeviceSpec, dtype: str) -> tuple[KernelFigures, str]:
     """Return the figures for arithmetic in `dtype`, and the assumptions behind them.
 
-    Those of the type; where the device has no peak for it those of the type in which it is
-    computed instead; else those of the nearest type, with the rate by the ratio of the peaks: of
-    floats for floats and of integers for integers where there are some, then by size, then the
-    wider. On a device that executes in another precision, integers are priced by the figures of
-    that precision. The device has figures of one precision at least. O(precisions).
+    Those of the type; for a device without a peak for it those of the type of its computation; else
+    those of the nearest type, with the rate scaled by the ratio of peaks: floats for floats and
+    integers for integers if available, then by size, then the wider. On a device with an assumed
+    precision, integers are priced by the figures of that precision. The device must have figures of
+    at least one precision. O(precisions).
     """
     known = device.kernels
     if dtype in known:
         return known[dtype], ""
     asked = device.executes
     if asked is not None and asked in known and "float" not in dtype:
-        # Fitted to whole networks in that precision, whose indices and masks are in them.
+        # Fitted to whole networks in that precision, including their indices and masks.
         return known[asked], ""
     used = dtype if dtype in device.flops_per_s else instead(device, dtype)
     if used in known:
@@ -389,7 +389,7 @@ def figures_for(device: DeviceSpec, dtype: str) -> tuple[KernelFigures, str]:
 
 
 def with_rate(figures: KernelFigures, ratio: float, how: str) -> KernelFigures:
-    """Return the figures with the rate times `ratio`, whose origin `how` states."""
+    """Return the figures with the rate times `ratio`, with the origin `how`."""
     return replace(
         figures.times(ratio, "rate_tflops"),
         provenance={**figures.provenance, "rate_tflops": ("derived", how)},
@@ -399,7 +399,7 @@ def with_rate(figures: KernelFigures, ratio: float, how: str) -> KernelFigures:
 def executed_dtype(device: DeviceSpec, works: Sequence[Work]) -> str:
     """Return the type in which a device does most of the arithmetic of `works`, by FLOP.
 
-    Where there is none, that of the first. Of equals the first. O(members).
+    Without any FLOP, that of the first. Ties go to the first. O(members).
     """
     flops: dict[str, int] = {}
     for work in works:
@@ -411,8 +411,8 @@ def executed_dtype(device: DeviceSpec, works: Sequence[Work]) -> str:
 def model_dtype(device: DeviceSpec, graph: Graph, works: Sequence[Work]) -> str:
     """Return the type in which a device does most of the arithmetic of a graph.
 
-    int8 where it executes so, or computes quantized ops and most of the graph's products are in
-    integers; otherwise that of `works`, see ``executed_dtype``. O(V + E).
+    int8 if it is the assumed precision, or if it computes quantized ops and most of the graph's
+    products are integer; otherwise that of `works`, see ``executed_dtype``. O(V + E).
     """
     if device.executes == INT8 or mostly_integers(graph, device):
         return INT8
@@ -420,7 +420,7 @@ def model_dtype(device: DeviceSpec, graph: Graph, works: Sequence[Work]) -> str:
 
 
 def model_figures(device: DeviceSpec, graph: Graph, works: Sequence[Work]) -> KernelFigures | None:
-    """Return the figures for most of a graph; None where the device has none. O(V + E)."""
+    """Return the figures for most of a graph; None if the device has none. O(V + E)."""
     if not device.kernels:
         return None
     return figures_for(device, model_dtype(device, graph, works))[0]

@@ -69,18 +69,18 @@ FEATURES = (
     "depth",  # K: terms of each sum
     "groups",  # G: products of that size; for batched ones batch included
     "window_h", "window_w", "stride", "dilation",  # of a convolution or pooling, else 1
-    "read_bytes",  # activations read, as the device holds them
+    "read_bytes",  # activations read, in the device's storage
     "write_bytes",  # and written
     "weight_bytes",  # constants read
     "exp_bytes",  # bytes of elements that pass a function like exp on their way
-    "largest_read_bytes",  # of a product the operand that its rows are from, else all that is read
-    "steps",  # launches one after the other: the length of a recurrent sequence, else 1
+    "largest_read_bytes",  # the rows' operand of a product, else all inputs
+    "steps",  # sequential launches: the length of a recurrent sequence, else 1
     "positions",  # of a convolution the rows of one sample, else 1
 )  # fmt: skip
-"""Names of a row's columns, in order. Sizes that a form does not have are 1, bytes and FLOP 0."""
+"""Names of a row's columns, in order. Sizes that a form lacks are 1, bytes and FLOP 0."""
 
 COLUMN = {name: index for index, name in enumerate(FEATURES)}
-"""Index of a feature in a row, by its name."""
+"""Index of a feature in a row, by name."""
 
 _WHOLE = frozenset({"recurrent", "attention"})
 
@@ -95,7 +95,7 @@ def features(kernel: Kernel, device: DeviceSpec) -> NDArray[np.float64]:
 def _served(
     works: Sequence[Work], row: NDArray[np.float64], held: Callable[[Work], float]
 ) -> float:
-    """Bytes of weights in the arithmetic's type that one stored byte stands for."""
+    """Return the bytes in the arithmetic's type per stored byte of weights."""
     if not any(work.integer_bytes for work in works):
         return 1.0
     main = max(works, key=_weight)
@@ -170,13 +170,13 @@ def _item_bytes(work: Work) -> float:
 
 
 LEAST_STREAMED = 0.03
-"""Share of the weights that is read at every run even where all of them stay on the chip."""
+"""Share of the weights that is read at every run even if all of them stay on the chip."""
 
 TILE_SIDE, TILE_CHANNELS = 8.0, 32.0
-"""Positions along each side of a tile, and channels of it, on units that hold maps in tiles."""
+"""Positions along each side of a tile, and its channels, on units with tiled maps."""
 
 GROUP_CHANNELS = 32.0
-"""Channels out of a group at which a grouped convolution is half as unlike a dense one."""
+"""Output channels of a group at which a grouped convolution is halfway to a dense one."""
 
 _PARAMETERS = len(PARAMETERS)
 _RATE, _WINOGRAD = INDEX["rate_tflops"], INDEX["winograd"]
@@ -200,8 +200,8 @@ RELATIVE = {
     "concat": "concat", "transpose": "transpose", "resize": "resize", "gather": "movement",
     "other": "elementwise",
 }  # fmt: skip
-"""The parameter that tells a form from others of its sort; dense and transposed have none. That
-of concat comes on top of movement."""
+"""Parameter of each form's rate relative to others of its sort; dense and transposed have none.
+That of concat multiplies movement."""
 _RELATIVE_OF = tuple(INDEX[RELATIVE[form]] if form in RELATIVE else -1 for form in FORMS)
 
 _PRODUCTS = len(PRODUCTS)
@@ -223,11 +223,11 @@ _EXP, _LARGEST, _STEPS = COLUMN["exp_bytes"], COLUMN["largest_read_bytes"], COLU
 _POSITIONS = COLUMN["positions"]
 
 _WINOGRAD_DEPTH, _WINOGRAD_CHANNELS, _WINOGRAD_ROWS, _WINOGRAD_FULL = 72.0, 24.0, 64.0, 1.6
-"""Terms of a sum from which libraries use it; channels and positions at which it gains half; the
-exponent that it comes to where both are many."""
+"""Number of terms from which libraries use Winograd; channels and positions at which its gain is
+half; exponent of the gain where both are large."""
 
 Parts = tuple[float, float, float, float, float]
-"""Seconds of a kernel: the whole, arithmetic, activations, weights, launch."""
+"""Seconds of a kernel: total, arithmetic, activations, weights, launch."""
 
 
 def kernel_parts(
@@ -286,7 +286,7 @@ def kernel_parts(
     tile_work = tile_bytes = 0.0
     if _CONVOLUTION[form]:
         if slopes is not None or values[_TILE_COMPUTE] != 1.0 or values[_TILE_TRAFFIC] != 1.0:
-            # Octaves by which whole tiles are more.
+            # Octaves of padding to whole tiles.
             own = 1.0
             if form == _DEPTHWISE:
                 own = row[_GROUPS]
@@ -303,7 +303,7 @@ def kernel_parts(
             if form != _DEPTHWISE:
                 tile_work += of_taken
             tile_bytes = of_positions + 0.5 * (of_made + of_taken)
-            # Twice as much is so many times the seconds: a power of two of the parameter's own.
+            # Doubling multiplies the seconds by a power of two with the parameter as exponent.
             arithmetic *= values[_TILE_COMPUTE] ** tile_work
         # Bytes of one channel of the input, and of one of the output.
         padding = granule * (
@@ -346,7 +346,7 @@ def kernel_parts(
         if not product:
             slopes[_LAUNCH_OTHER] += count * launch
         if most > 0.0:
-            # Of busy by the logarithm of each of its three parts; they add up to it.
+            # Derivatives of busy by the logarithm of each of its three parts, which sum to it.
             scale = count * busy / total
             of_arithmetic, of_activations = scale * part_1, scale * part_2
             slopes[_WEIGHTS] -= scale * part_3
@@ -375,7 +375,7 @@ def kernel_parts(
                 slopes[_TILE_COMPUTE] += of_arithmetic * tile_work
             slopes[_BANDWIDTH] -= of_activations
             if activations > 0.0:
-                # Of activations by the logarithm of passed and of through: their shares.
+                # Derivatives of activations by the logarithms of passed and of through: shares.
                 of_passed = of_activations * passed / (passed + through)
                 slopes[_EXPONENTIAL] += of_activations - of_passed
                 if product:
@@ -414,16 +414,16 @@ def kernel_seconds(
 
 _ITEM_BYTES = 4.0
 _LEAST_WEIGHTS = 2.0**18
-"""Below, all weights are in the nearest cache."""
+"""Weight bytes below which all weights are in the nearest cache."""
 
 _LIMIT = np.log(100.0)
-"""Of the logarithm of a factor: what is beyond is no correction."""
+"""Maximum log factor of a correction."""
 
 
 def coordinates(
     rows: NDArray[np.float64], weight_bytes: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the coordinates of kernels: float array [kernels, `COORDINATES`], most in octaves."""
+    """Return the coordinates of kernels: float array [kernels, `COORDINATES`], mostly octaves."""
 
     def column(name: str) -> NDArray[np.float64]:
         return np.maximum(rows[:, COLUMN[name]], 0.0)
@@ -438,7 +438,7 @@ def coordinates(
     window = np.maximum(column("window_h") * column("window_w"), 1.0)
     channels = np.maximum(column("depth") / window, 1.0)
     groups = np.maximum(column("groups"), 1.0)
-    # The channels of all groups lie side by side, and are padded together.
+    # The channels of all groups are adjacent and padded together.
     own = rows[:, COLUMN["form"]] == FORMS.index("depthwise")
     columns = column("columns") * np.where(own, groups, 1.0)
     inner = channels * np.where(own, groups, 1.0)

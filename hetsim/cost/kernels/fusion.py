@@ -1,9 +1,9 @@
 """Fusion of nodes into the kernel of their producer, as inference compilers do.
 
-A batch norm, an activation, a residual sum or a gate (``x * sigmoid(x)``) behind a convolution is
-done on its results while they are in registers. Compilers differ in what else they join; this is
-what nearly all of them do. Source: the element-wise and injective fusion of T. Chen et al., TVM,
-OSDI 2018, section 3; unlike there, no operand of a product is computed within it."""
+A batch norm, activation, residual sum or gate (``x * sigmoid(x)``) after a convolution is applied
+to its results in registers. Compilers differ in further fusions; nearly all make these. Source: the
+element-wise and injective fusion of T. Chen et al., TVM, OSDI 2018, section 3; unlike there, no
+operand of a product is computed within it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Uses:
 
     @staticmethod
     def of(graph: Graph) -> Uses:
-        """Return the uses of the values of `graph`; kept with it. O(V + E) at first."""
+        """Return the uses of the values of `graph`, cached with it. O(V + E) at first."""
         known: Any = graph.kept.get("uses")
         if known is None:
             known = Uses(graph, graph.consumers(), frozenset(graph.outputs))
@@ -38,7 +38,7 @@ class Uses:
         return uses
 
     def inner(self, members: Sequence[int]) -> frozenset[str]:
-        """Return the values that only `members` make and read. O(operands)."""
+        """Return the values that only `members` produce and read. O(operands)."""
         inside = set(members)
         return frozenset(
             name
@@ -70,7 +70,7 @@ def _made(uses: Uses, members: tuple[int, ...]) -> Kernel:
         unread = sum(graph.tensors[name].nbytes for name in again)
         unwritten = sum(graph.tensors[name].nbytes for name in node.writes if name in inner)
         if unread or unwritten:
-            # Of what is only touched in part, less is read than there is.
+            # A partially accessed constant counts with its accessed part.
             work = replace(
                 work,
                 read_bytes=max(0, work.read_bytes - unread),
@@ -86,17 +86,17 @@ _POINTWISE = frozenset({
     "Pow", "Sum", "com.microsoft:BiasAdd", "com.microsoft:BiasGelu", "com.microsoft:FastGelu",
     "com.microsoft:Gelu", "com.microsoft:QuickGelu",
 })  # fmt: skip
-"""Ops that make each element of one element of each operand, and of constants."""
+"""Ops whose output elements depend on one element of each operand, and on constants."""
 
 
 SUM_BEFORE = "Add/before"
-"""What joins a layer norm that follows it."""
+"""Word for a sum that joins a following layer norm."""
 
 _SUMS = frozenset({*PRODUCTS, "elementwise"}) - {"attention", "recurrent"}
-"""Forms whose kernels take in another operand, as a residual sum does."""
+"""Forms whose kernels take another operand, as a residual sum does."""
 
 _JOINED = _SUMS | {"normalization", "softmax", "pooling", "movement", "concat", "transpose"}
-"""Forms whose kernels apply a function to what they make."""
+"""Forms whose kernels apply a function to their results."""
 
 
 def epilogues(
@@ -106,14 +106,13 @@ def epilogues(
     kinds: Sequence[object] | None = None,
     joins: Mapping[str, frozenset[str]] | None = None,
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the sets of two nodes or more that are one kernel, each ascending, by first node.
+    """Return the sets of at least two nodes that are one kernel, ascending, by first node.
 
-    A pointwise node joins the kernel that makes an operand as large as its result, where no other
-    node reads that operand and it is no output of the graph; of several such kernels the one
-    that is done last. Views between them are members. A kernel gives away nothing but what its
-    last member makes, so the sets are disjoint and convex, and contracting them closes no cycle.
-    Nodes of unlike `kinds` are never one kernel; `joins` says by form what joins, in the words of
-    `Joint`; absent: all. O(V + E).
+    A pointwise node joins the kernel that produces an operand as large as its result, if no other
+    node reads that operand and it is no graph output; of several such kernels the last one. Views
+    between them are members. Only the last member's result leaves a kernel, so the sets are
+    disjoint and convex, and contracting them closes no cycle. Nodes of different `kinds` are never
+    one kernel; `joins` has by form the words of `Joint` that join; absent: all. O(V + E).
     """
     search = _Search(graph, _Known.of(graph), works, supported, kinds, joins)
     search.run()
@@ -122,10 +121,10 @@ def epilogues(
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """Nodes, without views, that join a kernel of a form.
+    """Node that joins a kernel of a form, ignoring views.
 
-    `word` is what joins it: an op type, ``Add/2`` where it reads two values that nodes make, and
-    ``Sigmoid/gate`` for a gate that begins so; Sum is Add. `root` is the kernel's first node.
+    `word` identifies it: an op type, ``Add/2`` if it reads two computed values, and
+    ``Sigmoid/gate`` for the start of a gate; Sum is Add. `root` is the kernel's first node.
     """
 
     form: str
@@ -135,7 +134,7 @@ class Joint:
 
 
 def joints(graph: Graph, works: Sequence[Work]) -> tuple[Joint, ...]:
-    """Return all nodes that join a kernel where no joins are stated. O(V + E)."""
+    """Return all nodes that join a kernel without restrictions. O(V + E)."""
     told: list[Joint] = []
     _Search(graph, _Known.of(graph), works, (True,) * len(works), told=told).run()
     return tuple(told)
@@ -143,10 +142,10 @@ def joints(graph: Graph, works: Sequence[Work]) -> tuple[Joint, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is the same for all devices; kept with the graph.
+    """Device-independent data, cached with the graph.
 
-    By node: `operands` that no constant says, and `words` for what joins a kernel, but for what
-    stands before and behind. Of values: readers, producers and outputs.
+    By node: non-constant `operands`, and `words` for joining a kernel, without context. For values:
+    readers, producers and outputs.
     """
 
     operands: tuple[tuple[str, ...], ...]
@@ -159,7 +158,7 @@ class _Known:
 
     @staticmethod
     def of(graph: Graph) -> _Known:
-        """Return it. O(V + E) at first."""
+        """Return the data of a graph, cached. O(V + E) at first."""
         known: Any = graph.kept.get("joining")
         if known is None:
             stored = graph.constants | graph.dequantized.keys()
@@ -170,7 +169,7 @@ class _Known:
                 operands=operands,
                 views=tuple(map(_is_view, graph.nodes, graph_work(graph), operands)),
                 pointwise=tuple(map(_is_pointwise, graph.nodes)),
-                # A sum of two is an addition under another name.
+                # A sum of two is an addition.
                 words=tuple("Add" if key == "Sum" else key for key in map(op_key, graph.nodes)),
                 readers=graph.consumers(),
                 producers=graph.producers(),
@@ -197,7 +196,7 @@ def _is_pointwise(node: Node) -> bool:
 
 @dataclass(slots=True)
 class _Kernel:
-    """Nodes in one kernel: what it is, and the node whose result leaves it."""
+    """Nodes in one kernel, with its form and the node whose result leaves it."""
 
     nodes: list[int]
     form: str
@@ -206,7 +205,7 @@ class _Kernel:
 
 @dataclass(slots=True)
 class _Search:
-    """Kernels made so far; what joins them is told where `told` is a list."""
+    """Kernels made so far; joins are recorded if `told` is a list."""
 
     graph: Graph
     known: _Known
@@ -219,7 +218,7 @@ class _Search:
     of_node: dict[int, _Kernel] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Put all nodes into kernels."""
+        """Assign all nodes to kernels."""
         for node, view, supported in zip(
             self.graph.nodes, self.known.views, self.supported, strict=True
         ):
@@ -227,7 +226,7 @@ class _Search:
                 self._place(node)
 
     def _place(self, node: Node) -> None:
-        """Put `node` into a kernel, with the gate that it opens, or make it one of its own."""
+        """Add `node` to a kernel, with the gate that it opens, or start a new one."""
         if self.known.pointwise[node.id]:
             gate = self._gate(node)
             found = self._best(node, gate)
@@ -245,7 +244,7 @@ class _Search:
                 self.of_node.update(dict.fromkeys(members, kernel))
                 return
             if gate:
-                # Where no kernel takes it in, a gate may be one of its own.
+                # If no kernel takes it, a gate may be a separate one.
                 word = self._word(node, gate)
                 self._tell("elementwise", word, gate[0], gate)
                 if self.joins is not None and word in self.joins.get("elementwise", ()):
@@ -264,7 +263,7 @@ class _Search:
         self.of_node[node.id] = kernel
 
     def _summed(self, node: Node) -> _Kernel | None:
-        """The kernel of a sum that is done within a layer norm, its only reader."""
+        """Return the kernel of a layer norm that is the only reader of a sum, or None."""
         if op_key(node) != "LayerNormalization":
             return None
         maker = self.known.producers.get(node.inputs[0])
@@ -285,7 +284,7 @@ class _Search:
             self.told.append(Joint(form, word, root, tuple(nodes)))
 
     def _best(self, node: Node, gate: Sequence[int]) -> tuple[_Kernel, list[int]] | None:
-        """The kernel that `node` joins, and the views that lie between."""
+        """Return the kernel that `node` joins, and the views in between."""
         operands = self.known.operands[node.id]
         allowed = _SUMS if len(operands) > 1 else _JOINED
         found: dict[int, tuple[_Kernel, list[int]]] = {}
@@ -310,8 +309,8 @@ class _Search:
         return found[max(found)] if found else None
 
     def _word(self, node: Node, gate: Sequence[int], kernel: _Kernel | None = None) -> str:
-        """What would join a kernel, as `Joint` has it."""
-        # Elementwise kernels are of many kinds, and are joined as parts of known patterns.
+        """Return the word with which a node would join a kernel, as in `Joint`."""
+        # Elementwise kernels vary, and are joined as parts of known patterns.
         begun = kernel is not None and kernel.form == "elementwise"
         before = f"{op_key(self.graph.nodes[kernel.nodes[0]])}>" if kernel and begun else ""
         if gate:
@@ -320,7 +319,7 @@ class _Search:
         return before + self.known.words[node.id] + behind
 
     def _maker(self, name: str) -> tuple[list[int], int | None]:
-        """The views before a value, first to last, and the node that makes what they show."""
+        """Return the views before a value, first to last, and the producer behind them."""
         views: list[int] = []
         maker = self.known.producers.get(name)
         while maker is not None and self.known.views[maker]:
@@ -332,7 +331,7 @@ class _Search:
         return views[::-1], maker
 
     def _gate(self, node: Node) -> list[int]:
-        """`node` and the product of what it makes with what it reads, else nothing."""
+        """Return `node` and the product of its output with its input, else nothing."""
         operands = self.known.operands[node.id]
         if len(operands) != 1 or operands[0] in self.known.outputs:
             return []

@@ -1,11 +1,10 @@
 """Layout conversions between kernels: channel orders that a runtime changes.
 
-Some CPU runtimes keep images with their channels in blocks of a vector's width between the kernels
-that are written for it, and in plain order for all others. Where two of unlike kinds meet, a value
-is copied from one order to the other, which takes as long as a pointwise convolution on it. Which
-kernels are of which kind follows what ONNX Runtime does on CPUs (its NCHWc transformer), told here
-by what it asks of a node; source: its documentation of graph optimizations, "Layout
-Optimizations", and the profiles of 374 networks.
+Some CPU runtimes keep images with channels in blocks of a vector's width between kernels written
+for it, and in plain order for all others. Between kernels of different kinds, a value is copied
+from one order to the other, which takes as long as a pointwise convolution on it. The kinds follow
+ONNX Runtime's NCHWc transformer on CPUs, by its conditions on nodes; source: its documentation of
+graph optimizations, "Layout Optimizations", and the profiles of 374 networks.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from hetsim.graph.work import Work, op_key
 from hetsim.graph.work.rule import Product
 
 COPIES = frozenset({"ReorderInput", "ReorderOutput"})
-"""Op types by which a profile tells of these copies."""
+"""Op types of these copies in a profile."""
 
 _ALIGNED = 4
-"""Channels of what a blocked convolution reads or makes are a multiple of it."""
+"""Divisor of input and output channels of a blocked convolution."""
 
 _POOLS = frozenset({"MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"})
 _FUNCTIONS = frozenset({"Relu", "Sigmoid", "Tanh"})
 _WITHIN = frozenset({"LeakyRelu", "Clip", "HardSigmoid"})
-"""Functions that have no kernel for blocks of their own, but are done within a convolution."""
+"""Functions without blocked kernels, which are applied within a convolution."""
 
 _SUMS = frozenset({"Add", "Mul", "Sum"})
 _SCALES = frozenset({"BatchNormalization", "Mul"})
@@ -34,9 +33,9 @@ _SCALES = frozenset({"BatchNormalization", "Mul"})
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Copy of a value from one channel order to the other, for the sake of a node.
+    """Copy of a value from one channel order to the other for a node.
 
-    `elements` are those of the copy, with the channels that fill up the last block.
+    `elements` of the copy include the channels that pad the last block.
     """
 
     node: int
@@ -58,7 +57,7 @@ def copy_work(elements: int, block: int) -> Work:
 
 
 class _Search:
-    """Which values are there in blocks, and in plain order."""
+    """State of each value: available in blocks, and in plain order."""
 
     def __init__(self, graph: Graph, block: int) -> None:
         self.graph = graph
@@ -70,7 +69,7 @@ class _Search:
         self.copied: dict[tuple[str, bool], Copy] = {}
 
     def found(self) -> tuple[Copy, ...]:
-        """Go through the nodes in their order; return what is copied."""
+        """Return the copies, in order of the nodes."""
         for node in self.graph.nodes:
             values = [name for name in node.reads if name not in self.stored]
             if self._in_blocks(node, values):
@@ -100,7 +99,7 @@ class _Search:
             self.copied[key] = Copy(node, elements)
 
     def _in_blocks(self, node: Node, values: Sequence[str]) -> bool:
-        """Whether the runtime has a kernel for blocks that does `node` here."""
+        """Return whether the runtime has a blocked kernel for `node` here."""
         op = op_key(node)
         if not values or len(self._shape(values[0])) != 4 or len(node.writes) != 1:
             return False
@@ -145,7 +144,7 @@ class _Search:
         return depth % self.block == 0 and columns // groups % self.block == 0
 
     def _ends_convolution(self, name: str, node: Node) -> bool:
-        """Whether `node` is done within the convolution that makes `name`, alone or as a gate."""
+        """Return whether `node` is part of the convolution producing `name`, alone or as a gate."""
         maker = self.graph.nodes[self.makers[name]]
         after_sum = op_key(node) == "HardSigmoid" and op_key(maker) == "Add"
         if op_key(maker) != "Conv" and not after_sum:
@@ -156,18 +155,18 @@ class _Search:
         return len(others) == 1 and {name, node.writes[0]} == {*self.graph.nodes[others[0]].inputs}
 
     def _gate(self, values: Sequence[str]) -> bool:
-        """Whether a product is the end of a gate within a convolution."""
+        """Return whether a product is the end of a gate within a convolution."""
         made = [self.graph.nodes[self.makers[name]] for name in values]
         return any(op_key(one) == "HardSigmoid" and one.inputs[0] in values for one in made)
 
     def _reads_plain(self, node: Node) -> bool:
-        """Whether it is a convolution that reads the few channels of an image as they are."""
+        """Return whether it is a convolution that reads an image's few channels in plain order."""
         if op_key(node) != "Conv" or _groups(node) != 1:
             return False
         return self._shape(node.inputs[1])[1] < self.block
 
     def _by_channel(self, node: Node) -> bool:
-        """Whether it multiplies each channel by a constant."""
+        """Return whether it multiplies each channel by a constant."""
         constants = [name for name in node.inputs if name in self.stored]
         if len(constants) != 1:
             return False

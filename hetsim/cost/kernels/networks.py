@@ -1,7 +1,7 @@
 """Whole float networks as kernel tables, with times and gradients in machine code.
 
-Prices and fits read the same rows: what ``hetsim.cost.prices`` prices one by one on a device that
-takes the whole network is here at once, without a device.
+Prices and fits use the same rows: the kernels that ``hetsim.cost.prices`` prices individually on a
+device that runs the whole network, here without a device.
 """
 
 from __future__ import annotations
@@ -44,15 +44,14 @@ _IN_ROWS = [FORMS.index(form) for form in _SIZED if form not in ("batched", "att
 
 @dataclass(frozen=True, slots=True)
 class KernelTable:
-    """The kernels of a network at the batch of its graph; equal ones are one row.
+    """Kernels of a network at the batch of its graph, with equal ones merged.
 
-    - `elements` [k, FEATURES]: rows as ``features`` gives them, but for the columns of bytes, which
-      count elements of floats.
-    - `stored` [k, FEATURES]: bytes of integers and booleans, which stay as they are; 0 in all other
-      columns.
-    - `counts` [k]: how often each kernel is run.
-    - `io_elements`, `io_stored`: elements of its inputs and outputs that are floats, and bytes of
-      the others.
+    - `elements` [k, FEATURES]: rows as in ``features``, except that columns of bytes count elements
+    of floats.
+    - `stored` [k, FEATURES]: bytes of integers and booleans, which are not converted; 0 in all
+    other columns.
+    - `counts` [k]: number of runs of each kernel.
+    - `io_elements`, `io_stored`: float elements of its inputs and outputs, and bytes of others.
     """
 
     elements: NDArray[np.float64]
@@ -66,9 +65,9 @@ class KernelTable:
     ) -> NDArray[np.float64]:
         """Return the rows of `batch` times as many samples: float64 [k, FEATURES], cached.
 
-        Products of two activations and attention have more groups then, other products more
-        rows. `item_bytes` are those of a float as it is held, `weight_item_bytes` of one that is
-        stored with the model, where that differs. O(k).
+        Products of two activations and attention get more groups, other products more rows.
+        `item_bytes` are those of a float in storage, `weight_item_bytes` those of a stored weight,
+        if different. O(k).
         """
         rows = self.elements.copy()
         rows[:, _OF_ACTIVATIONS] *= item_bytes
@@ -91,7 +90,7 @@ class KernelTable:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
         """Return arguments of ``Networks.of``: rows, counts, bytes of weights and of the rest.
 
-        Arguments are as ``at`` takes them. O(k).
+        Arguments as in ``at``. O(k).
         """
         return (
             self.at(batch, item_bytes, weight_item_bytes),
@@ -102,12 +101,12 @@ class KernelTable:
 
 
 def network_table(graph: Graph) -> KernelTable:
-    """Return the kernels of a float network, as a device with figures of kernels runs it whole.
+    """Return the kernels of a float network run whole by a device with kernel figures.
 
-    Of what data decide it has the most that it can be, as prices do; of branches the one with
-    most work, where prices have the one that takes the device longest. Views have no row.
+    Data-dependent work has its maximum, as in prices; of branches the one with most work, where
+    prices have the slowest on the device. Views have no row.
 
-    Raises UnboundDimension where a shape is not known in numbers.
+    Raises UnboundDimension if a shape is not known in numbers.
 
     Complexity: O(V + E), and sorting.
     """
@@ -129,7 +128,7 @@ def network_table(graph: Graph) -> KernelTable:
 
 
 def of_batch(rows: NDArray[np.float64], batch: float) -> NDArray[np.float64]:
-    """Return the rows of `batch` times as many samples, or of a share of them. O(k)."""
+    """Return the rows of `batch` times as many samples, or of a fraction of them. O(k)."""
     found = rows.copy()
     _take_batch(found, batch)
     return found
@@ -143,7 +142,7 @@ def _take_batch(rows: NDArray[np.float64], batch: float) -> None:
 
 
 def _kernels(graph: Graph, turns: float) -> Iterator[tuple[Kernel, float]]:
-    """Yield what is launched, and how often, graphs inside nodes among it."""
+    """Yield the launched kernels with their counts, including graphs inside nodes."""
     works, uses = graph_work(graph), Uses.of(graph)
     sets = epilogues(graph, works, (True,) * len(works))
     within = {v for members in sets for v in members}
@@ -159,7 +158,7 @@ def _kernels(graph: Graph, turns: float) -> Iterator[tuple[Kernel, float]]:
 
 
 def _rows(kernel: Kernel) -> NDArray[np.float64]:
-    """Elements of floats, and bytes of the rest, one row behind the other."""
+    """Return a row of float elements, followed by a row of bytes of the rest."""
     works = kernel.works
     elements = row_of(works, lambda work: 8 / ITEM_BITS[work.dtype] if _float(work) else 0.0, 0.0)
     stored = row_of(works, lambda work: 0.0 if _float(work) else 1.0, 1.0)
@@ -197,10 +196,10 @@ def kernels_seconds(
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """Kernels of many networks, laid end to end, for predictions and fits of the whole.
+    """Kernels of many networks, concatenated, for predictions and fits.
 
     - `rows` [k, FEATURES]: kernels; those of network i are ``rows[first[i]:first[i + 1]]``.
-    - `counts` [k]: how often each occurs.
+    - `counts` [k]: number of occurrences of each.
     - `first` [n + 1]
     - `weight_bytes`, `io_bytes` [n]: all weights of a network, and its inputs and outputs.
     """
@@ -216,7 +215,7 @@ class Networks:
         cls,
         networks: Iterable[tuple[NDArray[np.float64], NDArray[np.float64], float, float]],
     ) -> Networks:
-        """Lay networks end to end, each as (rows, counts, weight_bytes, io_bytes). O(k)."""
+        """Concatenate networks, each given as (rows, counts, weight_bytes, io_bytes). O(k)."""
         given = list(networks)
         rows = [np.asarray(one[0], dtype=np.float64).reshape(-1, len(FEATURES)) for one in given]
         return cls(
@@ -239,7 +238,7 @@ def log_total_and_gradient(
     """Return the log of the seconds of networks, and its derivatives by the log of parameters.
 
     - `log_values` [PARAMETERS] or [sets, PARAMETERS]: logarithms of figures in SI units.
-    - `which` [n]: the set of figures that each network runs by; absent: the first.
+    - `which` [n]: index of the set of figures of each network; absent: the first.
 
     Returns
     -------
@@ -291,7 +290,7 @@ def _totals_and_slopes(sets, which, rows, counts, first, weight_bytes, io_bytes)
         for k in range(first[i], first[i + 1]):
             total += counts[k] * kernel_parts(values, rows[k], streamed, slopes[i], counts[k])[0]
         if streamed > LEAST_STREAMED and weight_bytes[i] > 0.0:
-            # Streaming less weighs as a higher bandwidth does.
+            # Streaming less is equivalent to a higher bandwidth.
             held = values[_ON_CHIP] / weight_bytes[i]
             slopes[i, _ON_CHIP] = slopes[i, _WEIGHTS] * held / streamed
         logs[i] = np.log(total)

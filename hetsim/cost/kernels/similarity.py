@@ -47,7 +47,7 @@ _PATTERNS = tuple((family, re.compile(pattern)) for family, pattern in _FAMILIES
 
 
 def family_of(network: str) -> str:
-    """Return the family of the network called `network`; the name itself for none.
+    """Return the family of the network called `network`; the name itself if it has none.
 
     >>> family_of("bert_large_384"), family_of("ncnn_mobilenet_yolo"), family_of("hrnet_w18")
     ('bert', 'mobilenet', 'hrnet_w18')
@@ -70,21 +70,21 @@ def groups_of(networks: Iterable[str]) -> dict[str, str]:
 Floats = NDArray[np.float64]
 
 LENGTH = 0.45
-"""Distance of traits at which networks are alike by exp(-1/2). Chosen by predicting networks that
-were left out of 12 kins; from 0.3 to 0.6 it makes little difference."""
+"""Distance of traits at which the similarity of networks is exp(-1/2). Chosen by predicting
+networks left out of 12 device families; between 0.3 and 0.6 it makes little difference."""
 
 SAME = 0.1
-"""The same for what one export of a network differs from another by: of four networks exported
-by unlike frameworks 0.02 to 0.09. Unlike networks of a kin are 0.1 apart and more."""
+"""The same between exports of one network: four networks exported by different frameworks are 0.02
+to 0.09 apart. Different networks of a device family are at least 0.1 apart."""
 
 BATCHES = 1.5
-"""Logarithm of the ratio of batches at which a network's own effects are alike by exp(-1). Between
-what is likeliest for the effects of 8 kins that ran networks at several batches, 3, and what tells
-their larger batches best where batch 1 was run, 1."""
+"""Log ratio of batches at which the correlation of a network's own effects is exp(-1): between the
+most likely value for 8 device families that ran networks at several batches, 3, and the best
+predictor of their larger batches from batch 1, 1."""
 
 CLIPPED_AT = 2.5
-"""Standard deviations beyond which an effect counts for its own network alone: an odd one must not
-move its neighbours by more than they bear."""
+"""Standard deviations above which an effect is attributed to its own network only, so that an
+outlier does not affect its neighbours."""
 
 _SHARE_OF = {
     "dense": "dense", "pointwise": "pointwise", "depthwise": "depthwise", "grouped": "grouped",
@@ -94,7 +94,7 @@ _SHARE_OF = {
     "concat": "movement", "transpose": "movement", "gather": "movement", "resize": "resize",
     "recurrent": "recurrent",
 }  # fmt: skip
-"""The trait that the time of a form counts for."""
+"""Trait that the time of each form counts for."""
 
 _TRAIT_OF = np.array([TRAITS.index(_SHARE_OF.get(form, TRAITS[-1])) for form in FORMS])
 _COUNTED = np.array([form in _SHARE_OF for form in FORMS])
@@ -112,7 +112,7 @@ def traits(rows: Floats, counts: Floats, weight_bytes: float, mean: Sequence[flo
     """Return the traits of a network by the mean figures of a device family, [TRAITS].
 
     - `rows` [k, FEATURES]
-    - `counts` [k]: how often each is launched.
+    - `counts` [k]: number of launches of each.
     - `weight_bytes`: all weights.
     """
     if not len(rows):
@@ -147,9 +147,9 @@ def alike(a: Floats, b: Floats, length: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Positions of networks.
+    """Positions of networks in the space of traits.
 
-    - `traits`, `alone` [n, TRAITS]: at their batches, and of one sample.
+    - `traits`, `alone` [n, TRAITS]: at their batches, and for one sample.
     - `log_batch` [n]
     """
 
@@ -168,7 +168,7 @@ class Placed:
 
 
 def own_part(a: Placed, b: Placed) -> Floats:
-    """Return how far networks are the same, at batches as near: float array [len(a), len(b)]."""
+    """Return the correlation of pairs as the same network at similar batches: [len(a), len(b)]."""
     apart = np.abs(a.log_batch[:, None] - b.log_batch[None, :])
     return alike(a.alone, b.alone, SAME) * np.exp(-apart / BATCHES)
 
@@ -182,11 +182,11 @@ def covariance(a: Placed, b: Placed, shared: float, length: float) -> Floats:
 class Likeness:
     """Networks of a device family, prepared for predictions.
 
-    - `weights` [n]: of each network's covariance with another, in that one's effect.
-    - `beyond` [n]: the part of each network's effect that is clipped.
-    - `inverse` [n, n]: of the covariance of what was measured.
-    - `told`, `left_out` [n]: the effect of each as all networks of other families tell it, and its
-      variance.
+    - `weights` [n]: weight of each network's covariance with another in that one's effect.
+    - `beyond` [n]: clipped part of each network's effect.
+    - `inverse` [n, n]: inverse covariance of the measurements.
+    - `told`, `left_out` [n]: prediction of each effect from networks of other families, and its
+    variance.
     """
 
     kin: Kin
@@ -199,15 +199,15 @@ class Likeness:
 
     @classmethod
     def of(cls, kin: Kin) -> Likeness:
-        """Prepare the networks of a device family. O(networks^3)."""
+        """Return the prepared networks of a device family. O(networks^3)."""
         networks = (*kin.networks, *(one.network for one in kin.heard))
         places = Placed.of(networks)
-        # What is heard is so unsure that its share of it is expected where nothing else is known.
+        # Noise is as large as its share of the variance if nothing else is known.
         unsure = [kin.sd**2 * (1 / one.share - 1) for one in kin.heard]
         ran = [kin.noise**2 / one.devices for one in kin.networks]
         noise = np.array([*ran, *unsure], dtype=np.float64)
         together = kin.sd**2 * covariance(places, places, kin.shared, kin.length) + np.diag(noise)
-        # Numbers that were rounded to be written may be the same where noise is next to none.
+        # Numbers rounded for writing may coincide when noise is almost zero.
         inverse = np.asarray(
             np.linalg.inv(together + 1e-9 * np.eye(len(networks))), dtype=np.float64
         )
@@ -244,7 +244,7 @@ class Likeness:
         """Return the prediction for another network.
 
         - `traits` [TRAITS]
-        - `batch`: its own.
+        - `batch`: batch size of the network.
         - `alone` [TRAITS]: traits of one sample.
 
         O(networks^2).
@@ -276,7 +276,7 @@ class Likeness:
         )
 
     def _usual_variance(self, batch: int) -> float:
-        """Mean of `left_out` in the batch's range, or of all where there is none in it."""
+        """Return the mean of `left_out` in the batch's range, or of all if the range has none."""
         if not self.kin.networks:
             return self.kin.sd**2
         own = batch_range(batch)
@@ -289,11 +289,11 @@ class Likeness:
 
     @property
     def _ran(self) -> Floats:
-        """`left_out` of what the kin itself ran."""
+        """Return `left_out` of the networks that the device family itself ran."""
         return self.left_out[: len(self.kin.networks)]
 
     def _names(self, by: Floats) -> tuple[str, ...]:
-        """Names of the most alike, each once: nearly as much as the first."""
+        """Return the names of the most similar networks: those nearly as similar as the first."""
         order = np.argsort(-by, kind="stable").tolist()
         least = max(_NAMED_FROM * float(by[order[0]]), _UNLIKE)
         every = (*self.kin.networks, *(one.network for one in self.kin.heard))
@@ -318,12 +318,12 @@ def said_by_kin(graph: Graph, figures: KernelFigures, batch: int) -> Likely | No
 
 @lru_cache(maxsize=64)
 def likeness_of(kin: str, sha256: str) -> Likeness:
-    """Return the contents of a device family's file; `sha256` identifies its edition."""
+    """Return the contents of a device family's file; `sha256` identifies its version."""
     return Likeness.of(load_kin(kin))
 
 
 def table_of(graph: Graph) -> KernelTable:
-    """Return the kernels of a graph; made once a graph. Raises UnboundDimension."""
+    """Return the kernels of a graph, cached. Raises UnboundDimension."""
     known: Any = graph.kept.get(_KEPT)
     if known is None:
         known = graph.kept[_KEPT] = network_table(as_floats(graph))

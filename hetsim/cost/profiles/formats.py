@@ -1,4 +1,4 @@
-"""Readers of runtimes' profiles; the content of a file tells its format."""
+"""Readers of runtimes' profiles; the format is recognised by the content."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hetsim.core.files import no_such_file, read_regular
 from hetsim.errors import InvalidInput
 
 LIMIT_BYTES = 2**26
-"""Of a file: some 150,000 kernels that ran."""
+"""Maximum bytes of a file: about 150,000 kernel runs."""
 
 MOST_KERNELS = 100_000
 LONGEST_S = 86400.0
-"""A kernel that takes a day is a mistake of units."""
+"""Maximum seconds of a kernel: a day is a mistake of units."""
 
 LONGEST_NAME = 10_000
 _SHOWN = 60
@@ -41,19 +41,19 @@ class TimedKernel:
     Attributes
     ----------
     name : str
-        As the runtime calls it.
+        Name in the runtime.
     seconds : float
-        The median over the runs that count.
+        Median over the runs that count.
     low_s, high_s : float
-        The least and the most of them; all three are equal where the profile has one figure.
+        Minimum and maximum of them; all equal if the profile has one figure.
     op : str
-        Its op type in the runtime's words; ``""`` where it says none.
+        Op type in the runtime's terms; ``""`` if unknown.
     unit : str
-        The execution provider or compute unit that ran it; ``""`` where none is said.
+        Execution provider or compute unit that ran it; ``""`` if unknown.
     index : int or None
-        The runtime's number of the node, where it says one.
+        The runtime's number of the node, if known.
     elements : int or None
-        Elements of its first output, where the profile has shapes.
+        Elements of its first output, if the profile has shapes.
     """
 
     name: str
@@ -73,19 +73,19 @@ class Profile:
     Attributes
     ----------
     format, source, sha256 : str
-        Of which program, for reports; the path as it was given; digest of the file.
+        Program, for reports; the given path; digest of the file.
     kernels : tuple of TimedKernel
-        In the order in which they ran, where `ordered`.
+        Kernels, in order of execution if `ordered`.
     runs : int
-        Runs that each median is of.
+        Number of runs of each median.
     rule : str
-        What was done about runs that only warm up.
+        Treatment of warm-up runs.
     ordered : bool
         Whether the order of the kernels is that of a run.
     totals_s : tuple of float
-        Time of all kernels together, by run that counts; empty where runs are not told apart.
+        Total time of kernels by run that counts; empty if runs are not distinguished.
     between_s : float or None
-        The median time that a run spends outside of its kernels, where that can be told.
+        Median time of a run outside of its kernels, if known.
     """
 
     format: str
@@ -100,15 +100,15 @@ class Profile:
 
     @property
     def total_s(self) -> float:
-        """Time of all its kernels: the sum of medians."""
+        """Total time of its kernels: the sum of medians."""
         return float(sum(kernel.seconds for kernel in self.kernels))
 
 
 def load_profile(source: str | os.PathLike[str]) -> Profile:
-    """Read a profile of ONNX Runtime, TensorRT, OpenVINO or AI Hub.
+    """Return a profile of ONNX Runtime, TensorRT, OpenVINO or AI Hub.
 
-    Raises InvalidInput where it is no regular file, too large, of another format, or holds figures
-    that no profile has: negative, not finite, or days long.
+    Raises InvalidInput if it is no regular file, too large, of another format, or has invalid
+    figures: negative, not finite, or days long.
     """
     where = os.fspath(source)
     try:
@@ -132,7 +132,7 @@ def load_profile(source: str | os.PathLike[str]) -> Profile:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads one file, whose path every complaint names."""
+    """Reader of one file, whose path is in every error."""
 
     where: str
     sha256: str
@@ -166,7 +166,7 @@ class _Reader:
         raise InvalidInput(what, where=self.where, hint=hint)
 
     def json(self, text: str) -> Any:
-        """Parse JSON: no key twice in an object, no NaN, nothing too deep."""
+        """Parse JSON, without duplicate keys, NaN or excessive nesting."""
         try:
             return json.loads(text, object_pairs_hook=self._object, parse_constant=self._constant)
         except json.JSONDecodeError as error:
@@ -189,14 +189,14 @@ class _Reader:
         self.refuse(f"{name} is not a valid number")
 
     def text(self, value: object, what: str) -> str:
-        """Want a text of a reasonable length."""
+        """Return a text of acceptable length, or raise."""
         if not isinstance(value, str) or len(value) > LONGEST_NAME:
             shown = "a text is too long" if isinstance(value, str) else type(value).__name__
             self.refuse(f"{what} is {shown}, not a name")
         return value
 
     def number(self, value: object, what: str) -> float:
-        """Want a finite number from 0 on."""
+        """Return a finite non-negative number, or raise."""
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             self.refuse(f"{what} is {type(value).__name__}, not a number")
         try:
@@ -208,14 +208,14 @@ class _Reader:
         return number
 
     def seconds(self, value: object, unit_s: float, what: str) -> float:
-        """Want a time in units of `unit_s` seconds, and return it in seconds."""
+        """Return a time in units of `unit_s` seconds, converted to seconds, or raise."""
         seconds = self.number(value, what) * unit_s
         if seconds > LONGEST_S:
             self.refuse(f"{what} is {seconds:g} s", "no kernel takes a day: check its unit")
         return seconds
 
     def rows(self, value: object, what: str) -> list[dict[str, Any]]:
-        """Want a list of objects."""
+        """Return a list of objects, or raise."""
         if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
             self.refuse(f"{what} is not a list of objects")
         return value
@@ -234,7 +234,7 @@ def _word(value: object) -> str:
 
 
 def _ai_hub(content: Mapping[str, Any], reader: _Reader) -> Profile:
-    """Profile of Qualcomm AI Hub: what ``ProfileJob.download_profile`` returns, as JSON.
+    """Return a profile of Qualcomm AI Hub: the JSON of ``ProfileJob.download_profile``.
 
     Source: the documentation of Qualcomm AI Hub, "Profile job".
     """
@@ -272,7 +272,7 @@ def _ai_hub(content: Mapping[str, Any], reader: _Reader) -> Profile:
 
 
 def _tensorrt(content: Any, reader: _Reader) -> Profile:
-    """Profile of TensorRT: what ``trtexec --exportProfile`` writes.
+    """Return a profile of TensorRT, from ``trtexec --exportProfile``.
 
     Source: the documentation of ``trtexec`` and its ``sampleReporting``.
     """
@@ -296,11 +296,11 @@ def _tensorrt(content: Any, reader: _Reader) -> Profile:
 
 
 _Layer = tuple[str, str, float]
-"""Name, type, seconds."""
+"""Name, type and seconds of a layer."""
 
 
 def _openvino(content: Mapping[str, Any], reader: _Reader) -> Profile:
-    """Counters by layer of OpenVINO: ``benchmark_app -report_type detailed_counters``, as JSON.
+    """Return OpenVINO's JSON counters: ``benchmark_app -report_type detailed_counters``.
 
     Source: the documentation of ``benchmark_app``, and of ``ov::ProfilingInfo``.
     """
@@ -321,7 +321,7 @@ def _openvino(content: Mapping[str, Any], reader: _Reader) -> Profile:
 
 
 def _openvino_table(text: str, reader: _Reader) -> Profile:
-    """The same as CSV: a table a request, from ``layerName`` to ``Total``."""
+    """Return the same from CSV: one table per request, from ``layerName`` to ``Total``."""
     found: list[list[_Layer]] = []
     columns: dict[str, int] = {}
     last = 0
@@ -346,7 +346,7 @@ def _openvino_table(text: str, reader: _Reader) -> Profile:
             cells.pop()
         if len(cells) <= last:
             reader.refuse(f"a row of its table has {len(cells)} columns, its head {last + 1}")
-        # A name may hold the separator; what follows it does not.
+        # A name may hold the separator; later fields do not.
         spare = len(cells) - 1 - last
         cells = [separator.join(cells[: spare + 1]), *cells[spare + 1 :]]
         name = reader.text(cells[0], "the name of a layer")
@@ -383,12 +383,12 @@ def _ran(status: str) -> bool:
 
 _KERNEL = "_kernel_time"
 _Key = tuple[str, str, str, int | None]
-"""Name, op, unit, number."""
+"""Name, op, unit and number of a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """One kernel in one run; times in microseconds."""
+    """Kernel in one run, with times in microseconds."""
 
     begin: float
     end: float
@@ -398,7 +398,7 @@ class _Event:
 
 
 def _onnx_runtime(content: Any, reader: _Reader) -> Profile:
-    """Profile of ONNX Runtime: the events that ``SessionOptions.enable_profiling`` leaves.
+    """Return a profile of ONNX Runtime: the events of ``SessionOptions.enable_profiling``.
 
     Source: ``docs/performance/tune-performance/profiling-tools`` of onnxruntime.ai.
     """
@@ -426,12 +426,12 @@ def _onnx_runtime(content: Any, reader: _Reader) -> Profile:
     if runs and len(runs) == len(by_run):
         gaps = [(end - begin) * _US - s for (begin, end), s in zip(spans, totals_s, strict=True)]
         between_s = max(0.0, median(gaps))
-    # In the order of the first run that counts, then of those that follow.
+    # In the order of the first run that counts, then of later ones.
     times: dict[_Key, list[float]] = {}
     elements: dict[_Key, int | None] = {}
     for index, run in enumerate(counted):
         for event in run:
-            # Several kernels of one node in a run, as in a loop around it, add up.
+            # Several kernels of a node in a run, as in a loop around it, add up.
             taken = times.setdefault(event.key, [0.0] * len(counted))
             taken[index] += (event.end - event.begin) * _US
             elements.setdefault(event.key, event.elements)
@@ -451,7 +451,7 @@ def _onnx_runtime(content: Any, reader: _Reader) -> Profile:
 
 
 def _by_run(events: Sequence[_Event], runs: Sequence[tuple[float, float]]) -> list[list[_Event]]:
-    """The events by the run in which they begin; without runs, by how often each came before."""
+    """Return the events by the run in which they begin; without runs, by occurrence number."""
     found: dict[int, list[_Event]] = {}
     begins = [begin for begin, _ in runs]
     seen: dict[_Key, int] = {}
@@ -459,7 +459,7 @@ def _by_run(events: Sequence[_Event], runs: Sequence[tuple[float, float]]) -> li
         if runs:
             run = bisect_right(begins, event.begin) - 1
             if run < 0 or event.begin > runs[run][1]:
-                # Of a run whose end the file does not have.
+                # Of a run whose end is not in the file.
                 continue
         else:
             run = seen.get(event.key, 0)
@@ -469,11 +469,11 @@ def _by_run(events: Sequence[_Event], runs: Sequence[tuple[float, float]]) -> li
 
 
 def _outermost(events: Sequence[_Event]) -> list[_Event]:
-    """The events that lie in no other of their thread, by their begin."""
+    """Return the events nested in no other of their thread, by start."""
     kept: list[_Event] = []
     ends: dict[str, float] = {}
     for event in sorted(events, key=lambda e: (e.begin, -e.end)):
-        # Clocks of whole microseconds let neighbours touch; what lies inside ends no later.
+        # Clocks of whole microseconds let neighbours touch; nested events end no later.
         if event.end <= ends.get(event.thread, -1.0) and event.begin < ends[event.thread]:
             continue
         ends[event.thread] = event.end
@@ -494,7 +494,7 @@ def _event(row: dict[str, Any], reader: _Reader) -> _Event:
 
 
 def _span(row: dict[str, Any], reader: _Reader, name: str) -> tuple[float, float]:
-    """Begin and end in microseconds, as they stand: where they are whole, ends that meet agree."""
+    """Return start and end in microseconds, unconverted, so that adjacent whole ends agree."""
     found = []
     for key, what in (("ts", "the time stamp"), ("dur", "the time")):
         reader.seconds(row.get(key), _US, f"{what} of '{name}'")
@@ -503,7 +503,7 @@ def _span(row: dict[str, Any], reader: _Reader, name: str) -> tuple[float, float
 
 
 def _elements(shapes: Any) -> int | None:
-    """Elements of the first output: ``[{"float": [1, 8]}]``."""
+    """Return the elements of the first output: ``[{"float": [1, 8]}]``."""
     if not isinstance(shapes, list) or not shapes or not isinstance(shapes[0], dict):
         return None
     dims = next(iter(shapes[0].values()), None)

@@ -1,4 +1,4 @@
-"""Latencies of whole networks: tables of one's own and the printed output of benchmark tools."""
+"""Latencies of whole networks: user tables and the printed output of benchmark tools."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from hetsim.hardware.measurement import (
 from hetsim.hardware.variants import ALIASES, PRECISIONS
 
 LIMIT_BYTES = 2**24
-"""Of a file: the output of trtexec with all of its warnings is below 1 MiB."""
+"""Maximum bytes of a file: trtexec's output with all its warnings is below 1 MiB."""
 
 MOST = 10_000
-"""Latencies in a file."""
+"""Maximum number of latencies in a file."""
 
 KEYS = ("model", "latency", "batch", "precision", "threads")
 _READ = (
@@ -38,7 +38,7 @@ _READ = (
 
 
 def measurements_of(given: str | os.PathLike[str] | Measurement) -> tuple[Measurement, ...]:
-    """Return the measurements that one argument states.
+    """Return the measurements stated by one argument.
 
     ``MODEL:TIME[:PRECISION][:batch=N][:threads=N]``; ``FILE``, whose entries name their models; or
     ``MODEL:FILE``, the output of a tool that ran this model.
@@ -46,9 +46,9 @@ def measurements_of(given: str | os.PathLike[str] | Measurement) -> tuple[Measur
     Raises
     ------
     UsageError
-        Where the text has none of these forms, a time has no unit, or the file does not exist.
+        If the text has none of these forms, a time has no unit, or the file does not exist.
     InvalidInput
-        Where the file holds no latency, or none of the model.
+        If the file holds no latency, or none of the model.
     """
     if isinstance(given, Measurement):
         return (given,)
@@ -69,7 +69,7 @@ def measurements_of(given: str | os.PathLike[str] | Measurement) -> tuple[Measur
 def qualified(measurement: Measurement, parts: list[str]) -> Measurement:
     """Return the measurement with the precision, batch size and threads of `parts`.
 
-    Raises UsageError for what is none of them.
+    Raises UsageError for other parts.
     """
     for part in parts:
         name, equals, number = part.strip().partition("=")
@@ -97,17 +97,17 @@ def qualified(measurement: Measurement, parts: list[str]) -> Measurement:
 def load_latencies(
     source: str | os.PathLike[str], model: str | None = None
 ) -> tuple[Measurement, ...]:
-    """Read a file of latencies; the format is recognised by its content.
+    """Return the latencies of a file; the format is recognised by its content.
 
-    - `model`: the model that ran, where the file does not name it; of several networks in the
-      output, only the one of this name is read.
+    - `model`: the model that ran, if the file does not name it; of several networks in the output,
+    only the one of this name is read.
 
     Raises
     ------
     UsageError
-        Where there is no such file.
+        If there is no such file.
     InvalidInput
-        Where it has another format, or does not name the model. Linear in the file.
+        If it has another format, or does not name the model. Linear in the file.
     """
     where = os.fspath(source)
     try:
@@ -143,7 +143,7 @@ def _is_file(one: Measurement) -> bool:
 
 
 def _of_model(found: list[Measurement], model: str, where: str) -> list[Measurement]:
-    """The latencies of `model`; a lone one may be called anything."""
+    """Return the latencies of `model`; a single one may have any name."""
     stem = Path(model.removeprefix(ZOO)).stem
     if len({one.model for one in found}) > 1:
         alike = [one for one in found if Path(one.model.removeprefix(ZOO)).stem == stem]
@@ -155,7 +155,7 @@ def _of_model(found: list[Measurement], model: str, where: str) -> list[Measurem
 
 
 def _located(one: Measurement, folder: Path) -> Measurement:
-    """A bare name stands for NAME.onnx beside the file, else for the zoo's network."""
+    """Resolve a bare name to NAME.onnx next to the file, else to the zoo's network."""
     from hetsim.graph.zoo.models import names
 
     name = one.model
@@ -189,7 +189,7 @@ def entry_of(entry: Mapping[str, Any], where: str) -> Measurement:
 
 
 def _table(where: str, text: str) -> Iterable[Measurement]:
-    """A CSV file with a line of column names, or a YAML file with a list ``measurements:``."""
+    """Return the rows of a CSV file with column names, or of a YAML list ``measurements:``."""
     first = text.lstrip().splitlines()[0] if text.strip() else ""
     if {"model", "latency"} <= {name.strip() for name in first.split(",")}:
         rows = csv.DictReader(io.StringIO(text.lstrip()), skipinitialspace=True)
@@ -225,7 +225,7 @@ def _batch(text: str | None) -> int:
 
 
 def _trtexec(text: str, where: str) -> list[Measurement]:
-    """TensorRT's trtexec: the median GPU compute time, without copies to and from the host.
+    """Return TensorRT's trtexec result: the median GPU compute time, without host copies.
 
     Format: https://github.com/NVIDIA/TensorRT/tree/main/samples/trtexec
     """
@@ -240,7 +240,7 @@ def _trtexec(text: str, where: str) -> list[Measurement]:
     model = _found(r"\] Model: (\S+)$", text) or _found(r"--onnx=(\S+)", text) or ""
     words = (_found(r"\] Precision: (\S+)", text) or "").split("+")
     by_word = (("INT8", "int8"), ("FP16", "float16"), ("BF16", "bfloat16"), ("FP32", "float32"))
-    # An engine that was loaded says FP32 whatever it was built for.
+    # An engine that was loaded reports FP32 whatever it was built for.
     loaded = bool(_found(r"--loadEngine=(\S+)", text))
     precision = "" if loaded else next((to for word, to in by_word if word in words), "")
     batch = _batch(_found(r"Input inference shapes? ?: ?[^=\n]+=(\d+)x", text))
@@ -248,7 +248,7 @@ def _trtexec(text: str, where: str) -> list[Measurement]:
 
 
 def _benchmark_app(text: str, where: str) -> list[Measurement]:
-    """OpenVINO's benchmark_app: the median latency, else the mean, of one request at a time.
+    """Return OpenVINO's benchmark_app result: the median latency, else the mean, per request.
 
     Format: https://docs.openvino.ai/2024/learn-openvino/openvino-samples/benchmark-tool.html
     """
@@ -279,7 +279,7 @@ def _benchmark_app(text: str, where: str) -> list[Measurement]:
 
 
 def _perf_analyzer(text: str, where: str) -> list[Measurement]:
-    """Triton's perf_analyzer at concurrency 1: the server's compute time, else the p50 latency.
+    """Return Triton's perf_analyzer result at concurrency 1: server compute time, else p50.
 
     Format: https://github.com/triton-inference-server/perf_analyzer/tree/main/docs
     """
@@ -305,7 +305,7 @@ def _perf_analyzer(text: str, where: str) -> list[Measurement]:
 
 
 def _onnxruntime(text: str, where: str) -> list[Measurement]:
-    """ONNX Runtime's perf test: the P50 latency, else the mean inference time.
+    """Return ONNX Runtime's perf test result: P50 latency, else the mean inference time.
 
     Format: https://github.com/microsoft/onnxruntime/tree/main/onnxruntime/test/perftest
     """
@@ -321,7 +321,7 @@ _NCNN = re.compile(r"^\s*(\S+)\s+min =\s*([0-9.]+)\s+max =\s*([0-9.]+)\s+avg =\s
 
 
 def _benchncnn(text: str, where: str) -> list[Measurement]:
-    """ncnn's benchncnn: the mean of each network, at batch 1; ``_int8`` networks are in int8.
+    """Return ncnn's benchncnn means of each network, at batch 1; ``_int8`` ones are in int8.
 
     Format: https://github.com/Tencent/ncnn/tree/master/benchmark
     """
@@ -344,4 +344,4 @@ _FORMATS: tuple[tuple[re.Pattern[str], Reader], ...] = (
     (re.compile(r"^Average (inference )?time cost( total)?:", re.MULTILINE), _onnxruntime),
     (re.compile(r"^loop_count = \d+", re.MULTILINE), _benchncnn),
 )
-"""What tells each tool's output from the others, and its reader."""
+"""Patterns that recognise each tool's output, and its reader."""

@@ -1,4 +1,4 @@
-"""Runtimes of a profile matched to the nodes of a model: units, claims, places."""
+"""Kernels of a profile matched to the nodes of a model: units, claims, positions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hetsim.graph.graph import Graph
 class Claims:
     """State of matching kernels to nodes.
 
-    `nodes` are nodes by kernel, `homes` kernels by node; `elsewhere` has nodes that another unit
-    ran, `folded` kernels of nodes of the file that are constants here.
+    `nodes` are nodes by kernel, `homes` kernels by node; `elsewhere` has nodes run by another unit,
+    `folded` kernels of nodes of the file that are constants here.
     """
 
     graph: Graph
@@ -30,19 +30,19 @@ class Claims:
     folded: set[int]
 
     def claim(self, kernel: int, nodes: Iterable[int]) -> None:
-        """Give nodes to a kernel."""
+        """Assign nodes to a kernel."""
         for v in nodes:
             if v not in self.nodes[kernel]:
                 self.nodes[kernel].append(v)
                 self.homes[v].append(kernel)
 
     def free(self, v: int) -> bool:
-        """Whether no kernel has the node."""
+        """Return whether no kernel has the node."""
         return not self.homes[v] and v not in self.elsewhere
 
 
 def elements_of(graph: Graph, v: int) -> int | None:
-    """Elements of the first output of a node; None where they are open or depend on data."""
+    """Return the elements of a node's first output; None if open or data-dependent."""
     writes = graph.nodes[v].writes
     tensor = graph.tensors[writes[0]] if writes else None
     if tensor is None or tensor.measured or tensor.shape is None:
@@ -56,7 +56,7 @@ def elements_of(graph: Graph, v: int) -> int | None:
 
 
 def parts_of(dag: Dag, nodes: Sequence[int]) -> list[tuple[int, ...]]:
-    """Weakly connected parts of `nodes`, each ascending."""
+    """Return the weakly connected parts of `nodes`, each ascending."""
     at = {v: index for index, v in enumerate(nodes)}
     roots = joined(len(nodes), ((at[v], at[w]) for v in nodes for w in dag.succs[v] if w in at))
     found: dict[int, list[int]] = {}
@@ -86,32 +86,32 @@ _DENSE = (
 )  # fmt: skip
 
 DENSE = frozenset({"attention", "conv", "matmul", "recurrent", "control_flow"})
-"""Op classes of nodes that never run within another's kernel unless that says so."""
+"""Op classes of nodes that run within another's kernel only if that is stated."""
 
 LIGHT = frozenset(
     {"elementwise", "transcendental", "data_movement", "normalization", "softmax", "quantize",
      "reduction", "gather_scatter"}
 )  # fmt: skip
-"""Op classes of what runtimes fuse into a neighbour, or remove."""
+"""Op classes of nodes that runtimes fuse into a neighbour, or remove."""
 
 
 def is_copy(kernel: TimedKernel) -> bool:
-    """Whether it moves a tensor between host and device, which links price."""
+    """Return whether it moves a tensor between host and device, which links price."""
     return kernel.op in _COPIES or _COPY_NAME.search(kernel.name) is not None
 
 
 def is_conversion(kernel: TimedKernel) -> bool:
-    """Whether it may be an inserted conversion of a layout or type."""
+    """Return whether it may be an inserted conversion of a layout or type."""
     return kernel.op in _CONVERSIONS
 
 
 def is_opaque(kernel: TimedKernel) -> bool:
-    """Whether it is a compiled part of a graph whose name identifies none of its nodes."""
+    """Return whether it is a compiled subgraph whose name identifies none of its nodes."""
     return _OPAQUE.search(kernel.name) is not None or _OPAQUE.search(kernel.op) is not None
 
 
 def dense_class(kernel: TimedKernel) -> str | None:
-    """Op class of the dense node in its op type; None without one."""
+    """Return the op class of the dense node in its op type; None without one."""
     low = kernel.op.lower().replace("_", "")
     return next((op_class for part, op_class in _DENSE if part in low), None)
 
@@ -139,7 +139,7 @@ def by_place(claims: Claims, own: Sequence[bool], *, sure: bool) -> set[int]:
     for index in range(count + 1):
         if index < count and not named[index]:
             kernel = claims.kernels[index]
-            # What says neither a node nor an op may be anything.
+            # A kernel without node name and op may be anything.
             tells = is_opaque(kernel) or (sure and kernel.op != "")
             if own[index] and index not in claims.folded and tells:
                 gap.append(index)
@@ -155,7 +155,7 @@ def by_place(claims: Claims, own: Sequence[bool], *, sure: bool) -> set[int]:
 
 
 def _windows(claims: Claims, count: int) -> tuple[list[int], list[int]]:
-    """By node: the last named kernel that must come before it, and the first one after it."""
+    """Return by node the last named kernel before it, and the first after it."""
     n = len(claims.graph.nodes)
     lower, upper = [-1] * n, [count] * n
     for v in range(n):
@@ -170,7 +170,7 @@ def _windows(claims: Claims, count: int) -> tuple[list[int], list[int]]:
 def _fill(
     claims: Claims, gap: Sequence[int], open_nodes: Sequence[int], lower: Sequence[int]
 ) -> list[int]:
-    """Give the kernels of one gap the parts of the graph that fit there."""
+    """Assign the parts of the graph that fit one gap to its kernels."""
     taken: set[int] = set()
     wanted: list[tuple[int, tuple[int, ...]]] = []
     for index in gap:
@@ -217,7 +217,7 @@ def _fill(
 
 
 def _may_be(graph: Graph, v: int, kernel: TimedKernel) -> bool:
-    """Whether a conversion may be node `v`: op type, size, and the stem of a name made up."""
+    """Return whether a conversion may be node `v`, by op type, size and generated name."""
     node = graph.nodes[v]
     made_up = node.name not in node.origins
     same_stem = _TOKEN.sub("", node.name) == _TOKEN.sub("", kernel.name)
@@ -229,23 +229,23 @@ def _may_be(graph: Graph, v: int, kernel: TimedKernel) -> bool:
 
 
 def _same_size(graph: Graph, v: int, kernel: TimedKernel) -> bool:
-    """Whether a node's first output has as many elements as the kernel's, where both are known."""
+    """Return whether a node's first output has the kernel's number of elements, or is unknown."""
     return kernel.elements is None or elements_of(graph, v) in (None, kernel.elements)
 
 
 _GATE = "QuickGelu"
-"""A kernel of ``x * sigmoid(a * x)``."""
+"""Name of a kernel of ``x * sigmoid(a * x)``."""
 
 _STEPS = 4
-"""How far before the node that its kernel is named after a dense one stands, at most."""
+"""Maximum distance of a dense node before the node that its kernel is named after."""
 
 
 @dataclass(slots=True)
 class Matched:
     """Nodes of each kernel: `nodes` by kernel, ascending, empty without a match.
 
-    `placed` are kernels that were matched by their place, `folded` those of nodes that are
-    constants here; `inside` are nodes that run within another's kernel.
+    `placed` are kernels matched by position, `folded` those of nodes that are constants here;
+    `inside` are nodes that run within another's kernel.
     """
 
     nodes: list[tuple[int, ...]]
@@ -304,7 +304,7 @@ def _by_name(claims: Claims, names: Names, own: Sequence[bool]) -> None:
             and kernel.index is not None
             and seen.setdefault(kernel.name, index) != index
         ):
-            # Two nodes of one name in the file: the second is told by its place.
+            # Two nodes of one name in the file: the second is found by position.
             continue
         else:
             claims.claim(index, spoken.nodes)
@@ -323,7 +323,7 @@ def _by_name(claims: Claims, names: Names, own: Sequence[bool]) -> None:
 
 
 def _with_dense(claims: Claims, index: int) -> None:
-    """Add the convolution or product that a kernel runs, where it is named after what follows."""
+    """Add the convolution or product run by a kernel that is named after a later node."""
     wanted = dense_class(claims.kernels[index])
     claimed = claims.nodes[index]
     if wanted is None or not claimed or any(claims.classes[v] in DENSE for v in claimed):
@@ -345,7 +345,7 @@ def _with_dense(claims: Claims, index: int) -> None:
 
 
 def _with_gate(claims: Claims, index: int) -> None:
-    """Add what opens the gate that a kernel is: the sigmoid before the product of its name."""
+    """Add the start of the gate that a kernel computes: the sigmoid before the named product."""
     if claims.kernels[index].op != _GATE:
         return
     open_ = list(claims.nodes[index])
@@ -359,7 +359,7 @@ def _with_gate(claims: Claims, index: int) -> None:
 
 
 def _speaks_of_this(claims: Claims, own: Sequence[bool]) -> bool:
-    """Whether most kernels that have names of their own name nodes of this model."""
+    """Return whether most named kernels name nodes of this model."""
     telling = [
         bool(claims.nodes[index]) or index in claims.folded
         for index, kernel in enumerate(claims.kernels)
@@ -369,7 +369,7 @@ def _speaks_of_this(claims: Claims, own: Sequence[bool]) -> bool:
 
 
 def _with_next(claims: Claims, own: Sequence[bool]) -> None:
-    """Count a conversion that is no node to the kernel that runs next, else to the one before."""
+    """Count an inserted conversion to the kernel that runs next, else to the one before."""
     originally = [bool(claimed) for claimed in claims.nodes]
     following: list[int | None] = [None] * len(claims.kernels)
     after: int | None = None
@@ -388,7 +388,7 @@ def _with_next(claims: Claims, own: Sequence[bool]) -> None:
 
 
 def _inside(claims: Claims) -> set[int]:
-    """Claim what ran within the kernels of its neighbours; return it."""
+    """Claim the nodes that ran within neighbouring kernels; return them."""
     free = [v for v in range(len(claims.graph.nodes)) if claims.free(v)]
     outputs = set(claims.graph.outputs)
     found: set[int] = set()

@@ -36,15 +36,15 @@ _SEPARATE = re.compile(r"\s\+\s|\s\|\|\s|,\s*|[()]")
 _CONSTANT = re.compile(r"(^|/)Constant(_\d+)?$")
 _NUMBERED = re.compile(r"(.+?)_\d+_*")
 _MOST_PARTS = 64
-"""Of a name without blanks that is tried piece by piece, and additions that are taken off one."""
+"""Maximum number of pieces of a name without blanks, and of suffixes to remove."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
     """Reference of a name: canonical nodes, ascending, or a range of positions in the file.
 
-    There are no nodes where the file's nodes of that name became constants; `exact` says that the
-    whole name is that of one node.
+    Without nodes, the file's nodes of that name became constants; `exact`: the whole name is that
+    of one node.
     """
 
     nodes: tuple[int, ...] = ()
@@ -56,8 +56,8 @@ class Spoken:
 class Names:
     """The names of one model's nodes and values; build it with ``Names.of``.
 
-    `nodes` has canonical nodes by a name of the file, `values` the node that makes a value,
-    `places` the place of a node in the file, and `nameless` the name of what ONNX Runtime calls by
+    `nodes` has canonical nodes by name in the file, `values` the producer of a value, `places` the
+    position of a node in the file, and `nameless` the name of nodes that ONNX Runtime identifies by
     op type and number.
     """
 
@@ -68,7 +68,7 @@ class Names:
 
     @staticmethod
     def of(model: Model) -> Names:
-        """Index the names of `model`. O(V + E)."""
+        """Return the index of the names of `model`. O(V + E)."""
         graph = model.graph
         found = {name: model.canonical_names(name) for name in model.original_nodes}
         ids = {node.name: node.id for node in graph.nodes}
@@ -85,7 +85,7 @@ class Names:
             if _CONSTANT.search(name):
                 constants += 1
             elif (numbered := _NUMBERED.fullmatch(name)) is not None:
-                # The runtime numbers nodes once Constants are initializers.
+                # The runtime numbers nodes after Constants became initializers.
                 nameless.setdefault(f"{numbered[1]}_{place - constants}", name)
         return Names(
             nodes,
@@ -119,7 +119,7 @@ class Names:
         return None
 
     def _one(self, name: str) -> tuple[int, ...] | None:
-        """The nodes of one name, or of a value's, without what runtimes add."""
+        """Return the nodes of a name, or of a value's, without suffixes of runtimes."""
         of_value = False
         for _ in range(_MOST_PARTS):
             if name in self.values and (of_value or name not in self.nodes):
@@ -152,11 +152,11 @@ class Names:
         return next((self.places[part] for part in parts if part in self.places), None)
 
     def _pieced(self, name: str, separator: str) -> tuple[int, ...] | None:
-        """Nodes whose names, joined by `separator`, are all of `name`; the longest first."""
+        """Return nodes whose names, joined by `separator`, form `name`; longest first."""
         parts = name.split(separator)
         if not 1 < len(parts) <= _MOST_PARTS:
             return None
-        # By the number of parts from the end: the nodes of the rest, None where there are none.
+        # By number of parts from the end: the nodes of the rest, None without any.
         rest: list[tuple[int, ...] | None] = [None] * len(parts) + [()]
         for begin in reversed(range(len(parts))):
             for end in range(len(parts), begin, -1):
@@ -171,7 +171,7 @@ class Names:
 
 
 def _is_after_one(name: str, names: Container[str]) -> bool:
-    """Whether a name is one of `names`, but for what ONNX Runtime adds."""
+    """Return whether a name is one of `names`, up to ONNX Runtime's suffixes."""
     for _ in range(_MOST_PARTS):
         if name in names:
             return True

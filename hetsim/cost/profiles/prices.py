@@ -17,14 +17,14 @@ from hetsim.graph.model import Model
 from hetsim.graph.work import graph_work
 
 MOST_FUSED = 16
-"""Nodes of a measured kernel that are one kernel in plans; a compiled subgraph is no kernel."""
+"""Maximum nodes of a measured kernel that stays one kernel in plans, unlike a subgraph."""
 
 _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Unmatched:
-    """Kernel whose time no price uses, and why it has no node."""
+    """Kernel whose time no price uses, and the reason."""
 
     name: str
     seconds: float
@@ -37,13 +37,13 @@ class MeasuredShare:
 
     - `measured`: by node of the problem: whether its price is measured.
     - `nodes`: nodes that the device can run.
-    - `measured_s`, `modelled_s`: what all of them take on the device, by where their price is from.
-    - `by_name_s`, `by_place_s`: what of the measured time was matched by names, and by the place of
-      a kernel without one among those that have one.
-    - `inside`: measured nodes without a kernel of their own, which run inside that of a neighbour.
-    - `unmatched`: kernels that match no node that the device can run, those that take most first.
-    - `elsewhere_s`: time of the kernels that another unit ran; part of no price of this device.
-    - `moved_s`: time of copies between host and device: links are priced for them.
+    - `measured_s`, `modelled_s`: seconds of all of them on the device, by origin of the price.
+    - `by_name_s`, `by_place_s`: measured time matched by names, and by the position of an unnamed
+    kernel among named ones.
+    - `inside`: measured nodes without a separate kernel, which run inside that of a neighbour.
+    - `unmatched`: kernels that match no node that the device can run, slowest first.
+    - `elsewhere_s`: time of kernels of another unit, not included in prices of this device.
+    - `moved_s`: time of copies between host and device, which links price.
     """
 
     profile: Profile
@@ -60,7 +60,7 @@ class MeasuredShare:
 
     @property
     def share(self) -> float:
-        """Part of the device's time that is measured, from 0 to 1."""
+        """Share of the device's time that is measured, from 0 to 1."""
         whole = self.measured_s + self.modelled_s
         return self.measured_s / whole if whole > 0 else float(any(self.measured))
 
@@ -74,7 +74,7 @@ class MeasuredShare:
 class Priced:
     """Times of a device's nodes, measured where possible.
 
-    `seconds` and `least`, float arrays [n], are of the nodes alone; inf where unsupported.
+    `seconds` and `least`, float arrays [n], are those of the nodes alone; inf if unsupported.
     """
 
     seconds: NDArray[np.float64]
@@ -93,22 +93,21 @@ def with_profile(
 ) -> Priced:
     """Replace modelled times by measured ones.
 
-    A kernel's time is spread over those of its nodes that the device can run, in proportion to
-    their modelled times alone, so that the prices of the nodes of whole kernels add up to what
-    was measured; a subgraph that cuts a kernel pays for the nodes that it has. What data decide
-    of a node stays the part that the model says.
+    A kernel's time is distributed over its nodes that the device can run, in proportion to their
+    modelled times, so that prices of whole kernels add up to the measurement; a subgraph that cuts
+    a kernel pays for its own nodes. Data-dependent shares of a node are those of the model.
 
     Parameters
     ----------
     kind : str
-        The device's: of a profile of several units it has its own part.
+        Kind of the device, which selects its part of a profile of several units.
     seconds, least : float array [n]
-        Modelled times of the nodes alone, the most and the least; inf where unsupported.
+        Modelled maximum and minimum times of the nodes alone; inf if unsupported.
     fused : sequence of Fused
-        What the model says that runs as one kernel. Where a member is measured, the measurement
-        knows better, but for composites, which keep their nodes together.
+        Modelled kernels of several nodes. With a measured member, the measurement takes precedence,
+        except for composites, which keep their nodes together.
 
-    Raises InvalidInput where no kernel matches, or most that match are of other shapes.
+    Raises InvalidInput if no kernel matches, or most matching ones have other shapes.
     """
     graph = model.graph
     mine = own(profile.kernels, kind)
@@ -161,7 +160,7 @@ def with_profile(
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """The time of all kernels by node, and what no node has."""
+    """Times of all kernels by node, and unassigned time."""
 
     seconds: NDArray[np.float64]
     measured: NDArray[np.bool_]
@@ -205,12 +204,12 @@ def _spread(
 
 
 def _weights(seconds: NDArray[np.float64], fused: Sequence[Fused]) -> NDArray[np.float64]:
-    """Modelled times by which kernels are spread: alone, or a part of the composite's."""
+    """Return the modelled times for distributing kernels: alone, or shares of a composite."""
     return _shared(seconds, [kernel for kernel in fused if kernel.pattern])
 
 
 def _shared(seconds: NDArray[np.float64], fused: Sequence[Fused]) -> NDArray[np.float64]:
-    """Times by node with those of kernels shared out, as ``Problem.shared_seconds`` does it."""
+    """Return times by node with those of kernels distributed, as in ``Problem.shared_seconds``."""
     shared = seconds.copy()
     for kernel in fused:
         nodes = np.array(kernel.nodes)
@@ -231,7 +230,7 @@ def _fused(
     spread: _Spread,
     matched: Matched,
 ) -> tuple[Fused, ...]:
-    """The kernels of several nodes: modelled ones without a measured node, composites, measured."""
+    """Return multi-node kernels: modelled ones without measured nodes, composites, measured."""
     found: list[Fused] = []
     taken: set[int] = set()
     for kernel in modelled:
@@ -253,7 +252,7 @@ def _fused(
             and bool(np.isfinite(prices[list(nodes)]).all())
         )
         if fits:
-            # As ``Problem.kernels`` adds them up, so that the whole is never dearer.
+            # Summed as in ``Problem.kernels``, so that the whole is never more expensive.
             found.append(Fused(nodes, float(sum(prices[v] for v in nodes))))
             taken.update(nodes)
     return tuple(found)
@@ -262,7 +261,7 @@ def _fused(
 def _check_shapes(
     profile: Profile, model: Model, names: Names, kernels: Sequence[TimedKernel]
 ) -> None:
-    """Refuse a profile of other shapes, where it has shapes and most of them differ."""
+    """Raise InvalidInput if the profile has shapes and most of them differ."""
     alike: list[str] = []
     others: list[str] = []
     for kernel in kernels:
