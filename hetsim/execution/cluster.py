@@ -16,20 +16,20 @@ from hetsim.hardware.files.schema import broken
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 
 RESOURCE_PREFIX = "hetsim_"
-"""A node that offers ``hetsim_gpu`` takes the actor of device ``gpu``."""
+"""Prefix of resources: a node that offers ``hetsim_gpu`` takes the actor of device ``gpu``."""
 
 LABEL_VALUE = "1"
-"""A node with the label ``hetsim_gpu=1`` takes the actor of device ``gpu``."""
+"""Value of labels: a node with label ``hetsim_gpu=1`` takes the actor of device ``gpu``."""
 
 SHARE = 0.001
-"""Of a node's resource an actor: it says where, and keeps nobody else out."""
+"""Amount of a node's resource per actor: it only determines placement, without exclusion."""
 
 Means = Literal["resource", "label"]
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine of the cluster, as Ray describes it."""
+    """Machine of the cluster, as described by Ray."""
 
     id: str
     ip: str
@@ -44,7 +44,7 @@ class Node:
 
 
 def offers(resources: Mapping[str, float], labels: Mapping[str, str]) -> dict[str, Means]:
-    """Return the devices that resources and labels name, and by which of them."""
+    """Return the devices named by resources and labels, with which of the two names each."""
     found: dict[str, Means] = {}
     for name, value in labels.items():
         if name.startswith(RESOURCE_PREFIX) and value == LABEL_VALUE:
@@ -71,7 +71,7 @@ def nodes_of(records: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
 
 
 def on_node(kind: Any, node_id: str, **options: Any) -> Any:
-    """Return a function or class as a Ray task or actor that goes to one node."""
+    """Return a function or class as a Ray task or actor placed on one node."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -80,10 +80,10 @@ def on_node(kind: Any, node_id: str, **options: Any) -> Any:
 
 
 def actor_options(devices: Sequence[str], nodes: Sequence[Node]) -> dict[str, dict[str, Any]]:
-    """Ray's options that put the actor of each device where it belongs.
+    """Return Ray's options that place the actor of each device.
 
-    Empty where no living node stands for any device. Raises NotOffered where some device has a node
-    and others have none: Ray would wait for ever.
+    Empty if no living node offers any device. Raises NotOffered if some devices have a node and
+    others have none, as Ray would wait forever.
     """
     means: dict[str, Means] = {}
     for node in nodes:
@@ -105,7 +105,7 @@ def actor_options(devices: Sequence[str], nodes: Sequence[Node]) -> dict[str, di
 def full(
     devices: Sequence[str], nodes: Sequence[Node], available: Mapping[str, float]
 ) -> list[str]:
-    """Return the devices whose resource others have used up, on every node that offers it."""
+    """Return the devices whose resource is used up by others on every node that offers it."""
     found = []
     for device in devices:
         means = {node.offers[device] for node in nodes if device in node.offers}
@@ -168,7 +168,7 @@ class Difference:
 _SHOWN = {"code": "the source of hetsim", "machine": "the machine"}
 _BITS = "other CPU kernels may change the last bits"
 _RULES: Mapping[str, tuple[int | None, str]] = {
-    # Parts of the version that must be equal, None for all of it; 0 for a note alone.
+    # Number of leading parts of the version that must be equal, None for all; 0 for a note only.
     "hetsim": (None, "driver and actors exchange hetsim's own records"),
     "code": (None, "driver and actors exchange hetsim's own records"),
     "onnxruntime": (None, _BITS),
@@ -183,10 +183,10 @@ _RULES: Mapping[str, tuple[int | None, str]] = {
 def version_reader() -> Callable[[], dict[str, str | None]]:
     """Return a function that reports the versions where it is called.
 
-    Pickled by value, so that it also runs in a process that has another hetsim, or none.
+    Pickled by value, so that it also runs in a process with another hetsim, or none.
     """
 
-    # Only a function within a function is pickled with its code.
+    # Only nested functions are pickled with their code.
     def read() -> dict[str, str | None]:
         import hashlib
         import importlib
@@ -225,7 +225,7 @@ def version_reader() -> Callable[[], dict[str, str | None]]:
 
 @cache
 def own_versions() -> Versions:
-    """Return the versions of this process. Reads hetsim's source files once a process."""
+    """Return the versions of this process. Reads hetsim's source files once per process."""
     return versions_of(version_reader()())
 
 
@@ -243,13 +243,13 @@ def differences(here: Versions, there: Versions) -> tuple[Difference, ...]:
         if one[name] != other[name]
     ]
     if any(entry.name == "hetsim" for entry in found):
-        # Another version is another source.
+        # Another version implies another source.
         found = [entry for entry in found if entry.name != "code"]
     return tuple(sorted(found, key=lambda entry: not entry.refused))
 
 
 def check_versions(here: Versions, there: Versions, where: str) -> None:
-    """Raise ClusterError, at `where`, where what differs would fail a run or change its bits."""
+    """Raise ClusterError, at `where`, for differences that would fail a run or change its bits."""
     found = differences(here, there)
     refused = [entry for entry in found if entry.refused]
     if refused:
@@ -304,7 +304,7 @@ class NodeType:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFile:
-    """A cluster file: its name in errors, its own name, the provider, the head's type first."""
+    """Cluster file: name in errors, own name, provider, and node types with the head's first."""
 
     shown: str
     name: str
@@ -313,7 +313,7 @@ class ClusterFile:
 
 
 def read_cluster_file(given: str) -> tuple[ClusterFile | None, tuple[InvalidInput, ...]]:
-    """Read the file at the path `given`: its content, or all of its errors."""
+    """Return the content of the file at the path `given`, or all of its errors."""
     try:
         source = read_yaml(Path(given), given, holds="a Ray cluster")
     except PlatformError as error:
@@ -327,14 +327,14 @@ def read_cluster_file(given: str) -> tuple[ClusterFile | None, tuple[InvalidInpu
 
 
 def _of_schema(source: Source) -> Iterator[Complaint]:
-    """What Ray's own schema says against the file."""
+    """Yield violations of Ray's own schema."""
     from jsonschema import Draft7Validator
 
     ray = find_spec("ray")
     if ray is None or ray.origin is None:
         raise PlatformError("ray is not installed", hint="pip install ray")
     schema = json.loads((Path(ray.origin).parent / "autoscaler" / "ray-schema.json").read_text())
-    # Before it checks the form the launcher takes this key of own machines away, and adds defaults.
+    # The launcher removes this key for on-premise machines before checking, and adds defaults.
     schema["properties"]["min_workers"] = {"type": "integer", "minimum": 0}
     schema["properties"]["available_node_types"]["patternProperties"][".*"]["required"] = []
     for error in Draft7Validator(schema).iter_errors(source.data):
@@ -350,7 +350,7 @@ def _of_schema(source: Source) -> Iterator[Complaint]:
 
 
 def _of_offers(source: Source) -> Iterator[Complaint]:
-    """Faults by which no node, or another one, would stand for a device."""
+    """Yield faults by which no node, or the wrong one, would be used for a device."""
     data: Mapping[str, Any] = source.data
     types = data.get("available_node_types")
     at: YamlPath
@@ -373,9 +373,9 @@ def _of_offers(source: Source) -> Iterator[Complaint]:
 
 
 def _node_types(source: Source, data: Mapping[str, Any]) -> Iterator[NodeType]:
-    """Node types, the head's first; of own machines, the head and the workers.
+    """Yield node types, the head's first; for on-premise machines, the head and the workers.
 
-    What own machines offer is stated where each is started, if anywhere.
+    Offers of on-premise machines are stated where each is started, if at all.
     """
     types = data.get("available_node_types")
     if types is None:
@@ -394,16 +394,16 @@ def _node_types(source: Source, data: Mapping[str, Any]) -> Iterator[NodeType]:
 
 
 State = Literal["node", "on demand", "unstated", "anywhere", "full", "none"]
-"""What becomes of a device's actor.
+"""Placement state of a device's actor.
 
-``node``: there is one for it. ``on demand``: a node type offers it, and none is started.
-``unstated``: machines say themselves what they offer, so only a live cluster can tell.
-``anywhere``: no node stands for any device, so that actors go anywhere. ``full``: others have
-used up the resource on every node that offers it. ``none``: nothing offers it.
+``node``: a node offers it. ``on demand``: a node type offers it, but none is started. ``unstated``:
+machines state their offers when started, so only a live cluster knows. ``anywhere``: no node is
+assigned to any device, so actors go anywhere. ``full``: others have used up the resource on every
+node that offers it. ``none``: nothing offers it.
 """
 
 SERVED: frozenset[State] = frozenset({"node", "unstated", "anywhere"})
-"""States of a device that a run may hope for."""
+"""States of a device in which a run may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,7 +416,7 @@ class Seat:
 
 
 def seats_of_file(cluster: ClusterFile, devices: Sequence[str] | None) -> tuple[Seat, ...]:
-    """Return the file's node for each device, or for each device that it names."""
+    """Return the file's node for each given device, or for each device that the file names."""
     started = [kind for kind in cluster.node_types if kind.least > 0]
     every = sorted({device for kind in cluster.node_types for device in kind.offers})
     unstated = [kind for kind in started if not kind.stated]
@@ -447,7 +447,7 @@ def strangers(cluster: ClusterFile, devices: Sequence[str]) -> tuple[tuple[str, 
 
 
 def refuse_unserved(seats: Sequence[Seat], where: str) -> None:
-    """Raise an error where a device has no node."""
+    """Raise an error if a device has no node."""
     states = {seat.device: seat.state for seat in seats if seat.state not in SERVED}
     if not states:
         return

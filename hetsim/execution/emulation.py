@@ -1,4 +1,4 @@
-"""Emulation: a plan for real on devices and links slowed to their modelled times."""
+"""Emulation: real execution of a plan with devices and links slowed to their modelled times."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 _SHORTEST_RUN_S = 2.0
 _SMALL = 0.01
 _MESSAGE_S = 0.2
-"""Real seconds a task of a request, of which the way to a device and back is a small part."""
+"""Real seconds per task of a request, of which messages to devices are a small part."""
 
 
 @dataclass(frozen=True)
 class Emulation:
-    """Measured times of a plan beside those of the virtual clock (`predicted`).
+    """Measured times of a plan with those of the virtual clock (`predicted`).
 
-    `time_scale`: real seconds that a virtual second lasts; `wall_s`: by request, all of which come
-    at once, real seconds until its last output is on the host; `overrun_s`: the most real seconds
-    by which a device was held longer than modelled. `bitwise_equal` and `mismatches` as in ``Run``.
+    `time_scale`: real seconds per virtual second; `wall_s`: by request, all arriving at once, real
+    seconds until its last output is on the host; `overrun_s`: maximum real seconds by which a
+    device was held longer than modelled. `bitwise_equal` and `mismatches` as in ``Run``.
     """
 
     predicted: Timeline = field(repr=False)
@@ -72,11 +72,11 @@ def emulate(
     verify: bool = True,
     seed: int = 0,
 ) -> Emulation:
-    """Run `plan` for real with every device and link as slow as it is modelled.
+    """Run `plan` for real with every device and link as slow as modelled.
 
-    `requests` come at once, with the same inputs, and are played as a workload is
+    `requests` arrive at once, with the same inputs, and are played like a workload
     (``hetsim.execution.serving.player``). Without `time_scale` one is chosen that leaves room for
-    the kernels of this machine, and gives a run of two seconds at least. All else as in
+    the kernels of this machine, and gives a run of at least two seconds. All else as in
     ``hetsim.run``.
     """
     check_how(executor, address, timeout_s)
@@ -121,7 +121,7 @@ def emulate(
 
 
 def _player(plan_tasks: PlanTasks, requests: int, devices: Ready, scale: float) -> Player:
-    """A player of requests that all come at once, and go to replicas as the plan deals them out."""
+    """Return a player of requests that arrive at once, distributed to replicas by the plan."""
     count, none = len(plan_tasks.templates), np.zeros(requests, dtype=np.int64)
     duration = np.concatenate([one.duration for one in plan_tasks.templates])
     model = Model(
@@ -142,7 +142,7 @@ def _player(plan_tasks: PlanTasks, requests: int, devices: Ready, scale: float) 
 
 
 def _roomy(plan_tasks: PlanTasks, predicted: Timeline, devices: Ready) -> float:
-    """A time scale at which kernels and messages of this machine take a small part of a run."""
+    """Return a time scale at which kernels and messages of this machine take a small share."""
     scale = _SHORTEST_RUN_S / predicted.makespan_s if predicted.makespan_s else 1.0
     if predicted.latency_s:
         scale = max(scale, plan_tasks.widest * _MESSAGE_S / predicted.latency_s)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Subgraph as the steps of a plan see it."""
+    """Subgraph in the view of a plan's steps."""
 
     device: str
     inputs: tuple[str, ...]
@@ -33,12 +33,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Call of a device: some of its subgraphs (`parts`, by index), one after the
-    other.
+    """Call of a device: consecutive subgraphs on it (`parts`, by index).
 
-    It `receives` model inputs and what other devices made, `sends` what others read and outputs of
-    the model, `keeps` what a later call to this device reads there, and `frees`, by part, what the
-    device has no use for after it.
+    It `receives` model inputs and values of other devices, `sends` values for others and model
+    outputs, `keeps` values for later calls to this device, and `frees`, by part, values that the
+    device no longer needs after it.
     """
 
     device: str
@@ -50,20 +49,20 @@ class Step:
 
 
 class Timing(NamedTuple):
-    """When a device ran a step, by the monotonic clock of the device's machine."""
+    """Times at which a device ran a step, by the monotonic clock of its machine."""
 
     arrived_s: float
     parts: tuple[tuple[float, float], ...]
 
     @property
     def end_s(self) -> float:
-        """When the last subgraph was done."""
+        """End of the last subgraph."""
         return self.parts[-1][1] if self.parts else self.arrived_s
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """The steps of one of a plan's replicas."""
+    """Steps of one of a plan's replicas."""
 
     first: int
     count: int
@@ -75,11 +74,11 @@ def steps_of(
 ) -> tuple[Step, ...]:
     """Return the calls that run `parts`, in an order in which none waits for a later one.
 
-    A part joins the last call of its device where every value that it reads is there before that
-    call starts or is made within it, and where it either follows that call's last part directly or
-    nobody waits for that call. Devices that take their calls in this order cannot block each other.
-    Without `fused`, call i is part i, calls of one request may run beside each other, and devices
-    keep its values until they are to forget it. O(parts + values they read and write).
+    A part joins the last call of its device if all its inputs are available before that call starts
+    or are produced within it, and if it either directly follows that call's last part or nothing
+    waits for that call. Devices that take their calls in this order cannot deadlock. Without
+    `fused`, call i is part i, calls of one request may overlap, and devices keep its values until
+    told to forget it. O(parts + values they read and write).
     """
     maker = {name: index for index, part in enumerate(parts) for name in part.outputs}
     calls = _fuse(parts, maker) if fused else [[index] for index in range(len(parts))]
@@ -123,7 +122,7 @@ def steps_of(
 
 
 def _fuse(parts: Sequence[Part], maker: Mapping[str, int]) -> list[list[int]]:
-    """Collect the part indices into calls."""
+    """Return part indices grouped into calls."""
     calls: list[list[int]] = []
     call_of: list[int] = []
     newest: dict[str, int] = {}
@@ -160,10 +159,10 @@ class Code:
 class Program:
     """Executable form of a plan, without the plan and the model.
 
-    `code` and `extents` (pieces of weights files below `weights_dir`) are by device; `outputs`
-    those of the model that some step makes. Steps of `replicas` follow one another; `deal` is the
-    replica by request, over and over. With `beside` all versions before it stay loaded; else the
-    one before it alone, as long as calls of it may come.
+    `code` and `extents` (pieces of weights files below `weights_dir`) are by device; `outputs` are
+    the model outputs produced by a step. Steps of `replicas` follow one another; `deal` is the
+    replica by request, repeated. With `beside` all earlier versions stay loaded; otherwise only the
+    previous one, while its calls may arrive.
     """
 
     steps: tuple[Step, ...]
@@ -179,7 +178,7 @@ class Program:
         return replace(self, code={device: self.code[device]}, replicas=())
 
     def extents(self, device: str) -> tuple[Extent, ...]:
-        """Return the pieces of weights files that the subgraphs of a device map, ascending."""
+        """Return the pieces of weights files that a device's subgraphs map, ascending."""
         from onnx import ModelProto
 
         from hetsim.execution.weights import extents_of
@@ -189,7 +188,7 @@ class Program:
 
 
 def roundings_of(plan: Plan) -> tuple[Rounding, ...]:
-    """Return, by node, the element types that its device in `plan` computes in another."""
+    """Return, by node, the element types that its device in `plan` computes in another type."""
     from hetsim.device.kernels.precision import check_rounding
 
     platform = plan.problem.platform
@@ -226,12 +225,12 @@ def assemble(
     *,
     fused: bool = True,
 ) -> Program:
-    """Cut `model`, which may be a staged copy of the plan's own, as `plan` says.
+    """Return the program of `plan`, cut from `model`, which may be a staged copy of its own.
 
     `roundings`: those of ``roundings_of``; None: the types of the graph. Without `fused` every
-    subgraph is a step of its own.
+    subgraph is a separate step.
     """
-    # Not at the top: device processes read the records above, and need no onnx.
+    # Imported here: device processes read the records above, and need no onnx.
     from hetsim.graph.extract import NO_NODE, runnable, runnable_dtypes
 
     platform = plan.problem.platform
@@ -277,7 +276,7 @@ def assemble(
     given = {*model.graph.inputs, *model.graph.constants}
     unmade = [name for name in model.graph.outputs if name not in made and name not in given]
     if unmade:
-        # A request would wait for it without end.
+        # A request would wait for it forever.
         raise AssertionError(f"no subgraph computes output '{unmade[0]}' of {model.source}")
     return Program(
         steps=tuple(steps),
@@ -303,7 +302,7 @@ PRECISIONS = ("graph", "device")
 def check_how(
     executor: str, address: str | None, timeout_s: float, precision: str = "graph"
 ) -> None:
-    """Raise UsageError where the options of a run do not exist or do not go together."""
+    """Raise UsageError if the options of a run are unknown or incompatible."""
     if executor not in EXECUTORS:
         raise UsageError(f"there is no executor '{executor}'", hint="use 'ray' or 'threads'")
     if address is not None and executor != "ray":
@@ -323,7 +322,7 @@ def check_wait(what: str, seconds: float) -> None:
 
 
 def model_of(plan: Plan) -> Model:
-    """Return the model that a plan is of. Raises UsageError where there is none."""
+    """Return the model of a plan. Raises UsageError if it has none."""
     if plan.problem.model is None:
         raise UsageError(
             f"the plan '{plan.strategy}' is for a problem without a model",
@@ -333,7 +332,7 @@ def model_of(plan: Plan) -> Model:
 
 
 def given_inputs(model: Model, inputs: Inputs | None, seed: int) -> dict[str, Any]:
-    """Return the inputs of a run: those that are given, checked, or random ones of `seed`."""
+    """Return the inputs of a run: checked given ones, or random ones of `seed`."""
     from hetsim.graph.inputs.arrays import check_inputs, read_npz
     from hetsim.graph.inputs.samples import random_inputs
     from hetsim.graph.reading.onnx_types import plain
@@ -352,7 +351,7 @@ def given_inputs(model: Model, inputs: Inputs | None, seed: int) -> dict[str, An
 
 
 def constants_among_outputs(model: Model) -> dict[str, Any]:
-    """Return the outputs of `model` that are stored values: they belong to no subgraph."""
+    """Return the outputs of `model` that are stored values, and belong to no subgraph."""
     names = [name for name in model.graph.outputs if name in model.graph.constants]
     if not names:
         return {}

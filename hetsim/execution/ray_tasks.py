@@ -16,13 +16,13 @@ Result = TypeVar("Result")
 Taken = TypeVar("Taken", contravariant=True)
 
 IN_FLIGHT = 4
-"""Tasks in flight a core: one that runs, and others that it need not wait for."""
+"""Tasks in flight per core: one that runs, and others to hide latency."""
 
 RETRIES = 3
-"""How often a task is run again whose worker or node was lost."""
+"""Number of retries of a task whose worker or node was lost."""
 
 STORE_BYTES = 128 * 2**20
-"""Of a private Ray's object store: what is shared is a grid and its platforms."""
+"""Object store size of a private Ray, whose shared data is a grid and its platforms."""
 
 _COUNT_EVERY_S = 2.0
 _WAIT_S = 1.0
@@ -32,13 +32,13 @@ class Work(Protocol[Chunk, Taken]):
     """Work to distribute, with callbacks for its progress."""
 
     def take(self, cores: int) -> Chunk | None:
-        """Return the next chunk; None where there is none at the moment."""
+        """Return the next chunk, or None if there is none at the moment."""
 
     def give(self, chunk: Chunk, result: Taken) -> None:
-        """Take what became of a chunk."""
+        """Process the result of a chunk."""
 
     def lost(self, chunk: Chunk, why: str) -> None:
-        """Take back a chunk whose worker died each time it was run."""
+        """Take back a chunk whose worker died on each attempt."""
 
 
 def spread(
@@ -51,10 +51,10 @@ def spread(
 ) -> None:
     """Run ``function(shared, chunk)`` for every chunk of `work`, as Ray tasks.
 
-    `function` is of the top of a module; `shared` is sent to every node once. Without `address` a
-    private Ray on all cores runs them, and `started` is told the folder of its files. A task whose
-    worker or node is lost runs again elsewhere; what the function raises is raised here. Raises
-    ClusterError where the cluster ends.
+    `function` is defined at the top level of a module; `shared` is sent to every node once. Without
+    `address` a private Ray on all cores runs them, and `started` gets the folder of its files. A
+    task whose worker or node is lost runs again elsewhere; exceptions of the function are raised
+    here. Raises ClusterError if the cluster ends.
     """
     own = os.cpu_count() or 1
     with ray_connection(address, store_bytes=STORE_BYTES, cpus=own) as connection:
@@ -76,7 +76,7 @@ def spread(
                 if connection.loss.error is not None:
                     raise connection.loss.error
                 if time.monotonic() - counted_s >= _COUNT_EVERY_S:
-                    # Nodes come and go.
+                    # Nodes may join and leave.
                     cores = max(1, int(resources().get("CPU", own)))
                     counted_s = time.monotonic()
                 while len(flying) < IN_FLIGHT * cores:
@@ -118,7 +118,7 @@ def spread_here(
 
 
 def _cause(error: Any) -> Exception:
-    """What the function raised, or what its answer found no room in."""
+    """Return the exception of the function, or the error that its result did not fit."""
     from hetsim.execution.transports.ray_actor import out_of_store
 
     cause: Exception = error.as_instanceof_cause()

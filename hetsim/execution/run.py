@@ -39,8 +39,8 @@ class Deviation:
     """Deviation of an output from its reference.
 
     `max_abs` is the largest difference over elements that are finite in both, `max_rel` that over
-    the largest magnitude of the reference, `lost` how many elements are finite in the reference
-    alone.
+    the largest magnitude of the reference, `lost` the number of elements finite only in the
+    reference.
     """
 
     output: str
@@ -58,10 +58,10 @@ class Verdict:
 
 
 def judged(found: Mapping[str, Any], reference: Mapping[str, Any], tolerance: float) -> Verdict:
-    """Compare `found` with `reference`.
+    """Return the comparison of `found` with `reference`.
 
-    `tolerance`: how far an element of a float array may be off, over the largest magnitude of its
-    reference; 0 allows nothing but the same bits.
+    `tolerance`: maximum error of a float array's element, relative to the largest magnitude of its
+    reference; 0 requires identical bits.
     """
     told = differences(found, reference)
     if not told or not tolerance:
@@ -81,7 +81,7 @@ def all_judged(
     tolerance: float,
     each: str = "",
 ) -> tuple[bool | None, tuple[str, ...]]:
-    """Return whether all answers have the reference's bits, and what is off, by number of `each`.
+    """Return whether all answers have the reference's bits, and differences by number of `each`.
 
     None without a reference.
     """
@@ -96,7 +96,7 @@ def all_judged(
 
 
 def deviations(found: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[Deviation, ...]:
-    """Return how far each float array of `found` is from `reference`, in its order."""
+    """Return the deviation of each float array of `found` from `reference`, in its order."""
     told: list[Deviation] = []
     for name, wanted in reference.items():
         have = found[name]
@@ -115,9 +115,9 @@ def deviations(found: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[
 
 
 def differences(found: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[str, ...]:
-    """Describe, by name in the order of `reference`, each value that `found` has differently.
+    """Return a description of each differing value, by name in the order of `reference`.
 
-    Arrays are equal where dtype, shape and bytes are: NaN equals the same NaN, 0.0 is not -0.0.
+    Arrays are equal if dtype, shape and bytes are: NaN equals the same NaN, 0.0 is not -0.0.
     """
     told: list[str] = []
     for name, wanted in reference.items():
@@ -129,7 +129,7 @@ def differences(found: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple
 
 
 def difference(found: Any, wanted: Any) -> str | None:
-    """Say in what `found` differs from `wanted`, or None where it does not."""
+    """Return a description of how `found` differs from `wanted`, or None if it does not."""
     if isinstance(wanted, np.ndarray):
         if not isinstance(found, np.ndarray):
             return f"a {type(found).__name__}, not an array"
@@ -190,9 +190,9 @@ class Plain:
     ----------
     bitwise_equal : bool
     deviations : tuple of Deviation
-        Of the float outputs.
+        Deviations of the float outputs.
     mismatches : tuple of str
-        Outputs of other types that differ, each with in what.
+        Outputs of other types that differ, each with its difference.
     """
 
     bitwise_equal: bool
@@ -207,38 +207,38 @@ class Run(Result):
     Attributes
     ----------
     outputs : dict of str to array
-        In the model's order; a list for a sequence, None for an empty optional.
+        Outputs in the model's order; a list for a sequence, None for an empty optional.
     timeline : Timeline
-        What the plan costs on the virtual clock.
+        Timeline of the plan on the virtual clock.
     wall_s : float
-        Real seconds of the execution, devices ready before it; to the end of all replicas.
+        Real seconds of the execution on ready devices, to the end of all replicas.
     reference : dict of str to array, or None
-        Outputs of the whole canonical model in one session, its values rounded where the
-        run's were; None where not asked for.
+        Outputs of the whole canonical model in one session, with the run's roundings; None if not
+        requested.
     bitwise_equal : bool or None
         Whether the outputs equal the reference to the last bit.
     mismatches : tuple of str
-        The outputs that are further off than `tolerance` allows, each with in what it differs.
+        Outputs that deviate by more than `tolerance`, each with its difference.
     tolerance : float
-        How far outputs may be off, over their largest magnitude, because a device has kernels
-        of its own or spreads one over threads; 0 elsewhere: to the last bit.
+        Allowed deviation of outputs, relative to their largest magnitude, for devices with other
+        kernels or several threads; 0 otherwise: identical bits.
     executor : str
         ``ray`` or ``threads``.
     compile_s : float
         Real seconds until every device was ready: actors or threads started, sessions open.
     steps : int
-        Calls to devices: subgraphs that follow one another on a device share one.
+        Calls to devices: consecutive subgraphs on a device share one.
     precision : str
         ``graph``: in the types of the graph; ``device``: rounded as the devices compute.
     deviations : tuple of Deviation
-        With precision ``device``: how far each float output is from the graph's own types.
+        With precision ``device``: deviation of each float output from the graph's own types.
     recoveries : tuple of Recovery
-        Failures of devices that were got over.
+        Failures of devices that were recovered from.
     events : tuple of Event
-        What devices did and which values moved, in real seconds since the request came; from
-        and to ``caller``, the process that asked for the run. `timeline` has virtual ones.
+        Work of devices and transfers of values, in real seconds since the request arrived;
+        ``caller`` is the process that asked for the run. `timeline` has virtual ones.
     plain : Plain or None
-        With `plain`: how far the outputs are from those of ONNX Runtime's default options.
+        With `plain`: deviation of the outputs from ONNX Runtime's default options.
     """
 
     outputs: dict[str, NDArray[Any]] = field(repr=False)
@@ -283,55 +283,55 @@ def run(
     failures: Sequence[Failure] = (),
     plain: bool = False,
 ) -> Run:
-    """Run `plan` with ONNX Runtime, one worker a device, and return what it computed.
+    """Run `plan` with ONNX Runtime, one worker per device, and return the results.
 
-    A plan of several replicas gets one request for each, all of the same inputs; what is
-    returned is of the first, and the outputs of all must be right.
+    A plan of several replicas gets one request for each, all with the same inputs; the results are
+    those of the first, and the outputs of all are checked.
 
     Parameters
     ----------
     plan : Plan
-        Of a problem that was built from a model.
+        Plan of a problem that was built from a model.
     inputs : mapping of str to array, or path of a ``.npz`` file, optional
-        Every input of the model; absent: ``random_inputs`` of `seed`.
+        All inputs of the model; absent: ``random_inputs`` of `seed`.
     executor : "ray" or "threads"
         Ray actors, processes of this machine, or threads of this process.
     address : str, optional
         ``host:port`` of a Ray to join, or ``auto``. Absent: the Ray that this process is
         connected to, or else a private one that is stopped afterwards.
     timeout_s : float
-        How long devices may take to compile, and again to run.
+        Maximum seconds for devices to compile, and again to run.
     verify : bool
         Whether to run the whole canonical model too, and compare.
     seed : int
-        Of the random inputs.
+        Seed of the random inputs.
     precision : "graph" or "device"
-        Whether devices compute in the types of the graph, or round every value to the type
-        that they compute in (``execution_dtype``), which shows what that does to the outputs.
+        Whether devices compute in the types of the graph, or round every value to their own type
+        (``execution_dtype``), which shows its effect on the outputs.
     failures : sequence of Failure
-        Devices that are made to fail, in real seconds from the request's start; the timeline
-        has the same failures at the same virtual times.
+        Failures to inject, in real seconds from the request's start; the timeline has the same
+        failures at the same virtual times.
     plain : bool
-        Whether to compare with a session of ONNX Runtime's default options, too.
+        Whether to also compare with a session of ONNX Runtime's default options.
 
     Raises
     ------
     UsageError
-        Where the executor is unknown, the plan has no model, or options do not go together.
+        If the executor is unknown, the plan has no model, or options are incompatible.
     PlanError
-        Where the plan is not valid.
+        If the plan is not valid.
     RequestError
-        Where the inputs do not fit the model.
+        If the inputs do not fit the model.
     TimedOut
-        Where a device does not answer in time.
+        If a device does not answer in time.
     DeviceLost
-        Where a device dies as often as it is started, or runs out of memory.
+        If a device dies on every start, or runs out of memory.
     ClusterError
-        Where Ray does not start or cannot be joined; NotOffered where it has no node for a device.
+        If Ray does not start or cannot be joined; NotOffered if it has no node for a device.
     Infeasible
-        Where no device can take the place of one that was lost.
+        If no device can replace one that was lost.
     ExecutionError
-        Of which these are, but for the last: where a kernel fails.
+        Base of these, except the last: if a kernel fails.
     """
     check_how(executor, address, timeout_s, precision)
     failing = check_failures(failures, plan.problem.devices)
@@ -409,9 +409,9 @@ def run_whole(
 def whole_model(
     model: Model, roundings: Sequence[Rounding] | None = None, *, plain: bool = False
 ) -> CompiledSubgraph:
-    """Open the whole model in one session, on the settings of the parts.
+    """Return the whole model in one session, with the settings of the parts.
 
-    `roundings`: what each node computes in; absent: the types of the graph. `plain`: on ONNX
+    `roundings`: type of each node's arithmetic; absent: the types of the graph. `plain`: with ONNX
     Runtime's default settings.
     """
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings

@@ -49,7 +49,7 @@ def opened(
     replan: Replan | None = None,
     log: RunLog | None = None,
 ) -> Iterator[SessionLoop]:
-    """Loop with ready devices; all of it ends with the context."""
+    """Yield a loop with ready devices; all of it ends with the context."""
     widths = {**dict.fromkeys(program.code, 1), **streams}
     with transports(executor, address, room_bytes, widths, policy.timeout_s) as connect:
         loop = SessionLoop(program, connect, widths, policy, replan, log)
@@ -68,7 +68,7 @@ def transports(
     streams: Mapping[str, int],
     timeout_s: float,
 ) -> Iterator[Callable[[Post], Transport]]:
-    """Give what makes a transport of the function that takes its events; see ``opened``."""
+    """Yield a factory of transports from the function that takes their events; see ``opened``."""
     if executor == "threads":
         from hetsim.execution.transports.threads import ThreadTransport
 
@@ -92,7 +92,7 @@ def execute(
 ) -> tuple[dict[str, Any], float, float]:
     """Run a program once; return outputs, and real seconds of compiling and running.
 
-    Each may take ``timeout_s``.
+    Compiling and running may each take ``timeout_s``.
     """
     with opened(program, executor, address, 2 * crossing_bytes, {}, Policy(timeout_s)) as loop:
         request = Request(0, loop.cancel, dict)
@@ -102,42 +102,41 @@ def execute(
 
 
 class Session:
-    """A compiled plan whose devices stay up until it is closed.
+    """Compiled plan whose devices stay up until it is closed.
 
-    Requests go to the plan's replicas as its deal says, in the order in which they come. A
-    device takes, of the steps that it could run, that of the earliest request, as many at once
-    as it has streams. A device that dies
-    is started again, and what it lost is run again from what the request still has; where it
-    stays away, the plan's strategy plans without it. The outputs are the same to the last bit. A
-    request whose devices fail three times while they run it is lost; see `max_losses`.
+    Requests go to the plan's replicas by its deal, in order of arrival. A device runs the ready
+    step of the earliest request first, as many at once as it has streams. A device that dies is
+    restarted, and its lost work is repeated from the remaining values; if it stays away, the plan's
+    strategy replans without it. Outputs are the same to the last bit. A request whose devices fail
+    three times while running it is lost; see `max_losses`.
 
-    A context manager; ``close`` leaves no process, thread or file behind. A session belongs to the
-    process that opened it: a forked child cannot use it, and does not end it.
+    Use as a context manager; ``close`` leaves no process, thread or file behind. A session belongs
+    to the process that opened it: a forked child cannot use it, and does not end it.
 
     Parameters
     ----------
     plan : Plan
-        Of a problem that was built from a model.
+        Plan of a problem that was built from a model.
     executor : "ray" or "threads"
         Ray actors, processes of this machine, or threads of this process.
     address : str, optional
         As in ``hetsim.run``.
     timeout_s : float
-        Of compiling, and of each request from its submission to its outputs.
+        Timeout of compiling, and of each request from submission to outputs.
     hang_s : float, optional
-        A device that takes longer for one call is taken for dead. Absent: no call is too
-        long until its request, or one that waits for it, runs out of time.
+        A device that takes longer for one call counts as dead. Absent: no limit until its request,
+        or one that waits for it, times out.
     max_in_flight : int
-        Requests that are under way at once; ``run_async`` waits for room.
+        Maximum concurrent requests; ``run_async`` waits for room.
     max_restarts : int
-        How often a device is started again before it is given up.
+        Number of restarts of a device before it is given up.
     max_losses : int
-        Device failures during its calls that a request survives: what was lost runs again. With the
+        Device failures during its calls that a request survives, with lost work repeated. At the
         next failure the request is lost, so that one that kills its devices ends.
     precision : "graph" or "device"
         As in ``hetsim.run``.
     trace : bool
-        Whether ``events`` has what happens, which takes memory for every request.
+        Whether to record ``events``, which takes memory for every request.
 
     Attributes
     ----------
@@ -145,22 +144,22 @@ class Session:
     compile_s : float
         Real seconds until every device was ready.
     steps : int
-        Calls to devices a request, the most of a replica's.
+        Calls to devices per request, the maximum over replicas.
     executor : "ray" or "threads"
     max_in_flight : int
     roundings : sequence of Rounding or None
-        By node, with precision ``device``: what it computes in.
+        By node, with precision ``device``: types of its arithmetic.
 
     Raises
     ------
     UsageError
-        Where an option is unknown or makes no sense, or the plan has no model.
+        If an option is unknown or invalid, or the plan has no model.
     PlanError
-        Where the plan is not valid.
+        If the plan is not valid.
     ClusterError
-        Where Ray does not start or cannot be joined.
+        If Ray does not start or cannot be joined.
     TimedOut, ExecutionError
-        Where a device does not start, or not in time.
+        If a device does not start, or not in time.
     """
 
     @checks.takes(
@@ -221,7 +220,7 @@ class Session:
             def replanned(lost: tuple[str, ...]) -> Program:
                 from hetsim.placement.planning import replan
 
-                # Values are rounded as by the devices of the first plan: they stay the same.
+                # Rounded as by the devices of the first plan, even after replanning.
                 return assemble(replan(plan, lost), self._model, roundings)
 
             program = assemble(plan, self._model, roundings)
@@ -244,7 +243,7 @@ class Session:
 
     @property
     def model(self) -> Model:
-        """The model as its parts were cut from it: its large weights lie in files."""
+        """Model that its parts were cut from, with large weights in files."""
         return self._model
 
     @property
@@ -259,16 +258,16 @@ class Session:
 
     @property
     def busy_s(self) -> dict[str, float]:
-        """Real seconds that each device ran subgraphs so far; to be asked as ``events`` are."""
+        """Real seconds that each device has run subgraphs; available like ``events``."""
         return dict(self._log.busy_s)
 
     @property
     def calls(self) -> int:
-        """Calls of devices so far that gave something."""
+        """Number of successful device calls so far."""
         return sum(self._log.calls.values())
 
     def processes(self) -> dict[str, int]:
-        """Return, by device that is up, the id of its process, on whatever machine it is."""
+        """Return the process id of each device that is up, on its machine."""
         return self._loop.processes()
 
     def run(
@@ -294,22 +293,22 @@ class Session:
         Parameters
         ----------
         inputs : mapping of str to array, optional
-            Every input of the model, not to be changed before the request is done; absent:
-            random ones of `seed`.
+            All inputs of the model, not to be modified before the request is done; absent: random
+            ones of `seed`.
         seed : int
         timeout_s : float, optional
-            From now to the outputs; absent: as the session says.
+            Seconds from now to the outputs; absent: that of the session.
         wait : bool
-            Whether to wait while as many requests are under way as may be.
+            Whether to wait while the maximum number of requests is under way.
 
         Raises
         ------
         RequestError
-            Where the inputs do not fit the model; the nearest name is in the message.
+            If the inputs do not fit the model; the message has the nearest name.
         TooManyInFlight
-            Where there is no room and `wait` is false.
+            If there is no room and `wait` is false.
         UsageError
-            Where the session is closed, or was opened by the parent of this forked process.
+            If the session is closed, or was opened by the parent of this forked process.
         """
         refuse_child(self._owner, "the session")
         checks.flag(wait, "wait")
@@ -338,18 +337,18 @@ class Session:
         return request
 
     def inject(self, failures: Sequence[Failure]) -> None:
-        """Make devices fail for real, at times that count from now on.
+        """Make devices fail for real, at times counted from now.
 
-        Raises UsageError where a device is unknown or a time makes no sense.
+        Raises UsageError for an unknown device or an invalid time.
         """
         refuse_child(self._owner, "the session")
         checks.sequence(checks.instance("hetsim.workload.failure:Failure"))(failures, "failures")
         self._loop.inject(check_failures(failures, self.plan.problem.devices))
 
     def close(self) -> None:
-        """End all devices; requests under way fail. More than once does no harm.
+        """End all devices; requests under way fail. Idempotent.
 
-        In a forked child this does nothing: devices are the parent's.
+        Does nothing in a forked child, as devices belong to the parent.
         """
         if os.getpid() != self._owner:
             return
@@ -370,7 +369,7 @@ class Session:
 
 
 def _about(plan: Plan) -> Callable[[int, str], tuple[int, int]]:
-    """Of a request and a value: the subgraph that makes it, -1 for an input; its bytes."""
+    """Return a function from request and value to its producing subgraph (-1: input) and bytes."""
     values = {value.name: value for value in plan.problem.values}
     makers = [
         {node: index for index, group in enumerate(replica.groups, first) for node in group.nodes}
@@ -387,7 +386,7 @@ def _about(plan: Plan) -> Callable[[int, str], tuple[int, int]]:
 
 
 def crossing_bytes(plan: Plan) -> int:
-    """Bytes of the values that cross devices or leave the model: the most of a replica."""
+    """Return the bytes of values that cross devices or leave the model: the maximum of replicas."""
     totals = []
     for replica in plan.replicas:
         crossing = 0

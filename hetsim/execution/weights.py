@@ -1,4 +1,4 @@
-"""Weights of a model in files that all processes of a run map, and transfer to nodes."""
+"""Weights of a model in files mapped by all processes of a run, and their transfer to nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def run_folder() -> Iterator[Path]:
-    """Give an empty folder below hetsim's cache, removed when the context ends."""
+    """Yield an empty folder below hetsim's cache, removed when the context ends."""
     with contextlib.ExitStack() as lasting:
         yield _entered(lasting)
 
@@ -59,7 +59,7 @@ _ALIGNMENT = 4096
 
 @dataclass(frozen=True, slots=True, order=True)
 class Extent:
-    """A piece of a weights file: the file below the weights folder, and where it lies in it."""
+    """Piece of a weights file: path below the weights folder, offset and size."""
 
     location: str
     offset: int
@@ -68,10 +68,10 @@ class Extent:
 
 @contextlib.contextmanager
 def staged(model: Model) -> Iterator[Model]:
-    """Give `model` with its weights of 1 KiB and more in files, removed at the end.
+    """Yield `model` with its weights of 1 KiB and more in files, removed at the end.
 
-    Files that the model already refers to are used where they are. Raises ExecutionError where the
-    weights cannot be written. O(graph + inline weights).
+    Existing external files are used in place. Raises ExecutionError if the weights cannot be
+    written. O(graph + inline weights).
     """
     large = [tensor for tensor in model.proto.graph.initializer if _is_large(tensor)]
     if not large:
@@ -89,7 +89,7 @@ def staged(model: Model) -> Iterator[Model]:
                 where=str(file),
                 hint=ROOM,
             ) from error
-        # One folder serves for all external data, and links that lead out of it are refused.
+        # One folder serves all external data, and links out of it are rejected.
         root = folder
         if model.weights_dir is not None:
             root = Path(os.path.commonpath((folder, model.weights_dir)))
@@ -109,7 +109,7 @@ def extent_of(tensor: onnx.TensorProto) -> Extent:
 
 
 def refer(tensor: onnx.TensorProto, extent: Extent) -> None:
-    """Let a tensor be in a file."""
+    """Make a tensor refer to a file."""
     tensor.data_location = onnx.TensorProto.EXTERNAL
     del tensor.external_data[:]
     fields = {"location": extent.location, "offset": extent.offset, "length": extent.nbytes}
@@ -145,7 +145,7 @@ def _referring(
     file: Path,
     root: Path,
 ) -> onnx.ModelProto:
-    """Copy `proto` with the spilled weights as references, and every reference below `root`."""
+    """Return a copy of `proto` with spilled weights and all references below `root`."""
     copy = onnx.ModelProto()
     _copy_but(proto, copy, "graph")
     _copy_but(proto.graph, copy.graph, "initializer")
@@ -182,7 +182,7 @@ def _copy_but(
 
 
 def external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Yield the tensors of `proto`, of bodies and functions too, that are in files."""
+    """Yield the tensors of `proto`, including bodies and functions, that are in files."""
     for tensor in _tensors(proto):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             yield tensor
@@ -200,23 +200,23 @@ def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 
 CHUNK_BYTES = 64 * 2**20
-"""Sent at once, so that an object store need not hold the whole model."""
+"""Bytes sent at once, so that an object store need not hold the whole model."""
 
 _GRACE_S = 5.0
 
 WaitFor = Callable[[Any, str], Any]
-"""Waits for a reference, for what it stands for; raises ExecutionError when told to give up."""
+"""Function that waits for a reference's value; raises ExecutionError when told to give up."""
 
 
 class WeightsStore:
-    """The Ray actor that keeps weights files on a node, for all device actors there."""
+    """Ray actor that keeps weights files on a node, for all device actors there."""
 
     def __init__(self) -> None:
         self._open = ExitStack()
         self._folder = self._open.enter_context(run_folder())
 
     def folder(self) -> str:
-        """Return the folder that the files lie in."""
+        """Return the folder of the files."""
         return str(self._folder)
 
     def take(self, location: str, offset: int, data: NDArray[np.uint8]) -> int:
@@ -238,13 +238,13 @@ class WeightsStore:
             ) from error
 
     def close(self) -> None:
-        """Remove the folder; what device actors have mapped stays mapped."""
+        """Remove the folder; mappings of device actors stay valid."""
         self._open.close()
 
 
 @dataclass(slots=True)
 class _Held:
-    """What a node has: its store, the folder there, and the pieces in it."""
+    """Weights on a node: its store, the folder there, and the pieces in it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     store: Any = None

@@ -18,7 +18,7 @@ from hetsim.execution.program import Code, Program, Step, Timing
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """One version of a program, ready to run."""
+    """Version of a program, ready to run."""
 
     steps: Sequence[Step]
     code: Mapping[int, Code]
@@ -26,12 +26,12 @@ class _Loaded:
 
 
 class DeviceWorker:
-    """Runs the steps of one device, those of several requests at the same time."""
+    """Executor of one device's steps, for several requests at the same time."""
 
     def __init__(self, device: str) -> None:
         self.device = device
         self._loaded: dict[int, _Loaded] = {}
-        # Weak: a version that was replaced lives on in its calls under way alone.
+        # Weak: a replaced version lives on only in its calls under way.
         self._opened: weakref.WeakSet[CompiledSubgraph] = weakref.WeakSet()
         self._values: dict[tuple[int, int], dict[str, Any]] = {}
         self._cancelled = False
@@ -41,8 +41,8 @@ class DeviceWorker:
     def load(self, version: int, program: Program) -> int:
         """Compile the device's subgraphs of a version of the program; return the process id.
 
-        The version before it stays, for calls under way; older ones go, unless it is ``beside``
-        them.
+        The previous version stays, for calls under way; older ones are dropped, unless it is
+        ``beside`` them.
         """
         compiled: dict[int, CompiledSubgraph] = {}
         code, weights_dir = program.code[self.device], program.weights_dir
@@ -72,7 +72,7 @@ class DeviceWorker:
         return device.open(entry.proto, weights_dir, entry.outputs, entry.settings)
 
     def run(self, version: int, request: int, index: int, *received: Any) -> tuple[Any, ...]:
-        """Run step `index` for a request; return its ``Timing`` and then what the step sends."""
+        """Run step `index` for a request; return its ``Timing`` and then the values it sends."""
         loaded = self._loaded.get(version)
         if loaded is None:
             raise ExecutionError(
@@ -102,15 +102,15 @@ class DeviceWorker:
         return (Timing(arrived_s, tuple(spans)), *sent)
 
     def forget(self, version: int, request: int) -> None:
-        """Drop what is held for a request that has ended before its last step."""
+        """Drop the values of a request that ended before its last step."""
         self._values.pop((version, request), None)
 
     def freeze(self) -> None:
-        """Stop answering calls until ``cancel``, as a hanging device."""
+        """Stop answering calls until ``cancel``, like a hanging device."""
         self._going.clear()
 
     def cancel(self) -> None:
-        """Make what is under way in another thread end early, in an ExecutionError."""
+        """Make running work in other threads end early, with an ExecutionError."""
         self._cancelled = True
         for compiled in tuple(self._opened):
             compiled.cancel()

@@ -46,7 +46,7 @@ class _Record(BaseModel):
 
 
 class FileRecord(_Record):
-    """A file of the folder: its name, size, and SHA-256."""
+    """File of the folder: its name, size, and SHA-256."""
 
     file: str
     nbytes: Count
@@ -66,9 +66,9 @@ class DeviceRecord(_Record):
 
 
 class ValueRecord(_Record):
-    """An input or output: its element type, within ``sequence(...)`` and the like, and shape.
+    """Input or output: its element type, e.g. within ``sequence(...)``, and shape.
 
-    Of inputs of the model, integers index `below` entries, or are compared with what is `asked`.
+    For model inputs, integers index `below` entries, or are compared with `asked`.
     """
 
     name: Text
@@ -79,7 +79,7 @@ class ValueRecord(_Record):
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes; 0 where the shape is unknown, or the values are not numbers."""
+        """Size in bytes; 0 if the shape is unknown, or values are not numbers."""
         numbers = [dim for dim in self.shape or () if isinstance(dim, int)]
         if self.shape is None or len(numbers) < len(self.shape):
             return 0
@@ -117,18 +117,18 @@ class Manifest(_Record):
         return max((device.tolerance for device in self.devices), default=0.0)
 
     def to_text(self) -> str:
-        """Return the manifest as its file has it: JSON that ends with its own digest."""
+        """Return the manifest as in its file: JSON with its own digest at the end."""
         record = self.model_dump(by_alias=True, mode="json")
         record["sha256"] = _digest(record)
         return json.dumps(record, indent=1) + "\n"
 
     @property
     def files(self) -> tuple[GroupRecord, ...]:
-        """Every subgraph's file."""
+        """Files of all subgraphs and constants."""
         return (*self.groups, *([] if self.constants is None else [self.constants]))
 
     def parts(self) -> list[Part]:
-        """Return the inputs of steps, by group."""
+        """Return the parts of the plan, by group."""
         return [Part(g.device, tuple(g.inputs), tuple(g.outputs)) for g in self.groups]
 
 
@@ -197,13 +197,13 @@ def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
 
 
 def copy_checked(folder: Path, record: FileRecord, target: Path) -> None:
-    """Copy a file of the folder; raise InvalidInput unless the copy has the digest of the manifest.
+    """Copy a file of the folder; raise InvalidInput unless the copy matches the manifest's digest.
 
-    What runs maps the copy: a file that is checked where it lies may be changed behind the check.
+    The run maps the copy, as the original could be changed after the check.
     """
     digest = hashlib.sha256()
     with _opened(folder, record.file) as stream:
-        # One of another size is not read at all.
+        # A file of another size is not read at all.
         whole = os.fstat(stream.fileno()).st_size == record.nbytes
         try:
             with target.open("xb") as copy:
@@ -227,7 +227,7 @@ def copy_checked(folder: Path, record: FileRecord, target: Path) -> None:
 
 @contextmanager
 def _opened(folder: Path, name: str) -> Iterator[BufferedReader]:
-    """Give a file of the folder to read: a regular file in it, not a link to one."""
+    """Open a regular file in the folder for reading, but no link."""
     where = str(folder / name)
     if _NAME.fullmatch(name) is None:
         raise InvalidInput(
@@ -268,7 +268,7 @@ def _check_names(manifest: Manifest, where: str) -> None:
 
 
 def _steps(manifest: Manifest, where: str) -> tuple[Step, ...]:
-    """The steps that follow from who feeds whom."""
+    """Return the steps that follow from the dependencies of groups."""
     there = {value.name for value in manifest.inputs}
     for group in (*manifest.files,):
         missing = [name for name in group.inputs if name not in there]

@@ -1,6 +1,6 @@
 """Child process that opens the files of a compiled plan first.
 
-It is a module of its own, as what else a run of such a plan imports takes longer than to open them.
+A separate module, as other imports of a run take longer than opening the files.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from hetsim.graph.reading.onnx_file import read_onnx
 
 
 def open_all(memory_bytes: int) -> None:
-    """Be the child: open the files that stdin names, and print for each what was wrong, or ""."""
-    # Whatever else writes to stdout must not come between the answers.
+    """Run as the child: open the files named on stdin, and print an error or "" for each."""
+    # Other output to stdout must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)

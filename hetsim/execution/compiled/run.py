@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from hetsim.hardware.spec import DeviceSpec
 
 TIMEOUT_S = 120.0
-"""Of the child that opens a folder's files first; a second more for each file."""
+"""Time limit of the child that opens a folder's files; plus one second per file."""
 
 _MEMORY_BYTES = 4 * 2**30
 _COPIES = 4
-"""Of a graph while it is opened: as it came, parsed, and taken apart."""
+"""Copies of a graph in memory while it is opened: raw, parsed, and taken apart."""
 
 _AGAIN = "compile the plan again, or copy the folder again"
 
@@ -67,12 +67,11 @@ class CompiledPlan:
 
 
 def open_compiled(folder: Path) -> CompiledPlan:
-    """Read a folder of ``compile_plan``, and check all of it.
+    """Return a folder of ``compile_plan``, completely checked.
 
-    Every file is copied to a folder of this process's own and held against its SHA-256 on the way;
-    the copies are read as any ONNX model is, and opened in a child process first. Raises
-    InvalidInput where a file is missing, damaged, or does not fit the others, or other versions
-    wrote it.
+    Every file is copied to a private folder and compared with its SHA-256; the copies are read like
+    any ONNX model, and opened in a child process first. Raises InvalidInput if a file is missing,
+    damaged, or inconsistent, or was written by other versions.
     """
     folder = folder.resolve()
     manifest, steps, text = read_manifest(folder)
@@ -92,7 +91,7 @@ def open_compiled(folder: Path) -> CompiledPlan:
         weights = [] if manifest.weights is None else [manifest.weights]
         for record in (*weights, *manifest.files):
             copy_checked(folder, record, copies / record.file)
-        # Nothing is opened, not even in the child, before all files have been checked.
+        # Nothing is opened, even in the child, before all files have been checked.
         protos = {group.file: _read(folder, copies, group, known) for group in manifest.files}
         _open_in_child(folder, copies, protos, manifest)
         code: dict[str, list[Code]] = {}
@@ -131,7 +130,7 @@ def open_compiled(folder: Path) -> CompiledPlan:
 def _foreign_specs(
     manifest: Manifest, plan: Mapping[str, Any], folder: Path
 ) -> dict[str, DeviceSpec]:
-    """Descriptions of the devices whose kernels are another package's, which a run needs."""
+    """Return specs of the devices with kernels of other packages, which a run needs."""
     foreign = [device for device in manifest.devices if device.backend != SIMULATED]
     if not foreign:
         return {}
@@ -162,7 +161,7 @@ def _foreign_specs(
 def _read(
     folder: Path, copies: Path, group: GroupRecord, known: dict[str, ValueRecord]
 ) -> onnx.ModelProto:
-    """The subgraph in a copied file, which makes and reads what the manifest says."""
+    """Return the subgraph in a copied file, with inputs and outputs as in the manifest."""
     where = str(folder / group.file)
     try:
         proto = read_onnx(copies / group.file).proto
@@ -180,7 +179,7 @@ def _read(
 
 
 def _is(value: ValueRecord, known: ValueRecord) -> bool:
-    """Whether a value is the known one; its file may leave open what the plan is made for."""
+    """Return whether a value matches; the file may leave open shapes that the plan fixes."""
     stated, held = known.shape, value.shape
     if stated is not None and held is not None and len(stated) == len(held):
         held = [a if isinstance(a, int) else b for a, b in zip(held, stated, strict=True)]
@@ -190,10 +189,9 @@ def _is(value: ValueRecord, known: ValueRecord) -> bool:
 def _open_in_child(
     folder: Path, copies: Path, protos: Mapping[str, onnx.ModelProto], manifest: Manifest
 ) -> None:
-    """Open the copies in a child process with limits of time and memory, which may die of it.
+    """Open the copies in a child process with limits of time and memory, which may crash.
 
-    Some models that pass every check end ONNX Runtime's process; a digest does not tell who wrote
-    them.
+    Some models that pass every check crash ONNX Runtime; a digest does not identify the author.
     """
     mapped = 0 if manifest.weights is None else manifest.weights.nbytes
     largest = max((proto.ByteSize() for proto in protos.values()), default=0)
@@ -240,7 +238,7 @@ def _open_in_child(
 class CompiledRun:
     """Result of a compiled plan; see ``hetsim.Run``.
 
-    `not_compared` says why there was nothing to compare with.
+    `not_compared` is the reason why there is no reference.
     """
 
     outputs: dict[str, NDArray[Any]] = field(repr=False)
@@ -264,11 +262,11 @@ def run_compiled(
     verify: bool = True,
     seed: int = 0,
 ) -> CompiledRun:
-    """Run a compiled plan; the model's file need not be there.
+    """Run a compiled plan, without its model file.
 
     Parameters and errors are those of ``hetsim.run``; the random inputs of a seed are the same too.
-    With `verify` outputs are compared with the whole model's where that is still at the place that
-    the plan names, with the digest that the plan recorded.
+    With `verify`, outputs are compared with the whole model's if its file still exists at the path
+    in the plan with the recorded digest.
     """
     check_how(executor, address, timeout_s)
     given = given_inputs(_stand_in(compiled), inputs, seed)
@@ -299,7 +297,7 @@ def run_compiled(
 
 
 def _stand_in(compiled: CompiledPlan) -> Model:
-    """A model of nothing but the inputs, and of what says which numbers those take."""
+    """Return a model with only the inputs, and the value ranges that these accept."""
     import onnx
 
     tensors: dict[str, Tensor] = {}
@@ -340,7 +338,7 @@ def _stand_in(compiled: CompiledPlan) -> Model:
 def _reference(
     compiled: CompiledPlan, inputs: Mapping[str, Any]
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """Outputs of the whole model in one session; or why there is no such model any more."""
+    """Return outputs of the whole model in one session; or the reason why it is unavailable."""
     from hetsim.execution.weights import staged
 
     try:
@@ -354,7 +352,7 @@ def _reference(
 
 
 def _roundings(compiled: CompiledPlan, model: Model) -> list[Mapping[str, str]] | None:
-    """What becomes of element types at each node of the whole model; None for nothing."""
+    """Return the rounding of element types at each node of the whole model, or None."""
     if compiled.manifest.precision == "graph":
         return None
     by_device = {device.name: device.rounding for device in compiled.manifest.devices}

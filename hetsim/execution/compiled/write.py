@@ -46,12 +46,11 @@ def compile_plan(
 ) -> Manifest:
     """Write `plan` to a new folder, all files or none.
 
-    One ``g3_npu.onnx`` a subgraph, ``constants.onnx`` where outputs of the model are stored values,
-    ``weights.bin`` with the large weights of all of them, each once, as external data,
-    ``plan.json``, and ``manifest.json``, which names the rest, each with its SHA-256. Raises
-    UsageError where the folder is not empty, or there is no model or platform, PlanError where the
-    plan is not valid, InvalidInput where a subgraph cannot be exported, or the disk refuses.
-    O(graph + weights).
+    Writes one file like ``g3_npu.onnx`` per subgraph, ``constants.onnx`` if model outputs are
+    stored values, ``weights.bin`` with the large weights of all of them, each once, as external
+    data, ``plan.json``, and ``manifest.json``, which lists the others with their SHA-256. Raises
+    UsageError if the folder is not empty, or without a model or platform, PlanError if the plan is
+    not valid, InvalidInput if a subgraph cannot be exported, or on disk errors. O(graph + weights).
     """
     check_folder(folder)
     model, platform = plan.problem.model, plan.problem.platform
@@ -119,7 +118,7 @@ def compile_plan(
 
 
 def _named_devices(plan: Plan, model: Model) -> tuple[str, ...]:
-    """Devices that get a file; the host has the constants among the outputs."""
+    """Return the devices that get a file; the host has the constants among the outputs."""
     problem = plan.problem
     used = set(plan.devices_used)
     if problem.platform is not None and _constant_outputs(model):
@@ -152,7 +151,7 @@ def _device_record(name: str, spec: DeviceSpec, precision: str) -> DeviceRecord:
 
 
 class _Weights:
-    """File of the large weights of all subgraphs, each in it once."""
+    """File of the large weights of all subgraphs, each stored once."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -162,11 +161,11 @@ class _Weights:
 
     @property
     def sha256(self) -> str:
-        """Of what was written so far."""
+        """Digest of the content written so far."""
         return self._digest.hexdigest()
 
     def take_in(self, proto: onnx.ModelProto, weights_dir: Path) -> None:
-        """Copy the external data of `proto`, and let it refer to the copy."""
+        """Copy the external data of `proto`, and make it refer to the copy."""
         for tensor in external_tensors(proto):
             extent = extent_of(tensor)
             place = weights_dir / extent.location, extent.offset, extent.nbytes
@@ -262,7 +261,7 @@ def _inputs(model: Model) -> list[ValueRecord]:
         ValueRecord(
             name=name,
             type=stated[name].type,
-            # The file of a model may leave open what its plan is made for.
+            # The model's file may leave open shapes that its plan fixes.
             shape=None if (shape := model.graph.tensors[name].shape) is None else list(shape),
             below=index_bound(model.graph, readers, name),
             asked=next(iter(compared_with(model.graph, readers, name)), None),

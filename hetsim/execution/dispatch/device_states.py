@@ -20,7 +20,7 @@ from hetsim.workload.failure import Failure
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Recovered failure.
+    """Failure of a device that was recovered from.
 
     Attributes
     ----------
@@ -28,11 +28,11 @@ class Recovery:
     kind : str
         ``died``, ``hang``, ``out of memory``, ``kernel`` or ``lost input``.
     at_s : float
-        When it was noticed, in seconds since the devices were ready.
+        Time of detection, in seconds since the devices were ready.
     seconds : float
-        From then until the lost work could go on.
+        Seconds from then until the lost work could continue.
     requests : tuple of int
-        Those that lost work or values.
+        Requests that lost work or values.
     how : str
         ``restarted``, ``replanned`` or ``repeated``.
     """
@@ -49,10 +49,10 @@ class Recovery:
 class Policy:
     """Rules of device failure and retries.
 
-    `timeout_s` is of compiling, and of a request without one of its own. A device that needs longer
-    than `hang_s` for one call is taken for dead; None: where one call has taken half the timeout of
-    a request that ran out of it. It is given up after `max_restarts`. A step that raises in so many
-    `attempts` has failed its request, and so have more than `max_losses` devices during its calls.
+    `timeout_s` applies to compiling, and to a request without its own. A device that needs longer
+    than `hang_s` for one call counts as dead; None: if one call has taken half the timeout of a
+    request that timed out. It is given up after `max_restarts`. A step that raises in `attempts`
+    calls fails its request, and so do more than `max_losses` devices during its calls.
     """
 
     timeout_s: float
@@ -63,7 +63,7 @@ class Policy:
 
 
 Replan = Callable[[tuple[str, ...]], Program]
-"""Gives the program for the devices that are left, from the names of those that are lost."""
+"""Function from the names of lost devices to the program for the remaining ones."""
 
 Status = Literal["off", "starting", "up", "gone"]
 
@@ -95,7 +95,7 @@ class _Outage:
 
 @dataclass(slots=True)
 class DeviceStates:
-    """Starter of devices: restarts lost ones, and has work planned again without them."""
+    """States of devices: restarts lost ones, and replans work without them."""
 
     _target: Program
     _dispatcher: Dispatcher
@@ -117,7 +117,7 @@ class DeviceStates:
 
     @property
     def ready(self) -> bool:
-        """Whether every device was up once."""
+        """Whether every device has been up once."""
         return self._ready_at is not None
 
     def open(self) -> None:
@@ -126,7 +126,7 @@ class DeviceStates:
             self._load(device)
 
     def incarnation(self, device: str) -> int:
-        """Number of losses of the device; messages of earlier incarnations do not count."""
+        """Return the number of losses of a device; messages of earlier incarnations are ignored."""
         return self._devices[device].incarnation
 
     def silent(self) -> tuple[str, ...]:
@@ -134,12 +134,12 @@ class DeviceStates:
         return tuple(name for name, d in tuple(self._devices.items()) if d.status == "starting")
 
     def expect(self, failure: Failure) -> None:
-        """Note how a failure that is about to be made goes on: back after a while, or never."""
+        """Record whether a device with an injected failure returns after a while, or never."""
         self._verdicts[failure.device] = failure
 
     def processes(self) -> dict[str, int]:
-        """By running device: the id of its process."""
-        # Copied at once: callers are on other threads.
+        """Return the process id of each running device."""
+        # Copied at once, as callers are on other threads.
         devices = tuple(self._devices.items())
         return {name: device.process for name, device in devices if device.status == "up"}
 
@@ -148,7 +148,7 @@ class DeviceStates:
         return tuple(name for name, d in self._devices.items() if d.status in ("up", "starting"))
 
     def loaded(self, event: Loaded) -> None:
-        """A device is ready, or could not be made so. Raises its error before the first start."""
+        """Record that a device is ready, or failed to load. Raises if it never started before."""
         state = self._devices.get(event.device)
         if state is None or event.incarnation != state.incarnation or state.status == "gone":
             return
@@ -170,7 +170,7 @@ class DeviceStates:
                 self._ready_at = time.monotonic()
 
     def lose(self, device: str, kind: str, error: ExecutionError, *, values_too: bool) -> None:
-        """Take a device for dead: start it again, or give it up."""
+        """Mark a device as dead: restart it, or give it up."""
         state = self._devices[device]
         now = time.monotonic()
         touched = self._dispatcher.lose(device, values_too=values_too)
@@ -181,7 +181,7 @@ class DeviceStates:
         outage.requests.update(touched)
         verdict = self._verdicts.pop(device, None)
         if device not in self._target.code:
-            # Left over from an older version of the program, which has no more use for it.
+            # Left over from an older version of the program, which no longer uses it.
             state.status = "off"
             self._outages.pop(device)
         elif state.restarts >= self._policy.max_restarts or (
@@ -199,12 +199,12 @@ class DeviceStates:
                 self._load(device)
 
     def restart(self, device: str, incarnation: int) -> None:
-        """Start a device whose time has come, unless it was lost again."""
+        """Restart a device when due, unless it was lost again."""
         if self._devices[device].incarnation == incarnation:
             self._load(device)
 
     def replanned(self, event: Replanned) -> None:
-        """Have the devices compile what they run from now on."""
+        """Let the devices compile their new subgraphs."""
         if event.lost != self._lost():
             return
         if event.program is None:
@@ -217,7 +217,7 @@ class DeviceStates:
             self._load(device)
 
     def repeated(self, device: str, kind: str, began: float, request: int) -> None:
-        """Note that a step went well when it was run again."""
+        """Record that a step succeeded when repeated."""
         self._note(device, kind, began, (request,), "repeated")
 
     def _load(self, device: str) -> None:

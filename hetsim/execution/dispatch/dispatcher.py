@@ -11,7 +11,7 @@ from hetsim.execution.program import Replica, Step
 
 
 class Call(NamedTuple):
-    """A step of a request, given to its device."""
+    """Call of a device: one step of a request."""
 
     request: int
     step: int
@@ -23,11 +23,11 @@ class Call(NamedTuple):
 class Flight:
     """Request in flight.
 
-    `values` are there for any device: inputs, and what steps sent, by the device in `made_on`. They
-    are kept to the request's end, as what a lost device has to do again starts from them. `done`
-    steps have what they keep on their device still; those in `missing` wait for so many others;
-    `after` is the next on a step's device. `round` counts how often the steps to run were worked
-    out, and `running` has the round in which each call was given out.
+    `values` are available to any device: inputs, and values sent by steps, by the device in
+    `made_on`. They are kept until the request ends, as a lost device's work restarts from them.
+    `done` steps still have their kept values on their device; those in `missing` wait for that many
+    others; `after` is the next step on a step's device. `round` counts how often the steps to run
+    were computed, and `running` has the round in which each call was dispatched.
     """
 
     order: _Order
@@ -41,7 +41,7 @@ class Flight:
 
 
 class _Order:
-    """What of a replica's steps waits for what; computed once a version."""
+    """Dependencies of a replica's steps, computed once per version."""
 
     def __init__(self, steps: Sequence[Step], outputs: Sequence[str], replica: Replica) -> None:
         self.steps = steps
@@ -66,9 +66,9 @@ class _Order:
         self.first, self.after = self.waits(set(own))
 
     def waits(self, steps: Set[int]) -> tuple[dict[int, int], dict[int, int]]:
-        """How many of `steps` each of them waits for, and by step: the next on its device.
+        """Return how many of `steps` each waits for, and by step the next on its device.
 
-        A step waits for the makers of what it receives, and for the one before it on its device.
+        A step waits for the producers of its inputs, and for the previous step on its device.
         """
         counts: dict[int, int] = {}
         after: dict[int, int] = {}
@@ -82,7 +82,7 @@ class _Order:
         return counts, after
 
     def needed(self, flight: Flight, running: set[int]) -> set[int]:
-        """Steps that must run, or are running, for the outputs that are not there."""
+        """Return steps that must run, or are running, for the missing outputs."""
         found: set[int] = set()
         pending = [self.maker[name] for name in self.outputs if name not in flight.values]
         while pending:
@@ -100,11 +100,11 @@ class _Order:
 
 
 class Dispatcher:
-    """Events in, calls out.
+    """State machine from events to calls.
 
     A device takes as many calls as it has streams, of different requests; a free stream takes the
-    step of the earliest request that has all it reads and follows what the request did on the
-    device before. `deal`: the replica by request, over and over.
+    step of the earliest request with all its inputs available and its previous step on the device
+    done. `deal`: replica by request, repeated.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Dispatcher:
         return found
 
     def step(self, call: Call) -> Step:
-        """Return the step of a call of the present version."""
+        """Return the step of a call of the current version."""
         return self._steps[call.step]
 
     def finish(self, call: Call, sent: Mapping[str, Any]) -> bool:
@@ -190,7 +190,7 @@ class Dispatcher:
         self.miss(call.request, lost)
 
     def miss(self, request: int, lost: Iterable[str]) -> None:
-        """Record lost values of a request, and schedule their steps again."""
+        """Record lost values of a request, and reschedule their steps."""
         flight = self.flights.get(request)
         if flight is not None:
             for name in lost:
@@ -242,11 +242,11 @@ class Dispatcher:
             self._plan(request, flight)
 
     def drop(self, request: int) -> bool:
-        """Forget a request; return whether it was there. Calls under way keep their stream."""
+        """Remove a request; return whether it existed. Calls under way keep their stream."""
         return self.flights.pop(request, None) is not None
 
     def running_on(self, device: str) -> tuple[Call, ...]:
-        """Calls under way on a device, those of the earliest request first."""
+        """Return calls under way on a device, earliest request first."""
         return tuple(
             call
             for flight in self.flights.values()
@@ -275,7 +275,7 @@ class Dispatcher:
         flight.done -= {i for i in flight.done if self._steps[i].device == device}
 
     def _plan(self, request: int, flight: Flight) -> None:
-        """Work out anew which steps a request needs, and what they wait for."""
+        """Recompute which steps a request needs, and what they wait for."""
         order = flight.order
         running = {call.step for call in flight.running if call.version == self.version}
         while True:
@@ -283,7 +283,7 @@ class Dispatcher:
             again = needed & flight.done
             if not again:
                 break
-            # A step that ran may have used up what it read: its device starts afresh.
+            # A step that ran may have consumed its inputs: its device starts over.
             for device in {order.steps[index].device for index in again}:
                 self._undo(flight, device)
         occupied = {call.device: call.step for call in flight.running if call.step in running}
@@ -292,8 +292,8 @@ class Dispatcher:
         counts, flight.after = order.waits(needed | running)
         for index in sorted(needed - running):
             waits = counts[index]
-            # A device holds one state of a request: no step starts beside a later one, whose
-            # end has the steps worked out again.
+            # A device holds one state of a request: no step starts beside a later one, after whose
+            # end the steps are recomputed.
             waits += index < occupied.get(order.steps[index].device, -1)
             flight.missing[index] = waits
             if not waits:

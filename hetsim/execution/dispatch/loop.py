@@ -46,12 +46,12 @@ from hetsim.execution.program import Program
 from hetsim.workload.failure import Failure
 
 _LOST_INPUTS = 8
-"""How often values may get lost between devices before a request is given up."""
+"""Number of value losses between devices before a request is given up."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """A request that has not been answered."""
+    """Request that has not been answered."""
 
     request: Request
     began: float
@@ -77,7 +77,7 @@ class OpenRequests:
     _given_out: dict[Call, float] = field(default_factory=dict)
 
     def awaited(self, event: object) -> bool:
-        """Whether a timer event is still relevant."""
+        """Return whether a timer event is still relevant."""
         if not isinstance(event, Expired):
             return True
         return event.request in self._open if event.call is None else event.call in self._given_out
@@ -146,7 +146,7 @@ class OpenRequests:
             self._transport.fetch(number, {name: flight.values[name] for name in self._outputs})
 
     def fetched(self, event: Fetched) -> None:
-        """Answer a request whose outputs are here."""
+        """Answer a request whose outputs have arrived."""
         found = self._open.get(event.request)
         if found is None:
             return
@@ -164,7 +164,7 @@ class OpenRequests:
         found.request.succeed(event.outputs, time.perf_counter() - found.began)
 
     def _failed(self, call: Call, fault: Fault, found: _Open) -> None:
-        """A call failed, and its device goes on: once more, or the request has failed."""
+        """Process a failed call of a working device: repeat it, or fail the request."""
         if fault.kind == "lost input":
             self._dispatcher.fail(call, fault.lost, state_gone=False)
             found.lost_inputs += 1
@@ -219,7 +219,7 @@ class OpenRequests:
             self.lose(device, "hang", error, values_too=False)
 
     def harm(self, failure: Failure) -> None:
-        """Make a device fail."""
+        """Inject a failure into a device."""
         device = failure.device
         if device not in self._devices.up():
             return
@@ -232,12 +232,12 @@ class OpenRequests:
             self._later(time.monotonic() + lasts, overdue)
 
     def _overdue(self, device: str, incarnation: int, error: ExecutionError) -> None:
-        """A device that hangs has done so for as long as its failure says."""
+        """Process a device that has hung for as long as its failure allows."""
         if incarnation == self._devices.incarnation(device):
             self.lose(device, "hang", error, values_too=False)
 
     def fail(self, number: int, error: HetsimError) -> None:
-        """Answer a request with an error, if it has not been answered."""
+        """Answer a request with an error, if it is still open."""
         found = self._open.pop(number, None)
         if found is not None:
             self._drop(number)
@@ -259,7 +259,7 @@ class OpenRequests:
 def _lost(
     request: int, losses: int, device: str, kind: str, error: ExecutionError
 ) -> ExecutionError:
-    """Return the error of a request that is given up: a TimedOut where the device hung."""
+    """Return the error of a request that is given up: a TimedOut if the device hung."""
     times = "once" if losses == 1 else f"{losses} times"
     what = f"request {request} is lost: its devices failed {times} while running it: {error.what}"
     hint = f"{error.hint or 'find out why the device fails'}, or allow more losses by max_losses"
@@ -269,7 +269,7 @@ def _lost(
 
 
 class SessionLoop:
-    """Runs requests through a program, on devices that may fail."""
+    """Thread that runs requests through a program on devices that may fail."""
 
     def __init__(
         self,
@@ -313,7 +313,7 @@ class SessionLoop:
         return tuple(self._devices.recoveries)
 
     def processes(self) -> dict[str, int]:
-        """By running device: the id of its process."""
+        """Return the process id of each running device."""
         return self._devices.processes()
 
     def start(self) -> None:
@@ -338,7 +338,7 @@ class SessionLoop:
         self._events.put(partial(self._requests.fail, request, error))
 
     def inject(self, failures: Sequence[Failure]) -> None:
-        """Make devices fail, at their times from now on."""
+        """Make devices fail, at times counted from now."""
 
         def note() -> None:
             for failure in failures:
@@ -356,7 +356,7 @@ class SessionLoop:
 
     def _work(self) -> None:
         error: HetsimError = UsageError("the session is closed")
-        # Made while there is memory: a session that cannot say how it ended would never end.
+        # Created while there is memory: a session that cannot report its end would never end.
         short: HetsimError = OutOfRoom(
             "out of memory", hint="use smaller inputs or fewer requests in flight"
         )

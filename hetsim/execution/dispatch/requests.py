@@ -25,10 +25,10 @@ Item = TypeVar("Item")
 
 
 def next_of(events: queue.SimpleQueue[Item], wait_s: float) -> Item:
-    """Return the next event, within `wait_s` seconds. Raises Empty of queues where none comes.
+    """Return the next event, within `wait_s` seconds. Raises ``queue.Empty`` without one.
 
-    CPython's ``get`` with a timeout waits for ever where it finds its lock free, as after each
-    event, and is kept from running until its time is over. A look before leaves the lock taken.
+    CPython's ``get`` with a timeout waits in full if its lock is free, as after each event, and
+    does not run until its time is over. A non-blocking attempt first leaves the lock taken.
     """
     try:
         return events.get_nowait()
@@ -44,9 +44,9 @@ class Request:
     Attributes
     ----------
     request_id : int
-        Ascending in the order of submission.
+        Number, ascending in order of submission.
     wall_s : float or None
-        Real seconds from submission to the outputs; None before, and where it failed.
+        Real seconds from submission to the outputs; None before, and if it failed.
     """
 
     def __init__(
@@ -63,30 +63,30 @@ class Request:
         self._future: Future[dict[str, Any]] = Future()
 
     def result(self, timeout_s: float | None = None) -> dict[str, Any]:
-        """Wait for the outputs, by name in the model's order.
+        """Wait for the outputs; return them by name in the model's order.
 
         Parameters
         ----------
         timeout_s : float, optional
-            How long to wait; the request goes on after that.
+            Maximum seconds to wait; the request continues after that.
 
         Raises
         ------
         InvalidInput
-            Where `timeout_s` is no time.
+            If `timeout_s` is not a valid time.
         TimedOut
-            Where it is not done in time; of devices that did not answer, it names them.
+            If it is not done in time; names the devices that did not answer.
         Cancelled
-            Where it was given up.
+            If it was cancelled.
         DeviceLost
-            Where it is lost: its devices failed more often while running it than
-            ``Session(max_losses=)`` allows. A TimedOut where they hung.
+            If it is lost: its devices failed more often while running it than
+            ``Session(max_losses=)`` allows. A TimedOut if they hung.
         ExecutionError
-            Where it failed.
+            If it failed.
         Infeasible
-            Where no device is left that can do it.
+            If no remaining device can run it.
         UsageError
-            Where it is under way in the parent of this forked process.
+            If it is under way in the parent of this forked process.
         """
         if timeout_s is not None:
             checks.number(least=0, most=threading.TIMEOUT_MAX)(timeout_s, "timeout_s")
@@ -102,7 +102,7 @@ class Request:
             ) from None
 
     def done(self) -> bool:
-        """Whether it has its outputs, or an error."""
+        """Return whether it has its outputs, or an error."""
         return self._future.done()
 
     def cancel(self) -> None:
@@ -112,14 +112,14 @@ class Request:
             self._cancel(self.request_id)
 
     def when_done(self, call: Callable[[], object]) -> None:
-        """Have `call` called, on any thread, once it is done."""
+        """Call `call`, on any thread, once it is done."""
         self._future.add_done_callback(lambda _: call())
 
     def succeed(self, outputs: Mapping[str, Any], wall_s: float) -> None:
         """Record its outputs."""
         self.wall_s = wall_s
         known = self._finish(dict(outputs))
-        # It holds the inputs, which nobody needs any more.
+        # It holds the inputs, which are no longer needed.
         self._finish = dict
         self._future.set_result(known)
 
@@ -167,7 +167,7 @@ class Alarms:
         return len(self._heap)
 
     def at(self, when: float, event: object) -> None:
-        """Have `event` come at a time of the monotonic clock. O(log n), amortised."""
+        """Schedule an event at a time of the monotonic clock. O(log n), amortised."""
         if len(self._heap) > self._size:
             self._heap = [entry for entry in self._heap if self._awaited(entry[2])]
             heapq.heapify(self._heap)
@@ -175,7 +175,7 @@ class Alarms:
         heapq.heappush(self._heap, (when, next(self._ticks), event))
 
     def next(self, events: queue.SimpleQueue[object]) -> object | None:
-        """Wait for the next event of `events` or of time; None where neither came after all."""
+        """Wait for the next of `events` or timer event; None if neither came."""
         if not self._heap:
             return events.get()
         wait = self._heap[0][0] - time.monotonic()

@@ -12,14 +12,14 @@ from hetsim.execution.program import Step, Timing
 from hetsim.problem.timeline import Event
 
 CALLER = "caller"
-"""Where a run's inputs come from and its outputs go: the process that asked for it."""
+"""Name of the process that asked for a run, the source of inputs and target of outputs."""
 
 _SAME_CLOCK_S = 1e-3
 
 
 @dataclass(slots=True)
 class _Given:
-    """A call from when it was given out, by the clock here, to when it came back."""
+    """Call between its dispatch and its return, by the local clock."""
 
     call: Call
     step: Step
@@ -29,7 +29,7 @@ class _Given:
     timing: Timing | None = None
 
     def spans(self) -> list[tuple[float, float]]:
-        """From when to when each subgraph ran; one for all where nothing tells."""
+        """Return the interval of each subgraph; one for all if unknown."""
         if self.timing is None:
             return [(self.given_s, self.ended_s)]
         ahead_s = _ahead_s(self.given_s, self.timing, self.ended_s)
@@ -37,7 +37,7 @@ class _Given:
 
 
 class RunLog:
-    """Log of events, on the one thread of a session's loop."""
+    """Log of events, on the single thread of a session's loop."""
 
     def __init__(self, keep: bool) -> None:
         self._keep = keep
@@ -50,18 +50,18 @@ class RunLog:
         self._fetched: list[tuple[int, float, float, Mapping[str, str]]] = []
 
     def submitted(self) -> None:
-        """A request came; the first is at time 0."""
+        """Record a request; the first is at time 0."""
         if self._zero_s is None:
             self._zero_s = time.monotonic()
 
     def given_out(self, call: Call, step: Step, made_on: Mapping[str, str]) -> None:
-        """A device is given a step, and what the step receives is on its way."""
+        """Record that a device got a step, and that the step's inputs are being transferred."""
         if self._keep:
             sources = {name: made_on.get(name, CALLER) for name in step.receives}
             self._open[call] = _Given(call, step, sources, time.monotonic())
 
     def ended(self, call: Call, timing: Timing | None) -> None:
-        """End of a call; failed without a timing."""
+        """Record the end of a call; failed without a timing."""
         if timing is not None:
             for begin_s, end_s in timing.parts:
                 self.busy_s[call.device] += end_s - begin_s
@@ -72,17 +72,17 @@ class RunLog:
             self._calls.append(given)
 
     def lost(self, device: str) -> None:
-        """A device is gone, with what it was doing."""
+        """Record the loss of a device with its running calls."""
         for call in [call for call in self._open if call.device == device]:
             self.ended(call, None)
 
     def fetching(self, request: int, made_on: Mapping[str, str]) -> None:
-        """The outputs of a request, by the device that made each, are on their way back."""
+        """Record that the outputs of a request, by producing device, are being transferred back."""
         if self._keep:
             self._fetching[request] = time.monotonic(), made_on
 
     def fetched(self, request: int) -> None:
-        """They are there."""
+        """Record their arrival."""
         if request in self._fetching:
             began_s, made_on = self._fetching.pop(request)
             self._fetched.append((request, began_s, time.monotonic(), made_on))
@@ -131,7 +131,7 @@ class RunLog:
 
 
 def _free_lane(ends: list[float], start_s: float, end_s: float) -> int:
-    """Take the first stream that is free at `start_s`, or another one."""
+    """Return the first stream that is free at `start_s`, or a new one."""
     lane = next((i for i, end in enumerate(ends) if end <= start_s), len(ends))
     if lane == len(ends):
         ends.append(end_s)
@@ -140,10 +140,10 @@ def _free_lane(ends: list[float], start_s: float, end_s: float) -> int:
 
 
 def _ahead_s(given_s: float, timing: Timing, ended_s: float) -> float:
-    """Seconds that the clock of a device's machine is ahead of the one here.
+    """Return the seconds by which a device machine's clock is ahead of the local one.
 
-    0 on one machine. On another the call is taken to have been as long on its way there as back (D.
-    L. Mills, "Internet time synchronization", 1991), off by half the difference at most.
+    0 on one machine. Otherwise both directions are assumed to take equally long (D. L. Mills,
+    "Internet time synchronization", 1991), with an error of at most half the difference.
     """
     early = given_s - timing.arrived_s
     late = timing.end_s - ended_s

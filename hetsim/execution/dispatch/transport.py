@@ -14,7 +14,7 @@ from hetsim.execution.program import Program, Step, Timing
 
 
 def unanswered(devices: Sequence[str], doing: str, timeout_s: float) -> TimedOut:
-    """Return the error of `devices` that were `doing` something when the time was up."""
+    """Return the error of `devices` that were `doing` something at the timeout."""
     named = ", ".join(f"'{device}'" for device in devices)
     noun = "device" if len(devices) == 1 else "devices"
     return TimedOut(
@@ -71,14 +71,14 @@ class Fetched:
 
 
 def sent_by(event: Ended) -> Mapping[str, Any]:
-    """Return the values sent by a call. Raises its error where it failed."""
+    """Return the values sent by a call. Raises its error if it failed."""
     if event.fault is not None:
         raise event.fault.error
     return event.sent
 
 
 def outputs_of(event: Fetched) -> Mapping[str, Any]:
-    """Return outputs that are here. Raises ExecutionError where one is lost."""
+    """Return outputs that have arrived. Raises ExecutionError if one is lost."""
     if event.lost:
         raise ExecutionError(f"output '{event.lost[0]}' was lost")
     return event.outputs
@@ -92,14 +92,14 @@ class Lost:
 
 
 Post = Callable[[object], None]
-"""Takes an event from any thread."""
+"""Function that takes an event from any thread."""
 
 
 class Transport(Protocol):
     """Transport to devices. No method waits for a device; answers are posted as events."""
 
     def load(self, device: str, incarnation: int, version: int, program: Program) -> None:
-        """Start the device where it is not there, and compile; posts ``Loaded``."""
+        """Start the device if needed, and compile; posts ``Loaded``."""
 
     def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Any]) -> None:
         """Run a step with the handles that it receives; posts ``Ended``."""
@@ -108,19 +108,19 @@ class Transport(Protocol):
         """Drop what a device holds for a request."""
 
     def discard(self, device: str) -> None:
-        """End a device, whatever it is doing; it posts nothing that counts any more."""
+        """Terminate a device, whatever it is doing; its further events are ignored."""
 
     def harm(self, device: str, kind: Literal["kill", "hang"]) -> None:
-        """Make a device fail, for those who want to see what that costs."""
+        """Make a device fail, to test recovery."""
 
     def hand(self, value: Any) -> Any:
-        """Return the handle of an input. Raises ExecutionError where there is no room for it."""
+        """Return the handle of an input. Raises ExecutionError if there is no room for it."""
 
     def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
-        """Bring values here; posts ``Fetched``."""
+        """Transfer values to this process; posts ``Fetched``."""
 
     def close(self) -> None:
-        """End all devices; nothing is left when it returns."""
+        """End all devices; nothing remains when it returns."""
 
 
 def kernel_fault(error: ExecutionError) -> Fault:
@@ -128,6 +128,6 @@ def kernel_fault(error: ExecutionError) -> Fault:
     if isinstance(error, OutOfRoom):
         ended = error.short_of == "memory"
     else:
-        # Of runtimes of other packages' devices.
+        # Errors of other packages' runtimes.
         ended = _MEMORY.search(error.what) is not None
     return Fault("out of memory" if ended else "kernel", error)

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 Values = Mapping[str, Any]
 
 SETS = 8
-"""Different requests of each model and shape: what comes is not to be the same over and over."""
+"""Distinct inputs per model and shape, so that requests vary."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
     """Batches of a template: `size` requests of the model `alone` at a time.
 
-    Requests have the inputs of `sets` in turn. `inputs` and `outputs`: the dimension along which
-    those of requests stand side by side in a batch; None: shared, or of the batch as a whole.
+    Requests have the inputs of `sets` in turn. `inputs` and `outputs`: dimension along which
+    requests are stacked in a batch; None: shared, or belonging to the whole batch.
     """
 
     about: str
@@ -59,7 +59,7 @@ class Runs:
         }
 
     def split(self, outputs: Values, count: int) -> list[dict[str, Any]]:
-        """Return the outputs of each of `count` requests; those of the whole are of none."""
+        """Return the outputs of each of `count` requests, without those of the whole batch."""
         if self.size == 1:
             return [dict(outputs)]
         found: list[dict[str, Any]] = [{} for _ in range(count)]
@@ -71,7 +71,7 @@ class Runs:
 
 
 def _axis(alone: Model, batch: Model, name: str, size: int, what: str) -> int | None:
-    """Along which dimension a value of a batch has those of requests, each as in `alone`."""
+    """Return the dimension along which a batch's value stacks requests, each as in `alone`."""
     one, many = alone.graph.tensors[name], batch.graph.tensors[name]
     fixed = is_static(one) and is_static(many)
     if not fixed or len(one.shape or ()) != len(many.shape or ()):
@@ -97,9 +97,9 @@ def _axis(alone: Model, batch: Model, name: str, size: int, what: str) -> int | 
 def runs_of(
     resolved: Sequence[Resolved], setup: Setup, inputs: Inputs | None, seed: int
 ) -> tuple[Runs, ...]:
-    """Return, by template, whose requests it runs, and how many at a time.
+    """Return, by template, its batches: the model of its requests, and how many at a time.
 
-    `inputs`: what all requests have, of the one model that is served; absent: random ones.
+    `inputs`: those of all requests, for a single served model; absent: random ones.
     """
     number = {id(one.plan): at for at, one in enumerate(setup.plan_tasks.templates)}
     found: dict[int, Runs] = {}
@@ -139,7 +139,7 @@ def runs_of(
 def sets_of(
     alone: Model, inputs: Inputs | None, seed: int, shared: Container[str] = ()
 ) -> tuple[Values, ...]:
-    """Return the inputs that requests have in turn; those that batches share are all the same."""
+    """Return the inputs used by requests in turn; those shared by batches are all the same."""
     if inputs is not None:
         return (given_inputs(alone, inputs, seed),)
     first = given_inputs(alone, None, seed)
@@ -165,7 +165,7 @@ class Batch:
 
 
 class Kept:
-    """Every batch as long as there is room, then every second of all, every fourth, ..."""
+    """Sample of batches: all while there is room, then every second, every fourth, ..."""
 
     def __init__(self, room_bytes: float = ROOM_BYTES) -> None:
         self._room = room_bytes
@@ -174,7 +174,7 @@ class Kept:
         self.batches: list[Batch] = []
 
     def offer(self, batch: Batch) -> None:
-        """Keep a batch, or not."""
+        """Keep a batch, or skip it."""
         if batch.number % self._every:
             return
         self.batches.append(batch)
@@ -204,10 +204,10 @@ class Late:
 class Host:
     """Lateness of this machine, in real seconds.
 
-    Requests were `sent`, and answers noted (`answered`), so late after they were due. Of `calls`,
-    so many `overran` their modelled time, by `overrun_s` in all and `longest_overrun_s` at most,
-    where all should have taken `modelled_s`; 0 where nothing is emulated. `dispatcher`: share of
-    the run in which the thread that sends requests was at work.
+    Lateness of sending requests (`sent`) and of noting answers (`answered`) after they were due. Of
+    `calls`, `overran` exceeded their modelled time, by `overrun_s` in total and `longest_overrun_s`
+    at most, where all should have taken `modelled_s`; 0 without emulation. `dispatcher`: share of
+    the run in which the sending thread was busy.
     """
 
     sent: Late
@@ -221,17 +221,17 @@ class Host:
     wall_s: float
 
     def behind(self, latency_s: float, allowed: float) -> str | None:
-        """Return in one line why figures of this run mean nothing; None where they do.
+        """Return the reason why this run's figures are invalid, in one line, or None.
 
-        `latency_s`: the measured mean, in real seconds; `allowed`: the share of it, and of what
-        devices should have taken, that may be this machine's lateness.
+        `latency_s`: the measured mean, in real seconds; `allowed`: maximum share of it, and of
+        devices' modelled time, that may be lateness of this machine.
         """
         if self.overrun_s > allowed * self.modelled_s:
             return (
                 f"device calls took {self.overrun_s / self.modelled_s:.0%} longer than modelled, "
                 f"up to {format_seconds(self.longest_overrun_s)}"
             )
-        # What is emulated goes on from when it was due, however late it was sent.
+        # Emulated work continues from when it was due, however late it was sent.
         late_s = self.answered.mean_s + (0.0 if self.modelled_s else self.sent.mean_s)
         if late_s > allowed * latency_s:
             return (
@@ -243,7 +243,7 @@ class Host:
 
 
 def late(seconds: np.ndarray[Any, np.dtype[np.float64]]) -> Late:
-    """Return the statistics of these latenesses in real seconds."""
+    """Return the statistics of latenesses in real seconds."""
     if not len(seconds):
         return Late(0.0, 0.0, 0.0)
     p99_s = float(np.percentile(seconds, 99, method="inverted_cdf"))
@@ -251,16 +251,16 @@ def late(seconds: np.ndarray[Any, np.dtype[np.float64]]) -> Late:
 
 
 WHOLE_BATCHES = 32
-"""Batches of a template at most that the whole model is run on."""
+"""Maximum batches of a template on which the whole model is run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
     """Compared requests among those `answered`, and the reference.
 
-    `compared` had their outputs kept and held against the whole model's on the request alone, to
-    which `alone` are equal, bit for bit. Of `batches` that are not, the outputs were compared with
-    the whole model's on the same batch: kernels of other shapes may add in another order.
+    `compared` requests had their outputs kept and compared with the whole model's on the single
+    request; `alone` of them are bitwise equal. For the others, outputs of `batches` were compared
+    with the whole model's on the same batch, as kernels of other shapes may add in another order.
     """
 
     answered: int
@@ -277,12 +277,12 @@ def compared(
     answered: int,
     roundings: Sequence[Rounding] | None = None,
 ) -> Outputs:
-    """Compare what batches gave with what the whole model gives.
+    """Compare outputs of batches with those of the whole model.
 
-    A request is to equal the whole model's answer; else its batch the whole model's on the batch,
-    as far as the tolerance of its devices. `plans`: by template, each with its model as it was cut;
-    `roundings`: what each node computes in. The whole model runs once for each set of inputs, and
-    up to WHOLE_BATCHES times for batches of each template.
+    A request should equal the whole model's answer; otherwise its batch should equal the whole
+    model's on the batch, within the tolerance of its devices. `plans`: by template, each with its
+    model as it was cut; `roundings`: the type of each node's arithmetic. The whole model runs once
+    per set of inputs, and up to WHOLE_BATCHES times for batches of each template.
     """
     opened: dict[int, CompiledSubgraph] = {}
     answers: dict[tuple[int, int], dict[str, Any]] = {}
@@ -327,17 +327,17 @@ def compared(
 
 
 LATE_SHARE = 0.05
-"""Of latencies, and of devices' time: what of it may be this machine's own lateness."""
+"""Maximum share of latencies, and of devices' time, that may be lateness of this machine."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LoadTest(Result):
-    """Result of a real workload beside the simulation of the same arrivals.
+    """Result of a real workload with the simulation of the same arrivals.
 
-    `measured` and `simulated` are in seconds of the workload, of which each lasted `time_scale`
-    real ones. A measured latency is from when a request was due until its outputs were here; of
-    what is not `emulated`, service is what a batch took alone before the run, and links took no
-    time of their own. `host`: how this machine kept up; `outputs`: whether answers are right;
+    `measured` and `simulated` are in seconds of the workload, each of which lasted `time_scale`
+    real ones. A measured latency is from the due time of a request to the arrival of its outputs;
+    unless `emulated`, service is the time of a batch alone before the run, and links took no
+    additional time. `host`: whether this machine kept up; `outputs`: whether answers are right;
     `start_s`: real seconds until every device was ready.
     """
 

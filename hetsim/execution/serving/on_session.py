@@ -1,7 +1,6 @@
 """Real workload on an open session with its unchanged plan.
 
-The session deals requests out and runs them; here they are sent when they are due, and waited
-for.
+The session distributes requests and runs them; this module sends them when due, and waits.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ if TYPE_CHECKING:
 
 
 OPEN = -1
-"""In the place of clients: nobody's, it comes by itself."""
+"""Marker of open-loop requests, instead of a client."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Due:
-    """A request that is due at `at_s` of the run: the `turn`-th of client `client` of `of`."""
+    """Request due at `at_s` of the run: number `turn` of client `client` of `of`."""
 
     at_s: float
     stream: int
@@ -127,7 +126,7 @@ def serve_on(
 
 
 def _resolved(session: Session, workload: Workload) -> Resolved:
-    """The session's plan as what is served of the workload's one model."""
+    """Return the session's plan as the served form of the workload's single model."""
     plan, source = session.plan, session.model.source
     if plan.problem.platform is None:
         raise UsageError(
@@ -148,7 +147,7 @@ def _resolved(session: Session, workload: Workload) -> Resolved:
                 hint="serve a deployment, which plans for every shape",
             )
     replicas = plan.replicas
-    # The session has one limit for all its replicas, which says nothing of a single one.
+    # The session has one limit for all replicas, which does not apply to a single one.
     limit = session.max_in_flight if len(replicas) == 1 else None
     served = Served(
         workload.streams[0].model,
@@ -166,7 +165,7 @@ def _resolved(session: Session, workload: Workload) -> Resolved:
 
 
 def _alone(session: Session, runs: Runs) -> list[float]:
-    """By replica: what a request takes here with nothing beside it, in real seconds."""
+    """Return by replica the real seconds of a request without other work."""
     took: list[list[float]] = [[] for _ in session.plan.replicas]
     for at in range(TIMES * len(session.plan.period)):
         request = session.run_async(runs.joined([at]))
@@ -177,7 +176,7 @@ def _alone(session: Session, runs: Runs) -> list[float]:
 
 
 class _Player:
-    """Sends requests when they are due, and waits for what becomes of them."""
+    """Player that sends requests when due, and waits for their results."""
 
     def __init__(self, session: Session, workload: Workload, setup: Setup, runs: Runs) -> None:
         self._session, self._runs = session, runs
@@ -190,7 +189,7 @@ class _Player:
             for at_s, stream in zip(block.arrival_s, block.stream, strict=True)
         )
         self._due: list[_Due] = []
-        # When what was answered, by the monotonic clock.
+        # Answer times, by the monotonic clock.
         self._events: queue.SimpleQueue[tuple[float, int]] = queue.SimpleQueue()
         self._came: list[_Due] = []
         self._sent_s: list[float] = []
@@ -202,7 +201,7 @@ class _Player:
         self.late_s: list[float] = []
 
     def play(self) -> Outcomes:
-        """Play to the end. Raises what the first request raises that fails."""
+        """Play to the end. Raises the error of the first request that fails."""
         self._next()
         for of, clients in enumerate(self._clients):
             for client in range(clients.concurrency):
@@ -222,13 +221,13 @@ class _Player:
         return time.monotonic() - self._zero_s
 
     def _next(self) -> None:
-        """Let the next request that comes by itself be due."""
+        """Schedule the next open-loop request."""
         coming = next(self._coming, None)
         if coming is not None:
             heapq.heappush(self._due, coming)
 
     def _think(self, before: _Due, answered_s: float) -> None:
-        """Let a client think after its answer, and its next request be due."""
+        """Let a client think after its answer, and schedule its next request."""
         block, row = divmod(before.turn + 1, TURNS)
         seconds = self._clients[before.of].think(block)[row, before.client]
         due = replace(before, at_s=answered_s + float(seconds), turn=before.turn + 1)
@@ -236,7 +235,7 @@ class _Player:
             heapq.heappush(self._due, due)
 
     def _thinking(self) -> bool:
-        """Whether an answer is to come after which a client asks again."""
+        """Return whether an answer is pending after which a client sends again."""
         return any(self._came[at].of != OPEN for at in self._under_way)
 
     def _send(self, due: _Due) -> None:
@@ -244,7 +243,7 @@ class _Player:
             self._next()
         number = len(self._came)
         self.late_s.append(self._now_s() - max(due.at_s, self._free_s))
-        # Where the session has no room this waits for it, as the request does, in the queue.
+        # Without room in the session this waits, like the request in the queue.
         request = self._session.run_async(self._runs.joined([number]))
         self._free_s = self._now_s()
         self._came.append(due)
@@ -255,7 +254,7 @@ class _Player:
         request.when_done(lambda: self._events.put((time.monotonic(), number)))
 
     def _wait(self, until_s: float) -> None:
-        """Wait for an answer, or until it is `until_s`."""
+        """Wait for an answer, or until `until_s`."""
         try:
             at_s, number = next_of(self._events, until_s - self._now_s())
         except queue.Empty:

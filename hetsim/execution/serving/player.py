@@ -44,7 +44,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Loadable:
-    """One plan, ready to be loaded beside others."""
+    """Plan that is ready to be loaded together with others."""
 
     plan: Plan
     model: Model
@@ -54,7 +54,7 @@ class Loadable:
 
 @contextmanager
 def loadable(plans: Sequence[Plan]) -> Iterator[tuple[Loadable, ...]]:
-    """Give each plan as it is loaded; weights that were put in files are gone afterwards."""
+    """Yield each plan in loadable form; files of weights are removed afterwards."""
     with ExitStack() as stack:
         models: dict[int, tuple[Model, dict[str, Any]]] = {}
         found = []
@@ -71,13 +71,13 @@ def loadable(plans: Sequence[Plan]) -> Iterator[tuple[Loadable, ...]]:
 
 
 TIMES = 3
-"""The first is slow, as memory and caches are cold; of the others the quickest counts."""
+"""Runs of a rehearsal: the first is slow with cold caches; the fastest of the others counts."""
 
 HEADROOM = 1.5
-"""How much longer a kernel may take under load than alone: devices share this processor."""
+"""Factor of a kernel's time under load to that alone, as devices share this processor."""
 
 Next = Callable[[float, Sequence[str], str], tuple[float, object]]
-"""Waits for an event of devices until a time of the monotonic clock; gives it with its time."""
+"""Function that waits for a device event until a monotonic time, and returns both."""
 
 
 def _load(
@@ -112,7 +112,7 @@ def alone(
     plan: Loadable,
     runs: Runs,
 ) -> Alone:
-    """Run a full batch of a plan alone, several times; return the least time."""
+    """Run a full batch of a plan alone several times; return the least time."""
     found = []
     for at in range(TIMES):
         deadline = time.monotonic() + timeout_s
@@ -158,10 +158,10 @@ def roomy(
     scale: float,
     allowed: float,
 ) -> float:
-    """Return the least time scale, `scale` or above, at which this machine's kernels keep up.
+    """Return the least time scale, at least `scale`, at which this machine's kernels keep up.
 
-    What subgraphs take beyond their modelled time, each HEADROOM of what it takes alone, may add up
-    to the share `allowed` of what devices should take.
+    The excess of subgraphs over their modelled time, at HEADROOM times their time alone, may add up
+    to the share `allowed` of the devices' modelled time.
     """
 
     def room(scale: float) -> bool:
@@ -171,7 +171,7 @@ def roomy(
                 max(0.0, HEADROOM * took - held)
                 for took, held in zip(one.steps_s, modelled, strict=True)
             ]
-            # No scale gives room to what is modelled to take no time.
+            # No scale gives room to subgraphs modelled to take no time.
             if sum(over) > allowed * sum(modelled) > 0:
                 return False
         return True
@@ -190,7 +190,7 @@ class WallClock:
         self._events: queue.SimpleQueue[tuple[float, object]] = queue.SimpleQueue()
 
     def begin(self, scale: float) -> None:
-        """Let it be 0 now, and a second last `scale` real ones."""
+        """Set the time to 0, with `scale` real seconds per second."""
         self._scale = scale
         self._zero = time.monotonic()
 
@@ -199,16 +199,16 @@ class WallClock:
         return (time.monotonic() - self._zero) / self._scale
 
     def post(self, event: object) -> None:
-        """Take an event, on any thread, with the time."""
+        """Record an event, on any thread, with its time."""
         self._events.put((time.monotonic(), event))
 
     def next(self, until_s: float) -> tuple[float, object] | None:
-        """Wait for an event; return it with its time, or None once it is `until_s`."""
+        """Wait for an event; return it with its time, or None once `until_s` is reached."""
         came = self.await_event(self._zero + until_s * self._scale)
         return None if came is None else ((came[0] - self._zero) / self._scale, came[1])
 
     def await_event(self, deadline_s: float) -> tuple[float, object] | None:
-        """Do the same by the monotonic clock."""
+        """Wait for an event until a monotonic time; return it with its time, or None."""
         try:
             return next_of(self._events, deadline_s - time.monotonic())
         except queue.Empty:
@@ -217,7 +217,7 @@ class WallClock:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Devices with all plans loaded at `at_s` of the monotonic clock, and what each took alone."""
+    """Devices with all plans loaded at `at_s` of the monotonic clock, and times of each alone."""
 
     clock: WallClock
     transport: Transport
@@ -237,7 +237,7 @@ def ready(
     streams: Mapping[str, int],
     timeout_s: float,
 ) -> Iterator[Ready]:
-    """Give devices that have loaded and rehearsed each plan; they end with the context."""
+    """Yield devices that have loaded and rehearsed each plan; they end with the context."""
     clock = WallClock()
 
     def next_event(deadline: float, late: Sequence[str], doing: str) -> tuple[float, object]:
@@ -263,7 +263,7 @@ def ready(
 
 
 def outside(plan_tasks: PlanTasks, duration: Floats) -> Floats:
-    """Return seconds of each task: infinite for subgraphs, which end when their device says."""
+    """Return seconds of each task: infinite for subgraphs, whose devices report their ends."""
     lasts = duration.copy()
     first = 0
     for template in plan_tasks.templates:
@@ -273,7 +273,7 @@ def outside(plan_tasks: PlanTasks, duration: Floats) -> Floats:
 
 
 HOPELESS_S = 10.0
-"""Real seconds by which a dispatcher that is behind gives up."""
+"""Real seconds of lag at which the dispatcher gives up."""
 
 
 @dataclass(slots=True)
@@ -297,7 +297,7 @@ class _Flight:
 
 
 class Player:
-    """One run of a workload: `modelled_s` by task where devices and links are emulated."""
+    """Run of a workload: `modelled_s` by task if devices and links are emulated."""
 
     def __init__(
         self,
@@ -357,7 +357,7 @@ class Player:
         )
 
     def really_s(self, due_s: Floats) -> Floats:
-        """Return when what was due at these times happened; NaN stays."""
+        """Return the real times of events due at these times; NaN stays."""
         at = np.searchsorted(np.asarray(self._due), due_s)
         done = np.asarray([*self._done, math.nan])
         return np.where(np.isnan(due_s), math.nan, done[np.minimum(at, len(self._done))])
@@ -381,7 +381,7 @@ class Player:
             self._give(one)
 
     def _give(self, one: Started) -> None:
-        """Hand a subgraph to its device."""
+        """Send a subgraph to its device."""
         at = self._template_of[one.task]
         flight = self._flights.get(one.batch)
         if flight is None:
@@ -395,7 +395,7 @@ class Player:
         self._transport.call(Call(one.batch, index, step.device, at), 0, step, received)
 
     def _flight(self, batch: int, template: int) -> _Flight:
-        """Put the inputs of a batch together."""
+        """Create a batch in flight with its joined inputs."""
         requests = self.engine.requests_of(batch)
         runs = self._runs[template]
         inputs = runs.joined(requests)
@@ -426,7 +426,7 @@ class Player:
             self._over(batch, task - self._first[flight.template], at_s)
 
     def _over(self, batch: int, index: int, at_s: float) -> None:
-        """A subgraph is done, and what it made of the outputs is here."""
+        """Process the end of a subgraph, with its model outputs."""
         call = self._calls.pop((batch, index))
         one, flight = call.started, self._flights[batch]
         end_s = max(call.due_s, at_s)
@@ -448,7 +448,7 @@ class Player:
             self._forget(batch, flight)
 
     def _forget(self, batch: int, flight: _Flight) -> None:
-        """All of a batch has run: its outputs are here, and devices need nothing of it."""
+        """Finish a batch: store its outputs, and let devices forget it."""
         del self._flights[batch]
         names = self._runs[flight.template].alone.graph.outputs
         outputs = {name: flight.outputs[name] for name in names}
@@ -457,7 +457,7 @@ class Player:
             self._transport.forget(device, flight.template, batch)
 
     def _deadline_s(self) -> float:
-        """When the oldest call has taken too long."""
+        """Return the time at which the oldest call times out."""
         oldest = next(iter(self._calls.values()), None)
         return math.inf if oldest is None else oldest.given_s + self._timeout_s / self._scale
 
@@ -469,7 +469,7 @@ class Player:
 
 @contextmanager
 def _no_pauses() -> Iterator[None]:
-    """Keep Python from looking for circles of garbage, which takes as long as many requests."""
+    """Disable Python's cycle collector, whose runs take as long as many requests."""
     enabled = gc.isenabled()
     gc.collect()
     gc.disable()

@@ -1,4 +1,4 @@
-"""The verb ``serve``: a workload for real on a deployment, beside what the virtual clock says."""
+"""Verb ``serve``: a real workload on a deployment, with its simulation on the virtual clock."""
 
 from __future__ import annotations
 
@@ -76,45 +76,44 @@ def serve(
 ) -> LoadTest:
     """Serve a workload in real time, and simulate it too.
 
-    Requests come when the wall clock says so; routing, queues and batchers are those of
-    ``simulate(deployment, workload, platform=platform)``, by the same code.
+    Requests arrive by the wall clock; routing, queues and batchers use the same code as
+    ``simulate(deployment, workload, platform=platform)``.
 
     Parameters
     ----------
     deployment : Deployment or Session
-        What serves: devices that are made ready for it and end with it, or a session that is
-        open, whose one plan serves as it stands, on devices that go on failing and recovering
-        as they do there. Of a session's requests the queue is in front of it, where
-        ``max_in_flight`` are under way.
+        Server: devices that are started for it and end with it, or an open session, whose plan
+        serves unchanged, on devices that may fail and recover. A session's queue is in front of it,
+        with ``max_in_flight`` requests under way.
     workload : Workload
     platform : Platform
-        Of a deployment; a session has one, and the rest of what follows but `inputs`, `verify`
-        and `seed`.
+        Platform of a deployment; a session has its own, and defines all that follows except
+        `inputs`, `verify` and `seed`.
     emulate : bool
-        Whether devices and links take their modelled time; without, devices are as fast as this
+        Whether devices and links take their modelled time; otherwise, devices are as fast as this
         machine's kernels.
     inputs : mapping of str to array, optional
-        Of every request, where one model is served; absent: a few random ones in turn.
+        Inputs of every request, for a single model; absent: a few random ones in turn.
     executor, address : str
         As in ``hetsim.run``.
     time_scale : float, optional
-        With `emulate`: real seconds that a second of the workload is to last. Absent: 1.
+        With `emulate`: real seconds per second of the workload. Absent: 1.
     timeout_s : float
-        How long devices may take to compile a plan, and for one batch of a subgraph. Absent: 600.
+        Maximum seconds for devices to compile a plan, and for one batch of a subgraph. Absent: 600.
     verify : bool
         Whether to compare outputs with the whole model's.
     seed : int
-        Of the random inputs; that of the workload is its own.
+        Seed of the random inputs; the workload has its own.
 
     Raises
     ------
     UsageError
-        Where options do not go together.
+        If options are incompatible.
     WorkloadError, UnsupportedNode, Infeasible
-        As ``simulate`` does; and where batches of a model cannot be put together from requests.
+        As ``simulate``; and if batches of a model cannot be formed from requests.
     ExecutionError
-        Where a device fails or does not answer in time, or where this machine does not keep up,
-        so that figures would mean nothing.
+        If a device fails or does not answer in time, or this machine does not keep up, so that
+        figures would be invalid.
     """
     if isinstance(deployment, Session):
         given = {
@@ -168,11 +167,11 @@ def load_test(
     late_share: float = LATE_SHARE,
     keep: int = 0,
 ) -> LoadTest:
-    """Do the same as ``serve``.
+    """Serve a workload as ``serve`` does, with further options.
 
-    `asked`: how models are read, priced and planned for; `late_share`: how much of latencies, and
-    of devices' modelled time, this machine may add before its figures count for nothing; `keep`:
-    how many of the first requests are kept one by one, of both services.
+    `asked`: options for reading, pricing and planning models; `late_share`: maximum share of
+    latencies, and of devices' modelled time, that this machine may add before figures are invalid;
+    `keep`: number of first requests to keep one by one, of both services.
     """
     check_how(executor, address, timeout_s)
     if time_scale is not None and not emulate:
@@ -240,7 +239,7 @@ def load_test(
 
 
 def _engine(workload: Workload, setup: Setup, emulate: bool) -> RealTime:
-    """Transfers take their modelled time, or what they really take, within what devices do."""
+    """Return the engine; transfers take their modelled time, or their real time within devices'."""
     alone = setup.duration if emulate else np.zeros(len(setup.duration))
     return RealTime(
         setup.layout,
@@ -262,7 +261,7 @@ def _check_pace(
     scale: float,
     late_share: float,
 ) -> None:
-    """Raise ExecutionError where kernels are slower here than what they stand for."""
+    """Raise ExecutionError if kernels are slower here than modelled."""
     if math.isinf(late_share):
         return
     templates = setup.plan_tasks.templates

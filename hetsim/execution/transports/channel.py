@@ -33,19 +33,19 @@ if sys.platform != "win32":
     import fcntl
 
 LARGE_BYTES = 1 << 15
-"""Arrays from this size on go through shared memory; smaller ones are copied into the packet."""
+"""Minimum bytes of arrays in shared memory; smaller ones are copied into the packet."""
 
 _PACKET_BYTES = 1 << 16
 _ELSEWHERE = b"in memory"
-"""Content of a packet whose own content was too long, and is in the first file that comes along."""
+"""Content of a packet whose own content was too long, and is in its first file."""
 
 _ALIGNMENT = 64
 MOST_FILES = 200
-"""Files with one packet; Linux allows 253."""
+"""Maximum files of one packet; Linux allows 253."""
 
 _DESCRIPTORS_BYTES = socket.CMSG_SPACE((MOST_FILES + 1) * array.array("i").itemsize)
 
-# Plain numbers: the socket module's own flags are objects that take a microsecond each to combine.
+# Plain numbers, as combining the socket module's flag objects takes a microsecond each.
 _SENDING = int(getattr(socket, "MSG_NOSIGNAL", 0)) | int(getattr(socket, "MSG_DONTWAIT", 0))
 _RECEIVING = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
 
@@ -54,11 +54,11 @@ _MEET_MS = 10_000
 
 
 class ChannelEnded(Exception):
-    """Channel closed at the other end or at this one."""
+    """Signal that the channel was closed at either end."""
 
 
 class SharedFile:
-    """Memory without a name, read by whoever has its descriptor."""
+    """Anonymous memory, read by holders of its descriptor."""
 
     __slots__ = ("descriptor",)
 
@@ -69,7 +69,7 @@ class SharedFile:
         os.close(self.descriptor)
 
     def mapped(self, sizes: Sequence[int]) -> list[memoryview]:
-        """Return the pieces of these sizes, read-only, that ``Memory.written`` put there."""
+        """Return read-only pieces of these sizes, as stored by ``Memory.written``."""
         flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
         *starts, end = _starts(sizes)
         try:
@@ -80,12 +80,11 @@ class SharedFile:
 
 
 class Memory:
-    """Shared memory that this process writes, used again when no other process holds it.
+    """Shared memory written by this process, reused when no other process holds it.
 
-    The kernel counts the holders: what is given out is a second, read-only open file, locked
-    (flock(2)) for as long as a descriptor or mapping of it exists in any process. Files are kept by
-    their size, a power of two, as a new page costs more than a copy. Safe to use from several
-    threads.
+    The kernel tracks the holders: they get a second, read-only open file, locked (flock(2)) while a
+    descriptor or mapping of it exists in any process. Files are kept by size, a power of two, as a
+    new page costs more than a copy. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -118,7 +117,7 @@ class Memory:
         return given
 
     def _free(self, room: int) -> int:
-        """Take a file out that nobody reads, or a new one."""
+        """Remove and return an unused file, or a new one."""
         with self._lock:
             descriptors = self._files.setdefault(room, [])
             for index, descriptor in enumerate(descriptors):
@@ -130,7 +129,7 @@ class Memory:
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
-    """Return where pieces of these sizes begin in a file, and where the last one ends."""
+    """Return the start of each piece in a file, and the end of the last one."""
     starts, end = [], 0
     for size in sizes:
         start = -(-end // _ALIGNMENT) * _ALIGNMENT
@@ -155,7 +154,7 @@ class Packet:
 
 
 class Channel:
-    """One end of a Unix socket that keeps packets whole; any thread sends, one receives."""
+    """End of a Unix socket that preserves packets; any thread sends, one receives."""
 
     def __init__(self, end: socket.socket, memory: Memory) -> None:
         self._socket = end
@@ -167,9 +166,9 @@ class Channel:
         self._arriving.register(end.fileno(), select.POLLIN)
 
     def send(self, content: tuple[Any, ...], files: Sequence[SharedFile] = ()) -> None:
-        """Send a packet, in the order of the calls; it never waits for the other end.
+        """Send a packet, in the order of calls, without waiting for the other end.
 
-        What the system does not take at once is sent on a thread. `files`: at most ``MOST_FILES``.
+        Data not accepted at once is sent on a thread. `files`: at most ``MOST_FILES``.
         """
         said = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
         if len(said) > _PACKET_BYTES:
@@ -185,15 +184,15 @@ class Channel:
             except BlockingIOError:
                 pass
             except OSError:
-                # Who receives learns of it.
+                # The receiving thread reports the end.
                 return
             self._unsent.append((said, tuple(files)))
             if len(self._unsent) == 1:
                 begun(threading.Thread(target=self._send_rest, name="hetsim sending", daemon=True))
 
     def receive(self) -> Packet:
-        """Wait for the next packet. Raises ChannelEnded where none comes any more."""
-        # A thread that waits in a read is woken whenever the other end takes something, too.
+        """Wait for the next packet. Raises ChannelEnded if the channel has ended."""
+        # A thread blocked in a read is also woken whenever the other end reads.
         self._arriving.poll()
         try:
             said, ancillary, _, _ = self._socket.recvmsg(
@@ -225,7 +224,7 @@ class Channel:
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def release(self) -> None:
-        """Close it, and let go of the socket; for the thread that receives."""
+        """Close the channel and release the socket; for the receiving thread."""
         self.close()
         with self._lock:
             self._socket.close()
@@ -244,7 +243,7 @@ class Channel:
                 return
             wait.register(self._socket.fileno(), select.POLLOUT)
         while True:
-            # A socket that is shut down is ready: this ends.
+            # A socket that is shut down is ready, so this ends.
             wait.poll()
             with self._lock:
                 while self._unsent:
@@ -271,7 +270,7 @@ class Held:
 
     @staticmethod
     def of(value: Any, memory: Memory) -> Held:
-        """Return the handle of a copy of `value`. Raises ExecutionError where there is no room."""
+        """Return the handle of a copy of `value`. Raises ExecutionError if there is no room."""
         large: list[memoryview] = []
 
         def here(buffer: pickle.PickleBuffer) -> bool:
@@ -287,16 +286,16 @@ class Held:
         return Held(packed, tuple(len(piece) for piece in large), memory.written(large))
 
     def value(self) -> Any:
-        """Return the value; its large arrays are read-only, and hold the memory they lie in."""
+        """Return the value; its large arrays are read-only, and keep their memory alive."""
         return pickle.loads(self.packed, buffers=self.file.mapped(self.sizes) if self.file else ())
 
 
 Packed = tuple[tuple[bytes, tuple[int, ...]], ...]
-"""Values within a packet: of each, what it is and the sizes of its large arrays."""
+"""Values within a packet: each pickled, with the sizes of its large arrays."""
 
 
 def packed(values: Sequence[Held], memory: Memory) -> tuple[Packed, list[SharedFile]]:
-    """Return values as a packet says them, and the files that go with it."""
+    """Return values in packet form, and the files that belong to it."""
     large = [held for held in values if held.file is not None]
     if len(large) > MOST_FILES:
         whole = {id(held): Held(pickle.dumps(held.value())) for held in large[MOST_FILES:]}
@@ -308,7 +307,7 @@ def packed(values: Sequence[Held], memory: Memory) -> tuple[Packed, list[SharedF
 
 
 def unpacked(values: Packed, files: Sequence[SharedFile]) -> list[Held]:
-    """Return the values of a packet. Raises OutOfRoom where files are missing."""
+    """Return the values of a packet. Raises OutOfRoom if files are missing."""
     if len(files) != sum(bool(sizes) for _, sizes in values):
         raise OutOfRoom(
             "too many files are open", hint="raise the limit (ulimit -n)", short_of="files"
@@ -318,15 +317,15 @@ def unpacked(values: Packed, files: Sequence[SharedFile]) -> list[Held]:
 
 
 def accept(memory: Memory, ask: Callable[[str], bool]) -> Channel | None:
-    """Return the channel to one other process of this user, which is to ``connect`` to a name.
+    """Return the channel to another process of this user, which should ``connect`` to a name.
 
-    `ask` tells it the name, and returns whether it came. None where nobody of this user does
+    `ask` sends it the name, and returns whether it connected. None if no process of this user does
     within 10 s.
     """
     name = f"hetsim-{secrets.token_hex(16)}"
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
-            # An abstract name (unix(7)): in no folder, and gone with the socket.
+            # An abstract name (unix(7)): in no folder, and removed with the socket.
             listening.bind(f"\0{name}")
             listening.listen()
             waiting = select.poll()
@@ -344,7 +343,7 @@ def accept(memory: Memory, ask: Callable[[str], bool]) -> Channel | None:
 
 
 def connect(name: str, memory: Memory) -> Channel | None:
-    """Return the channel to who waits at `name`; None where nobody of this user does."""
+    """Return the channel to the process waiting at `name`; None if none of this user does."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         end.connect(f"\0{name}")
@@ -357,7 +356,7 @@ def connect(name: str, memory: Memory) -> Channel | None:
 
 
 def _own(end: socket.socket) -> bool:
-    """Whether the process at the other end is this user's, as the kernel says."""
+    """Return whether the process at the other end is this user's, by the kernel."""
     said = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     _, user, _ = _CREDENTIALS.unpack(said)
     return bool(user == os.geteuid())
@@ -367,7 +366,7 @@ _CALL, _FORGET, _ENDED, _FAILED = range(4)
 
 
 class CallerEnd:
-    """The channel to one device. Safe to use from several threads."""
+    """Caller's end of the channel to one device. Thread-safe."""
 
     def __init__(self, channel: Channel, post: Post, lost: Callable[[], Fault]) -> None:
         self._channel = channel
@@ -381,7 +380,7 @@ class CallerEnd:
         self._thread = threading.Thread(target=self._listen, name="hetsim channel", daemon=True)
 
     def start(self) -> None:
-        """Take answers from now on; raises OutOfRoom, and ends the channel, without a thread."""
+        """Start receiving answers; raises OutOfRoom, and ends the channel, without a thread."""
         try:
             begun(self._thread)
         except OutOfRoom:
@@ -389,7 +388,7 @@ class CallerEnd:
             raise
 
     def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Held]) -> None:
-        """Have the device run a step; ``Ended`` is posted."""
+        """Run a step on the device; posts ``Ended``."""
         number = next(self._numbers)
         with self._lock:
             fault = self._fault
@@ -406,24 +405,24 @@ class CallerEnd:
             self._post(Ended(call, incarnation, fault=fault))
 
     def forget(self, version: int, request: int) -> None:
-        """Have the device drop what it holds for a request."""
+        """Let the device drop what it holds for a request."""
         self._channel.send((_FORGET, version, request))
 
     def freeze(self) -> None:
-        """Take no answer of the device any more, as if it gave none."""
+        """Ignore all further answers of the device, as if it hung."""
         self._frozen = True
 
     def close(self) -> None:
-        """End the channel; calls under way come back with a fault."""
+        """End the channel; calls under way return with a fault."""
         self._channel.close()
 
     @property
     def listening(self) -> bool:
-        """Whether the other end may still be there."""
+        """Whether the other end may still exist."""
         return self._thread.is_alive()
 
     def join(self, timeout_s: float) -> None:
-        """Wait for the thread, after ``close``, if it was ever there."""
+        """Wait for the thread, after ``close``, if it was started."""
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
 
@@ -434,7 +433,7 @@ class CallerEnd:
         except ChannelEnded:
             pass
         except Exception:
-            # A device that does not answer as it should counts as gone.
+            # A device with invalid answers counts as lost.
             self._channel.close()
         self._lose()
 
@@ -474,10 +473,10 @@ class CallerEnd:
 
 
 def serve(channel: Channel, worker: DeviceWorker, streams: int) -> None:
-    """Have a worker take calls of a channel, on as many threads as it has streams, until its end.
+    """Let a worker process calls of a channel, with one thread per stream, until its end.
 
-    The thread that receives a call runs it: no call waits for a thread to be woken. Raises
-    OutOfRoom without a thread for each stream.
+    The thread that receives a call runs it, so no call waits for a thread to wake. Raises OutOfRoom
+    without a thread per stream.
     """
     turn, memory = threading.Lock(), channel.memory
 
@@ -503,7 +502,7 @@ def serve(channel: Channel, worker: DeviceWorker, streams: int) -> None:
             channel.send((_ENDED, number, tuple(timing), made), files)
 
     def work() -> None:
-        # Whatever breaks on the way ends the channel: the caller takes the device for dead.
+        # Any error on the way ends the channel: the caller considers the device dead.
         with suppress(Exception):
             while True:
                 answer(next_call())
@@ -518,7 +517,7 @@ def serve(channel: Channel, worker: DeviceWorker, streams: int) -> None:
 
 
 def _own_class(error: ExecutionError) -> ExecutionError:
-    """Return an error as of the nearest of hetsim's own classes, which every process has."""
+    """Return an error as the nearest of hetsim's own classes, which every process has."""
     kind: Any = next(k for k in type(error).__mro__ if k.__module__ == hetsim.errors.__name__)
     known = {entry.name: getattr(error, entry.name) for entry in fields(kind)}
     found: ExecutionError = kind(known.pop("what"), **known)

@@ -32,12 +32,12 @@ from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
 
 ANSWER_S = 30.0
-"""How long a node may take to start a process and answer."""
+"""Maximum seconds for a node to start a process and answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """One node and what it answered: no `versions`, and a `failure`, where it did not."""
+    """Node and its answer: without `versions`, and with a `failure`, if it did not answer."""
 
     node: Node
     versions: Versions | None
@@ -52,7 +52,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """A cluster as it answered: nodes by address, those that are dead last."""
+    """Cluster by the answers of its nodes: by address, dead ones last."""
 
     address: str
     here: Versions
@@ -64,11 +64,11 @@ class LiveCluster:
 def look_at(
     address: str, devices: Sequence[str] | None = None, *, answer_s: float = ANSWER_S
 ) -> LiveCluster:
-    """Ask each node of the Ray at `address` what it offers and what is installed there.
+    """Return the offers and installed versions of each node of the Ray at `address`.
 
-    This hetsim is brought to all nodes, but on a Ray that the caller has joined before. `devices`:
-    to find nodes for; absent: those that some node offers. All nodes together may take `answer_s`;
-    one that does not answer is reported. Raises ExecutionError where no Ray answers.
+    This hetsim is shipped to all nodes, except on a Ray that the caller has joined before.
+    `devices`: those to find nodes for; absent: those that some node offers. All nodes together have
+    `answer_s`; those that do not answer are reported. Raises ExecutionError if no Ray answers.
     """
     began = time.monotonic()
     with ray_connection(address):
@@ -81,7 +81,7 @@ def look_at(
 def live_seats(
     nodes: Sequence[Node], devices: Sequence[str] | None, available: dict[str, float]
 ) -> tuple[Seat, ...]:
-    """Return where the actor of each device goes on living `nodes`."""
+    """Return the node for the actor of each device among living `nodes`."""
     offered = sorted({device for node in nodes for device in node.offers})
     wanted = offered if devices is None else devices
     crowded = set(full(wanted, nodes, available))
@@ -96,7 +96,7 @@ def live_seats(
 
 
 def refuse_unplaceable(device: str, *, started: bool) -> None:
-    """Raise where the actor of a device that goes to a node of its own has none to go to."""
+    """Raise if the actor of a device that needs a particular node has none."""
     nodes, available = _state()
     if not any(device in node.offers for node in nodes):
         raise not_offered((device,))
@@ -105,7 +105,7 @@ def refuse_unplaceable(device: str, *, started: bool) -> None:
 
 
 def _state() -> tuple[tuple[Node, ...], dict[str, float]]:
-    """The nodes of the Ray that this process is on, and what is free of their resources."""
+    """Return the nodes of the connected Ray, and their free resources."""
     import ray
 
     available: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
@@ -153,22 +153,22 @@ def _line(error: Exception, at: int = 0) -> str:
 
 
 SIZES = (64 * 2**10, 2**20, 16 * 2**20)
-"""Bytes of the transfers that are timed where the caller does not say."""
+"""Default bytes of timed transfers."""
 
 REPEATS = 5
 PROBE_S = 60.0
-"""How long one probe may take to start, or one transfer to arrive."""
+"""Maximum seconds for one probe to start, or one transfer to arrive."""
 
 Way = Literal["shared memory", "one machine", "network"]
-"""What a transfer goes through: one object store, two stores of one machine, two machines."""
+"""Medium of a transfer: one object store, two stores of one machine, or two machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One size from one device's node to another's.
+    """Transfer of one size from one device's node to another's.
 
-    `measured_s` is the median of wall-clock seconds from the reader's request until it holds the
-    array (within one node nothing is copied), `modelled_s` what the platform's route says.
+    `measured_s` is the median wall-clock time from the reader's request until it holds the array
+    (within one node nothing is copied), `modelled_s` that of the platform's route.
     """
 
     source: str
@@ -182,7 +182,7 @@ class Transfer:
 
 
 class Probe:
-    """An actor that makes arrays on its node, and times how long others' take to arrive."""
+    """Actor that creates arrays on its node, and times the arrival of others'."""
 
     def make(self, nbytes: int) -> list[Any]:
         """Put a new array into the node's object store; return its reference in a list."""
@@ -191,7 +191,7 @@ class Probe:
         return [ray.put(np.ones(nbytes, np.uint8))]
 
     def receive(self, boxed: list[Any], timeout_s: float) -> float:
-        """Fetch the array; return the seconds that it took. Writing it is not in them."""
+        """Fetch the array; return the seconds that it took, without those to write it."""
         import ray
 
         began = time.perf_counter()
@@ -208,12 +208,12 @@ def measure_links(
     *,
     repeats: int = REPEATS,
 ) -> tuple[Transfer, ...]:
-    """Time transfers through Ray's object stores between the nodes of each two devices.
+    """Return times of transfers through Ray's object stores between the nodes of device pairs.
 
-    By source, target and size. Every repeat moves a new array, after one that is not counted;
-    devices on the same two nodes share one measurement; of several nodes that offer a device the
-    first is measured. Raises Infeasible where a device has no node, or actors go anywhere on
-    several nodes, ExecutionError where no Ray answers, or a transfer does not within a minute.
+    By source, target and size. Every repeat moves a new array, after an uncounted one; devices on
+    the same two nodes share one measurement; if several nodes offer a device, the first is
+    measured. Raises Infeasible if a device has no node, or actors go anywhere on several nodes,
+    ExecutionError if no Ray answers, or a transfer does not within a minute.
     """
     devices = tuple(platform.devices)
     _, routes = build_routes(platform)

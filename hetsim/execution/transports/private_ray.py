@@ -1,4 +1,4 @@
-"""A private Ray: settings, start apart from the driver's folders, end without leftovers."""
+"""Private Ray: settings, start apart from the driver's folders, end without leftovers."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.version import package_folder
 
 START_S = 180
-"""Time that a Ray may take to start; its own limit, 30 s, is too short on a busy machine."""
+"""Maximum seconds for Ray to start; its own limit, 30 s, is too short on a busy machine."""
 
-# Of a call that failed for a device's sake every value is an error that nobody asks for.
+# After a device failure, every value of its call is an unhandled error.
 QUIET = {"RAY_IGNORE_UNHANDLED_ERRORS": "1"}
-"""For every Ray that is joined or started."""
+"""Settings for every Ray that is joined or started."""
 
 ENVIRONMENT = {
     **QUIET,
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    # Else its workers are 15 steps nicer than the rest: beside others' work a device would stand
-    # still for most of the time.
+    # Otherwise its workers have a nice value of 15: beside other jobs a device would stand still
+    # most of the time.
     "RAY_worker_niceness": "0",
-    # Who joins may run any code, as this user.
+    # Anyone who joins may run any code, as this user.
     "RAY_AUTH_MODE": "token",
     # Its processes wait for each other as long as this one waits for them.
     "RAY_gcs_server_port_wait_time_s": str(START_S),
@@ -63,21 +63,21 @@ ENVIRONMENT = {
     "RAY_raylet_start_wait_time_s": str(START_S),
     "RAY_agent_register_timeout_ms": str(START_S * 1000),
 }
-"""For a Ray that is started here."""
+"""Settings for a Ray that is started here."""
 
 
 def private_environment() -> dict[str, str]:
-    """Variables for a Ray of this process alone, with a new token, which is in no file."""
+    """Return variables for a Ray of this process only, with a new token, stored in no file."""
     return {**ENVIRONMENT, "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
 
 @contextlib.contextmanager
 def restored(settings: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for Ray, and undo at the end what it changes in this process."""
+    """Set environment variables for Ray, and undo its changes to this process at the end."""
     environment = dict(os.environ)
     excepthook = sys.excepthook
     os.environ.update(settings)
-    # Some are read, and the level of the log is set, when it is first imported.
+    # Some are read, and the log level is set, at the first import.
     importlib.import_module("ray")
     logger = logging.getLogger("ray")
     level = logger.level
@@ -105,9 +105,9 @@ def restored(settings: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _protected() -> Iterator[None]:
-    """Let the Ray that is started within listen on the loopback device alone, and ask for a token.
+    """Make a Ray started within the context listen on loopback only, and require a token.
 
-    Raises ClusterError where the installed Ray does not.
+    Raises ClusterError if the installed Ray does not.
     """
     _read_login()
     raylet: Any = importlib.import_module("ray._raylet")
@@ -117,8 +117,8 @@ def _protected() -> Iterator[None]:
             "cannot start a private Ray: the installed version does not support tokens",
             hint="install ray 2.52 or newer, or use --executor threads",
         )
-    # The switch by which Ray keeps to the loopback device on a Mac; its processes read the
-    # variable, and this one has read it already.
+    # Ray's switch for loopback on a Mac; its processes read the variable, and this one has read it
+    # already.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     with _replaced("ray._private.ray_constants", ENABLE_RAY_CLUSTER=False):
         yield
@@ -126,7 +126,7 @@ def _protected() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _replaced(module: str, **others: Any) -> Iterator[None]:
-    """Have other values in a module of Ray's until the context ends."""
+    """Replace values in a module of Ray's until the context ends."""
     found = importlib.import_module(module)
     before = {name: getattr(found, name, None) for name in others}
     for name, value in others.items():
@@ -139,7 +139,7 @@ def _replaced(module: str, **others: Any) -> Iterator[None]:
 
 
 def _read_login() -> None:
-    """Have Ray read anew whether a token is asked for, and which it is."""
+    """Make Ray read again whether a token is required, and its value."""
     raylet: Any = importlib.import_module("ray._raylet")
     if hasattr(raylet, "AuthenticationTokenLoader"):
         raylet.Config.initialize("")
@@ -152,11 +152,11 @@ _OF_AGENTS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
 
 @contextlib.contextmanager
 def _started_apart(folder: Path) -> Iterator[None]:
-    """Start Ray's processes in `folder`, without the driver's paths, and wait for them longer.
+    """Start Ray's processes in `folder`, without the driver's paths, with a longer timeout.
 
-    They get SIGTERM, as a Ray whose control plane ends while it starts takes a minute to say so,
-    and end with who started them. Ray's API server is left out: it asks the metadata address of
-    three clouds which of them this is.
+    They get SIGTERM, as a Ray whose control plane ends during the start takes a minute to report
+    it, and end with their parent. Ray's API server is omitted: it contacts the metadata address of
+    three clouds to identify its own.
     """
     services: Any = importlib.import_module("ray._private.services")
     start, find = services.start_ray_process, services.get_node
@@ -166,7 +166,7 @@ def _started_apart(folder: Path) -> Iterator[None]:
         environment = {**own_environment(), **(options.pop("env_updates", None) or {})}
         options |= {"env_updates": environment, "cwd": str(folder)}
         if shutil.which("setpriv"):
-            # The system ends what this process started, and not what a raylet did.
+            # The system ends processes started by this one, but not those started by a raylet.
             command = [
                 word.replace("=", "=setpriv --pdeathsig KILL -- ", 1)
                 if word.startswith(_OF_AGENTS)
@@ -202,15 +202,15 @@ def _started_apart(folder: Path) -> Iterator[None]:
 
 
 _SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""Set where this process is a job that was submitted to a cluster, which has its own folder."""
+"""Variable set if this process is a job submitted to a cluster, which has its own folder."""
 
 
 @contextlib.contextmanager
 def code_environment() -> Iterator[dict[str, Any]]:
-    """Give the ``runtime_env`` for ``ray.init`` that brings this hetsim to every node.
+    """Yield the ``runtime_env`` for ``ray.init`` that ships this hetsim to every node.
 
-    Workers run in an empty folder: where ``PYTHONPATH`` is set but empty on a node, Ray appends an
-    empty entry, which stands for the working directory.
+    Workers run in an empty folder: if ``PYTHONPATH`` is set but empty on a node, Ray appends an
+    empty entry, which means the working directory.
     """
     with scratch_folder() as folder:
         environment: dict[str, Any] = {
@@ -226,7 +226,7 @@ def code_environment() -> Iterator[dict[str, Any]]:
 
 
 def _package(folder: Path) -> Path:
-    """Return the package with its catalog, as in a wheel; from a checkout, made in `folder`."""
+    """Return the package with its catalog, as in a wheel; for a checkout, built in `folder`."""
     package, catalog = package_folder(), catalog_folder()
     if catalog.is_relative_to(package):
         return package
@@ -243,9 +243,9 @@ def _package(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def job_apart() -> Iterator[Any]:
-    """Give the ``job_config`` that keeps the driver's folders off workers' search paths.
+    """Yield the ``job_config`` that keeps the driver's folders off workers' search paths.
 
-    Raises ClusterError where the installed Ray still adds one of them.
+    Raises ClusterError if the installed Ray still adds one of them.
     """
     from ray.job_config import JobConfig
 
@@ -271,16 +271,15 @@ _SOCKET_PATH_LIMIT = 107
 _SOCKET_BELOW_TEMP = len("/session_2000-01-01_00-00-00_000000_4194304/sockets/plasma_store")
 _EXIT_GRACE_S = 5.0
 _FILES_BYTES = 2**22
-"""Of logs and sockets of a Ray that runs for a while."""
+"""Bytes of logs and sockets of a Ray that runs for a while."""
 _ELSEWHERE = "free space there, or use --executor threads"
 
 
 @contextlib.contextmanager
 def private_ray(store_bytes: int, cpus: int, namespace: str) -> Iterator[tuple[Path, RayLoss]]:
-    """Give the folder of all files of a new Ray, and what says whether it is lost meanwhile.
+    """Yield the folder of all files of a new Ray, and the record of its loss.
 
-    Its object store has no less than Ray itself asks for. Raises ClusterError where Ray does not
-    start.
+    Its object store has at least Ray's minimum. Raises ClusterError if Ray does not start.
     """
     base = Path(temp_base((tempfile.gettempdir(), "/tmp", "/var/tmp")))
     with restored(private_environment()), _protected(), ExitStack() as ending:
@@ -303,7 +302,7 @@ def _started(
         files = temp / INSIDE
         store = plasma_directory(store_bytes, files)
         nbytes = _FILES_BYTES + (store_bytes if store == files else 0)
-        # Without room Ray waits, or dies, without a word on why.
+        # Without room Ray waits, or dies, without an explanation.
         short = no_room_in(base, nbytes, f"Ray's files in {base}", hint=_ELSEWHERE)
         if short is not None:
             raise short
@@ -343,7 +342,7 @@ def _started(
 
 @contextlib.contextmanager
 def _owned_folder(base: Path) -> Iterator[Path]:
-    """Give a new folder in `base` with room for Ray's files, gone at the end."""
+    """Yield a new folder in `base` with room for Ray's files, removed at the end."""
     with ExitStack() as ending:
         try:
             temp = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=base))
@@ -367,18 +366,18 @@ def _end(temp: Path, loss: RayLoss) -> None:
         started = _started_below(temp)
         try:
             if loss.error is not None:
-                # What is left of it would wait for the rest.
+                # Its remaining processes would wait for the others.
                 end_all(started, 0.0)
             with ending_waits():
                 ray.shutdown()
         finally:
             end_all(started, _EXIT_GRACE_S)
-            # A raylet may have been starting a worker when it ended, which is no one's child now.
+            # A raylet may have been starting a worker when it ended, which now is an orphan.
             end_all(naming(temp), _EXIT_GRACE_S)
 
 
 def plasma_directory(store_bytes: int, temp_dir: Path) -> Path:
-    """Return where an object store goes: shared memory, or `temp_dir` if it does not fit there."""
+    """Return the location of an object store: shared memory, or `temp_dir` if it does not fit."""
     try:
         status = os.statvfs(_SHARED_MEMORY)
     except OSError:
@@ -389,7 +388,7 @@ def plasma_directory(store_bytes: int, temp_dir: Path) -> Path:
 def temp_base(candidates: Sequence[str]) -> str:
     """Return the first folder that is writable, and short enough for the sockets below it.
 
-    Raises ClusterError where none is: the path of a socket has at most 107 bytes.
+    Raises ClusterError if there is none: the path of a socket has at most 107 bytes.
     """
     below = len(f"/{TEMP_PREFIX}12345678/{INSIDE}") + _SOCKET_BELOW_TEMP
     for base in candidates:
@@ -403,7 +402,7 @@ def temp_base(candidates: Sequence[str]) -> str:
 
 
 def _on_a_lasting_thread(work: Callable[[], None], over: threading.Event) -> None:
-    """Do `work` on a thread that is there until `over`: Ray's processes end with the thread."""
+    """Do `work` on a thread that lives until `over`: Ray's processes end with the thread."""
     if threading.current_thread() is threading.main_thread():
         work()
         return
@@ -423,7 +422,7 @@ def _on_a_lasting_thread(work: Callable[[], None], over: threading.Event) -> Non
 
 
 def _started_below(temp: Path) -> tuple[Process, ...]:
-    """The processes of the Ray whose files are in `temp`: its own, and those that they started."""
+    """Return the processes of the Ray with files in `temp`, and their children."""
     found: dict[int, Process] = {}
     for process in descendants(os.getpid()):
         if process.parent in found or str(temp) in command_line(process):

@@ -1,4 +1,4 @@
-"""Processes of private Rays: who they are, their signals, their end, and what a killed run left."""
+"""Processes of private Rays: identity, signals, end, and leftovers of killed runs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def _in_main_thread() -> bool:
 
 @contextlib.contextmanager
 def held_interrupts() -> Iterator[None]:
-    """Hold SIGINT, and SIGTERM and SIGHUP where Python handles them, back until the context ends.
+    """Defer SIGINT, and SIGTERM and SIGHUP if Python handles them, until the context ends.
 
-    An interrupt in the middle of a start or stop would leave processes that nobody knows. Outside
-    the main thread, and where SIGINT is handled by code that is not Python's, this does nothing.
+    An interrupt during a start or stop would leave unknown processes. Outside the main thread, and
+    if SIGINT is handled by non-Python code, this does nothing.
     """
     previous = {signal.SIGINT: signal.getsignal(signal.SIGINT)}
     if not _in_main_thread() or None in previous.values():
@@ -49,7 +49,7 @@ def held_interrupts() -> Iterator[None]:
         yield
     finally:
         for number, handler in previous.items():
-            # What was set within, as where a Ray ends that had a handler of its own, stays.
+            # Handlers set within, e.g. by a Ray that ends with its own, stay.
             if signal.getsignal(number) is note:
                 signal.signal(number, handler)
         for number in dict.fromkeys(came):
@@ -58,10 +58,10 @@ def held_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def ending_waits() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP wait, and then go to whoever Python says handles them.
+    """Defer SIGTERM and SIGHUP, and then deliver them to the handler known to Python.
 
-    Ray's handler for SIGTERM ends the process on the spot, and takes away whoever had one as it
-    goes. Threads that are started within let others have these signals.
+    Ray's handler for SIGTERM ends the process immediately, and removes an existing handler when it
+    goes. Threads started within leave these signals to others.
     """
     if not _in_main_thread():
         yield
@@ -72,7 +72,7 @@ def ending_waits() -> Iterator[None]:
             yield
         finally:
             for number, handler in handlers.items():
-                # Where nobody did, it may be that Ray's code in Python does.
+                # Without a handler, it may be that of Ray's Python code.
                 handler = handler if callable(handler) else signal.getsignal(number)
                 if handler is not None:
                     signal.signal(number, handler)
@@ -80,7 +80,7 @@ def ending_waits() -> Iterator[None]:
 
 @contextlib.contextmanager
 def hangup_ends() -> Iterator[None]:
-    """Have SIGHUP end this process as SIGTERM does, where nobody handles or ignores it."""
+    """Make SIGHUP end this process like SIGTERM, unless it is handled or ignored."""
     number = getattr(signal, "SIGHUP", None)
     handler = signal.getsignal(signal.SIGTERM)
     free = number is not None and signal.getsignal(number) == signal.SIG_DFL
@@ -102,7 +102,7 @@ _POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process; its start, in clock ticks from boot, tells it from a later one of its id."""
+    """Process; its start, in clock ticks from boot, distinguishes it from later ones of its id."""
 
     pid: int
     parent: int
@@ -110,7 +110,7 @@ class Process:
 
 
 def descendants(root: int) -> tuple[Process, ...]:
-    """Every living process below process `root`, parents first; none without ``/proc``."""
+    """Return every living process below process `root`, parents first; none without ``/proc``."""
     children: dict[int, list[Process]] = {}
     for process in _all():
         children.setdefault(process.parent, []).append(process)
@@ -124,12 +124,12 @@ def descendants(root: int) -> tuple[Process, ...]:
 
 
 def naming(folder: Path) -> tuple[Process, ...]:
-    """Living processes of this user, but for this one, whose arguments name `folder`."""
+    """Return other living processes of this user whose arguments name `folder`."""
     return tuple(one for one in _others() if str(folder) in command_line(one))
 
 
 def working_in(folder: Path) -> tuple[Process, ...]:
-    """The same, and those with files in it open: Ray's workers give themselves another name."""
+    """Return the same, plus those with open files in it: Ray's workers rename themselves."""
     below = f"{folder}{os.sep}"
     return tuple(
         one for one in _others() if str(folder) in command_line(one) or _has_open(one, below)
@@ -154,7 +154,7 @@ def _has_open(process: Process, below: str) -> bool:
 
 
 def command_line(process: Process) -> str:
-    """Return its arguments, joined by blanks; empty where it has ended."""
+    """Return its arguments, joined by blanks; empty if it has ended."""
     try:
         content = (_PROC / str(process.pid) / "cmdline").read_bytes()
     except OSError:
@@ -163,7 +163,7 @@ def command_line(process: Process) -> str:
 
 
 def end_all(processes: Iterable[Process], grace_s: float) -> None:
-    """Wait until `processes` have ended; kill those that have not after `grace_s` seconds."""
+    """Wait until `processes` have ended; kill the remaining ones after `grace_s` seconds."""
     left = _left(processes, grace_s)
     for process in left:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -172,7 +172,7 @@ def end_all(processes: Iterable[Process], grace_s: float) -> None:
 
 
 def _left(processes: Iterable[Process], grace_s: float) -> list[Process]:
-    """Wait until `processes` have ended; return those that live on."""
+    """Wait until `processes` have ended; return those that still live."""
     deadline = time.monotonic() + grace_s
     while (left := _living(processes)) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
@@ -183,7 +183,7 @@ def _living(processes: Iterable[Process]) -> list[Process]:
     left: list[Process] = []
     for process in processes:
         if process.parent == os.getpid():
-            # Else a child that has ended stays in the process table as long as this one runs.
+            # Otherwise an ended child stays in the process table as long as this one runs.
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(process.pid, os.WNOHANG)
         found = _read(process.pid)
@@ -201,46 +201,46 @@ def _all() -> Iterator[Process]:
 
 
 def _read(pid: int) -> Process | None:
-    """The living process `pid`; None where there is none, or only its exit status is left."""
+    """Return the living process `pid`, or None if there is none, or only its exit status."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
         return None
-    # The name, in parentheses, may itself hold blanks and parentheses (proc(5)).
+    # The name, in parentheses, may itself contain blanks and parentheses (proc(5)).
     state, parent, *rest = text.rpartition(")")[2].split()
     return None if state in ("Z", "X") else Process(pid, int(parent), int(rest[17]))
 
 
 OWNER = "owner"
-"""In the folder of a private Ray: the file that its process has locked for as long as it lives."""
+"""File in the folder of a private Ray, locked by its process for its lifetime."""
 
 INSIDE = "r"
-"""Beside it: the folder that Ray has. It opens its own to everybody; this one stays shut."""
+"""Folder of Ray itself, next to it: Ray opens its own to everybody; the outer one stays private."""
 
 TEMP_PREFIX = "hetsim-"
 _DRAFT = "owner.draft"
 _NAME = re.compile(re.escape(TEMP_PREFIX) + "[a-z0-9_]{8}")
 _UNOWNED_S = 24 * 3600.0
-"""A folder without an owner that is as old has lost it between two lines."""
+"""Age from which a folder without an owner lost it between two lines of code."""
 
 _GRACE_S = 1.0
-"""What lost its owner is ending by itself, or does not know that it should."""
+"""Seconds for orphaned processes to end, which may not know that they should."""
 
 _ROUNDS = 3
-"""A process that was being started may have been missed."""
+"""Number of passes, as a process being started may have been missed."""
 
 
 def owned(folder: Path) -> IO[bytes]:
-    """Say in `folder` that this process lives, until what is returned is closed."""
+    """Mark `folder` as owned by this process, until the returned file is closed."""
     held = (folder / _DRAFT).open("xb")
-    # Locked before it has its name: one that nobody has locked is taken for that of a dead one.
+    # Locked before it is renamed: an unlocked one counts as that of a dead process.
     try_lock(held)
     (folder / _DRAFT).rename(folder / OWNER)
     return held
 
 
 def end_abandoned(base: Path) -> None:
-    """End the private Rays in `base` of this user whose owners are gone, and remove their files."""
+    """End private Rays in `base` of this user without living owners, and remove their files."""
     for folder in own_folders(base, TEMP_PREFIX):
         end_if_abandoned(folder)
 
@@ -248,7 +248,7 @@ def end_abandoned(base: Path) -> None:
 def end_if_abandoned(folder: Path) -> None:
     """End the private Ray in a folder, if its owner is gone, and remove its files.
 
-    A folder that is a link, another user's, or holds what no such folder does stays.
+    A folder that is a link, another user's, or has unexpected content is left.
     """
     with contextlib.suppress(OSError):
         found = folder.lstat()

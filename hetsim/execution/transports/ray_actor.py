@@ -33,7 +33,7 @@ from hetsim.execution.worker import DeviceWorker, error_of_device
 
 
 def out_of_store(error: BaseException, what: str, nbytes: int = 0) -> OutOfRoom | None:
-    """Return the message where Ray's `error` means that its store is full, else None."""
+    """Return the error if Ray's `error` means that its store is full, else None."""
     from ray.exceptions import ObjectStoreFullError, OutOfDiskError
 
     if isinstance(error, OutOfDiskError):
@@ -58,7 +58,7 @@ _PROCESS_ALONE = re.compile(r"ray\.kill|worker process|exit type|intended", re.I
 _NODE = re.compile(r"node (has )?died|node.*(dead|terminated)|preempt", re.I)
 _MADE = "what it made"
 _READ_LENGTH = 10_000
-"""Of an error's text what is looked at: names in it may be of any length."""
+"""Maximum length of an error's text to examine, as names may be of any length."""
 
 _BECAUSE = re.compile(
     r"The actor (?:is dead|died) because (.*?)\.?(?: Node Id:| Worker exit type|$)"
@@ -78,7 +78,7 @@ def fault_of(error: BaseException, device: str, received: Sequence[str]) -> Faul
 
 
 def node_may_be_gone(error: BaseException) -> bool:
-    """Whether what the actor left in its node's object store may be gone with it."""
+    """Return whether the actor's values may be lost with its node's object store."""
     if isinstance(error, ActorUnavailableError | NodeDiedError):
         return True
     text = str(error)[:_READ_LENGTH]
@@ -88,7 +88,7 @@ def node_may_be_gone(error: BaseException) -> bool:
 def translated(error: BaseException, device: str) -> ExecutionError:
     """Return one of Ray's errors as hetsim's, in one line."""
     where = f"device '{device}'"
-    # First, for an error of a task is of the class of its cause as well.
+    # First, as an error of a task also has the class of its cause.
     if isinstance(error, RayTaskError):
         if isinstance(error.cause, ExecutionError):
             return error.cause
@@ -114,7 +114,7 @@ def _lost(error: BaseException) -> bool:
 
 
 def _death(lines: Sequence[str], device: str) -> DeviceLost:
-    """What Ray says of an actor that died, in one line: an exception, or how its process ended."""
+    """Return Ray's reason for an actor's death, in one line: an exception or process exit."""
     where = f"device '{device}'"
     last = lines[-1] if lines else ""
     if re.match(r"\w+(Error|Exception)\b", last):
@@ -132,11 +132,11 @@ def _death(lines: Sequence[str], device: str) -> DeviceLost:
 
 
 FileFacts = tuple[int, int]
-"""Size in bytes and time of the last change in nanoseconds: what tells files apart."""
+"""Size in bytes and modification time in nanoseconds, which identify a file's version."""
 
 
 def file_facts(folder: str, locations: Sequence[str]) -> dict[str, FileFacts | None]:
-    """Return the facts of each file below `folder`; None for one that is not there."""
+    """Return the facts of each file below `folder`; None for a missing one."""
     found: dict[str, FileFacts | None] = {}
     for location in locations:
         try:
@@ -152,33 +152,33 @@ class DeviceActor(DeviceWorker):
     """Worker on a machine that Ray chose."""
 
     def hello(self) -> tuple[str, Versions]:
-        """Return the id of its node, and what is installed there."""
+        """Return the id of its node, and the installed versions."""
         import ray
 
         return ray.get_runtime_context().get_node_id(), own_versions()
 
     def sees(self, folder: str, facts: Mapping[str, FileFacts | None]) -> bool:
-        """Whether the files below `folder` on this machine are those that `facts` describes."""
+        """Return whether the files below `folder` on this machine match `facts`."""
         return file_facts(folder, tuple(facts)) == facts
 
     def join(self, name: str, streams: int) -> bool:
-        """Take calls over a channel too, if the caller waits at `name` on this machine."""
+        """Accept calls over a channel too, if the caller waits at `name` on this machine."""
         channel = connect(name, Memory()) if sys.platform == "linux" else None
         if channel is not None:
             serve(channel, self, streams)
         return channel is not None
 
     def call(self, version: int, request: int, index: int, *received: Any) -> Any:
-        """Run step `index`; return when it ran and then what the step sends."""
+        """Run step `index`; return its timing and then the values that it sends."""
         results = self.run(version, request, index, *received)
         return results if len(results) > 1 else results[0]
 
 
 _LOOK_S = 0.25
-"""How often to see whether there still is a node for an actor that does not answer."""
+"""Interval for checking whether a node remains for an actor that does not answer."""
 
 _FULL_S = 5.0
-"""For how long a resource must look used up: Ray's view of it lags behind."""
+"""Seconds for which a resource must appear used up, as Ray's view lags behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,15 +190,15 @@ class Actor:
 
 
 def create(device: str, devices: tuple[str, ...], streams: int) -> Actor:
-    """Ask Ray for the actor of `device`, one of all the program's `devices`."""
+    """Create the Ray actor of `device`, one of all the program's `devices`."""
     nodes = nodes_of(ray.nodes())  # type: ignore[no-untyped-call]
     where = actor_options(devices, nodes)[device]
     kind = ray.remote(DeviceActor).options(
         num_cpus=0,
         max_restarts=0,
-        # One thread more than streams, so that it can be told something while all of them work.
+        # One thread more than streams, so that it can get messages while all of them work.
         max_concurrency=streams + 1,
-        # Ray's head would remember every call: its memory would grow with each request.
+        # Ray's head would record every call: its memory would grow with each request.
         enable_task_events=False,
         **where,
     )
@@ -215,7 +215,7 @@ def load(
     shipments: Shipments | None,
     given_up: Callable[[], bool],
 ) -> int:
-    """Have an actor compile its subgraphs of `program`; return its process id when it has."""
+    """Compile an actor's subgraphs of `program`; return its process id."""
     wait_for = _Waiting(device, bool(actor.where), timeout_s, given_up)
     weights_dir = program.weights_dir
     if shipments is not None:
@@ -240,7 +240,7 @@ def join(
     timeout_s: float,
     given_up: Callable[[], bool],
 ) -> Channel | None:
-    """Return a channel to an actor that has answered; None where it is on another machine."""
+    """Return a channel to an actor that has answered; None if it is on another machine."""
     if sys.platform != "linux":
         return None
     wait_for = _Waiting(device, bool(actor.where), timeout_s, given_up, started=True)
@@ -250,9 +250,9 @@ def join(
 
 @dataclass(slots=True)
 class _Waiting:
-    """Waits for what an actor is asked, for as long as it can still answer.
+    """Waiter for an actor's answer, as long as it can still answer.
 
-    A `bound` one goes to a node of its own; one that has `started` has answered before.
+    A `bound` actor goes to a particular node; one that has `started` has answered before.
     """
 
     device: str
@@ -264,7 +264,7 @@ class _Waiting:
     full_since_s: float | None = None
 
     def __call__(self, reference: Any, doing: str) -> Any:
-        """Return what `reference` stands for; see ``load`` for the errors."""
+        """Return the value of `reference`; see ``load`` for the errors."""
         while True:
             if self.given_up():
                 raise Cancelled("cancelled", where=f"device '{self.device}'")
@@ -275,7 +275,7 @@ class _Waiting:
                     return ray.get(reference)
                 except RayError as error:
                     if self.bound and isinstance(error, RayActorError):
-                        # Its node may be why it died, and no other may offer the device.
+                        # Its node may be the cause of its death, and no other may offer the device.
                         refuse_unplaceable(self.device, started=True)
                     raise translated(error, self.device) from error
             if left <= 0:

@@ -1,4 +1,4 @@
-"""The Ray that a run uses: the caller's, one at an address, or a private one that ends with it."""
+"""Ray of a run: the caller's, one at an address, or a private one that ends with it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from hetsim.execution.transports.processes import ending_waits, held_interrupts
 from hetsim.execution.transports.ray_health import RayLoss, check_address, same_address, watched
 
 STORE_BYTES = 256 * 2**20
-"""Size of a private object store where the caller does not say."""
+"""Default size of a private object store."""
 
 
 @dataclass(frozen=True, slots=True)
 class RayConnection:
-    """A Ray that this process is connected to; a private one was started here, with its `files`."""
+    """Ray that this process is connected to; a private one was started here, with its `files`."""
 
     private: bool
     files: Path | None = None
@@ -42,14 +42,14 @@ class RayConnection:
 
 @dataclass(slots=True)
 class _Shared:
-    """The Ray that all runs of this process are on, from the first that needs it to the last."""
+    """Ray shared by all runs of this process, from the first that needs it to the last."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     users: set[object] = field(default_factory=set)
     connection: RayConnection | None = None
     ended_by: ExitStack = field(default_factory=ExitStack)
     lost: bool = False
-    """Whether the parent of this forked process had one, of which this process has but a copy."""
+    """Whether the parent of this forked process had one, of which this process only has a copy."""
 
     def enter(
         self, user: object, address: str | None, store_bytes: int, cpus: int
@@ -69,7 +69,7 @@ class _Shared:
             return self.connection
 
     def leave(self, user: object) -> None:
-        """Count `user` out, if it was counted; end the Ray where nobody is left."""
+        """Remove `user`, if registered; end the Ray after the last one."""
         with self.lock:
             self.users.discard(user)
             if not self.users:
@@ -91,8 +91,8 @@ def _forget() -> None:
     ray: Any = sys.modules["ray"]
     atexit.unregister(ray.shutdown)
     worker = ray._private.worker
-    # Their destructors join threads that the child does not have, and so do those that C++ calls at
-    # exit: a child that ends as Python programs do would crash.
+    # Their destructors join threads that the child lacks, also those that C++ calls at exit: a
+    # normal exit of the child would crash.
     for held in (worker.global_worker, worker._global_node, ray._private.state.state):
         keep(held)
     libc = ctypes.CDLL(None)
@@ -107,26 +107,26 @@ after_fork(_forget)
 def ray_connection(
     address: str | None = None, *, store_bytes: int = STORE_BYTES, cpus: int = 1
 ) -> Iterator[RayConnection]:
-    """Give a connected Ray, the same one to every run for as long as any of them needs it.
+    """Yield a connected Ray, shared by all runs for as long as any of them needs it.
 
-    A Ray that the caller has initialised in this process is used and left as it is. Else, with an
+    A Ray that the caller has initialised in this process is used unchanged. Otherwise, with an
     address (``host:port``, or ``auto`` for the Ray of this machine), that Ray is joined with the
-    login of the caller's environment, brought this hetsim, and left at the end. Without one a
-    private Ray is started here and stopped at the end, whatever ``RAY_ADDRESS`` says: it listens on
-    the loopback device, asks for a token that this process alone has, and keeps its files in a
-    folder that other users cannot open.
+    login of the caller's environment, gets this hetsim, and is left at the end. Without one a
+    private Ray is started and stopped at the end, whatever ``RAY_ADDRESS`` says: it listens on
+    loopback, requires a token known only to this process, and keeps its files in a folder that
+    other users cannot open.
 
-    A process has one Ray at a time: contexts that overlap share that of the first, and it ends with
-    the last of them, on whatever thread. The first decides `store_bytes`, the size of a private
-    Ray's object store, and `cpus`, how many tasks it runs at a time; device actors need none.
+    A process has one Ray at a time: overlapping contexts share that of the first, and it ends with
+    the last of them, on any thread. The first decides `store_bytes`, the size of a private Ray's
+    object store, and `cpus`, its number of concurrent tasks; device actors need none.
 
     Raises
     ------
     ExecutionError
-        Where Ray does not start, or does not answer at the address.
+        If Ray does not start, or does not answer at the address.
     UsageError
-        Where this process is connected to another Ray than the address names, or was forked from
-        one that is connected.
+        If this process is connected to a Ray at another address, or was forked from one that is
+        connected.
     """
     user = object()
     try:
@@ -140,7 +140,7 @@ def _choose(
     address: str | None, store_bytes: int, cpus: int
 ) -> AbstractContextManager[RayConnection]:
     need("fcntl", "Ray", THREADS)
-    # Only a Ray that is loaded already can be connected already.
+    # Only an already loaded Ray can be connected.
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         if address is not None:
@@ -184,7 +184,7 @@ def _joined(address: str) -> Iterator[RayConnection]:
                         job_config=job,
                     )
             except Exception as error:
-                # All of them: those after the first name the versions that do not match.
+                # All lines: later ones name the versions that do not match.
                 said = " ".join(str(error).split()) or type(error).__name__
                 raise ClusterError(f"cannot connect: {said}", where=f"Ray at {address}") from error
             loss = RayLoss()

@@ -1,4 +1,4 @@
-"""A Ray at an address: whether it answers, before it is joined and while it is in use."""
+"""Health of a Ray at an address: before it is joined and while it is in use."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hetsim.errors import ClusterError, UsageError
 from hetsim.execution.transports.processes import Process, command_line, ending_waits
 
 _VITAL = ("gcs_server", "raylet")
-"""Processes without which no Ray goes on."""
+"""Processes that every Ray needs."""
 
 _LOST_HINT = "check whether the machine ran out of memory, and run it again"
 _LOOK_S = 1.0
 PATIENCE_S = 20.0
-"""A head that is started again has answered by then; Ray itself ends the process after 60 s."""
+"""Seconds by which a restarted head has answered; Ray itself ends the process after 60 s."""
 
 Listener = Callable[[ClusterError], None]
 
@@ -35,8 +35,8 @@ _HINT = "start it with 'ray start --head', or give no address for a private Ray"
 def check_address(address: str) -> None:
     """Raise unless a Ray of this version answers at `address`: ``host:port``, or ``auto``.
 
-    Ray's own attempt to join takes over a minute to fail, and cannot be interrupted; so a
-    connection is tried first, and then Ray's health check in a process of its own.
+    Ray's own attempt to join takes over a minute to fail, and cannot be interrupted; so this first
+    opens a connection, and then runs Ray's health check in a separate process.
     """
 
     def refused(what: str, hint: str = _HINT) -> ClusterError:
@@ -76,7 +76,7 @@ def check_address(address: str) -> None:
 
 
 def same_address(one: str, other: str) -> bool:
-    """Whether two addresses name one Ray; a loopback host stands for any name of this one."""
+    """Return whether two addresses name one Ray; a loopback host equals any name of this one."""
     if "auto" in (one, other) or one == other:
         return True
     (host, port), (other_host, other_port) = split_address(one), split_address(other)
@@ -90,7 +90,7 @@ def same_address(one: str, other: str) -> bool:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return host and port. Raises UsageError where `address` is not ``host:port``."""
+    """Return host and port. Raises UsageError if `address` is not ``host:port``."""
     host, _, port = address.rpartition(":")
     if "://" in address:
         raise UsageError(
@@ -103,7 +103,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class RayLoss:
-    """Whether a Ray is lost (`error`: what happened), and those who want to know."""
+    """Loss of a Ray (`error`: the reason), and the listeners to it."""
 
     def __init__(self) -> None:
         self.error: ClusterError | None = None
@@ -111,7 +111,7 @@ class RayLoss:
         self._listeners: dict[object, Listener] = {}
 
     def tell(self, listener: Listener) -> Callable[[], None]:
-        """Have `listener` called once where the Ray is lost; return how to stop that."""
+        """Register `listener` for one call on loss of the Ray; return its deregistration."""
         key = object()
         with self._lock:
             self._listeners[key] = listener
@@ -126,7 +126,7 @@ class RayLoss:
         return forget
 
     def lose(self, error: ClusterError) -> None:
-        """Tell all, on this thread; nothing where it was lost before."""
+        """Notify all listeners, on this thread; nothing if it was lost before."""
         with self._lock:
             if self.error is not None:
                 return
@@ -138,7 +138,7 @@ class RayLoss:
 
 @contextlib.contextmanager
 def vital_processes_watched(processes: Iterable[Process], loss: RayLoss) -> Iterator[None]:
-    """Tell `loss` where a process ends without which their Ray does not go on."""
+    """Report to `loss` if a process ends that the Ray needs."""
     names: dict[int, str] = {}
     for process in processes if sys.platform == "linux" else ():
         program = command_line(process).partition(" ")[0].rpartition("/")[2]
@@ -158,7 +158,7 @@ def vital_processes_watched(processes: Iterable[Process], loss: RayLoss) -> Iter
 
     thread = threading.Thread(target=watch, name="hetsim ray watch", daemon=True)
     try:
-        # Else it would take the signals of the main thread, while that lets them wait.
+        # Otherwise it would take the signals that the main thread defers.
         with ending_waits():
             begun(thread)
         yield
@@ -172,7 +172,7 @@ def vital_processes_watched(processes: Iterable[Process], loss: RayLoss) -> Iter
 
 @contextlib.contextmanager
 def watched(address: str, loss: RayLoss) -> Iterator[None]:
-    """Tell `loss` where nothing has answered at ``host:port`` for ``PATIENCE_S``."""
+    """Report to `loss` if ``host:port`` has not answered for ``PATIENCE_S``."""
     ended = threading.Event()
 
     def look() -> None:

@@ -38,9 +38,7 @@ def for_ray(handle: Any) -> Any:
 
 
 def stored(value: Any) -> Any:
-    """Return a small value itself, which travels with each call; else a reference to it in the
-    store.
-    """
+    """Return a small value itself, which travels with each call; else a store reference."""
     if not isinstance(value, np.ndarray) or value.nbytes < _INLINE_BELOW_BYTES:
         return value
     try:
@@ -53,7 +51,7 @@ def stored(value: Any) -> Any:
 
 
 def owned(value: Any) -> Any:
-    """Return a copy of a value: Ray's memory ends with the connection."""
+    """Return a copy of a value, as Ray's memory ends with the connection."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, list):
@@ -63,14 +61,14 @@ def owned(value: Any) -> Any:
 
 _GRACE_S = 5.0
 _WHY_S = 30.0
-"""For Ray to say what became of an actor."""
+"""Maximum seconds for Ray to report an actor's end."""
 
 
 class RayTransport:
-    """One actor a device, on the Ray that this process is connected to.
+    """Transport with one actor per device, on the connected Ray.
 
-    Actors on this machine take calls over channels, and what they sent is held here. To the others
-    a call goes by Ray and names its values by reference, so that large ones go from store to store.
+    Actors on this machine take calls over channels, and their sent values are held here. Calls to
+    others go through Ray with values by reference, so that large ones go from store to store.
     """
 
     def __init__(
@@ -96,7 +94,7 @@ class RayTransport:
         self._unheard = connection.loss.tell(self._lose)
 
     def _lose(self, error: ClusterError) -> None:
-        # Nothing is asked of a Ray that is lost: its code may end this process, or wait for ever.
+        # A lost Ray gets no calls: its code may end this process, or block forever.
         self._post(Lost(error))
 
     def load(self, device: str, incarnation: int, version: int, program: Program) -> None:
@@ -153,7 +151,7 @@ class RayTransport:
                 end.start()
 
     def _why(self, device: str, actor: Actor) -> Fault:
-        """Ask Ray why the channel to an actor ended. What it sent is held here."""
+        """Return Ray's reason why the channel to an actor ended. Its sent values are held here."""
         lost = DeviceLost("its channel ended", where=f"device '{device}'", device=device)
         fault = Fault("died", lost)
         if self._connection.loss.error is None and not self._given_up(device, actor):
@@ -175,7 +173,7 @@ class RayTransport:
             end.call(call, incarnation, step, received)
 
     def _submit(self, call: Call, incarnation: int, step: Step, received: Sequence[Any]) -> None:
-        """Submit a step; Ray tells its end on a thread of its own."""
+        """Submit a step; Ray reports its end on a separate thread."""
         key = (call.device, len(step.sends))
         method = self._methods.get(key)
         if method is None:
@@ -202,7 +200,7 @@ class RayTransport:
     def _call_when_here(
         self, end: CallerEnd, call: Call, incarnation: int, step: Step, received: Sequence[Any]
     ) -> None:
-        """Send a step over a channel once all that other machines made for it is here."""
+        """Send a step over a channel once its inputs from other machines have arrived."""
 
         def here(found: Mapping[int, Any], errors: Mapping[int, BaseException]) -> None:
             try:
@@ -239,7 +237,7 @@ class RayTransport:
                 ray.kill(actor.handle, no_restart=True)
 
     def harm(self, device: str, kind: Literal["kill", "hang"]) -> None:
-        """Kill a device's actor behind the session's back, or let it answer no call any more."""
+        """Kill a device's actor without telling the session, or let it hang."""
         actor, end = self._actors.get(device), self._ends.get(device)
         if end is not None and kind == "hang":
             end.freeze()
@@ -250,11 +248,11 @@ class RayTransport:
                 else:
                     ray.kill(actor.handle, no_restart=True)
             if end is not None:
-                # It may do much before it is killed: from now on nothing of that counts.
+                # It may do much before it is killed: from now on none of that counts.
                 end.close()
 
     def hand(self, value: Any) -> Any:
-        """Copy an input to where devices here read it; where none is here, to where Ray's do."""
+        """Copy an input to shared memory for local devices; without any, to Ray's store."""
         return Held.of(value, self._memory) if self._ends else stored(value)
 
     def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
@@ -293,7 +291,7 @@ def _gathered(
     references: Mapping[Key, Any],
     then: Callable[[Mapping[Key, Any], Mapping[Key, BaseException]], None],
 ) -> None:
-    """Call `then`, on any thread, with what Ray's references stand for, or their errors."""
+    """Call `then`, on any thread, with the values of Ray's references, or their errors."""
     found: dict[Key, Any] = {}
     errors: dict[Key, BaseException] = {}
     lock = threading.Lock()

@@ -18,11 +18,11 @@ from hetsim.execution.program import Program, Step, Timing
 from hetsim.execution.worker import DeviceWorker, error_of_device
 
 _GRACE_S = 5.0
-"""How long a cancelled thread may take to end before it is left to itself."""
+"""Seconds for a cancelled thread to end before it is abandoned."""
 
 
 class ThreadTransport:
-    """One worker a device, on as many threads as it has streams; values are their own handles."""
+    """One worker per device, with one thread per stream; values are their own handles."""
 
     def __init__(self, post: Post, streams: Mapping[str, int]) -> None:
         self._post = post
@@ -33,7 +33,7 @@ class ThreadTransport:
     def load(self, device: str, incarnation: int, version: int, program: Program) -> None:
         crew = self._crews.get(device)
         if crew is None:
-            # Known before its threads start: an interrupt in between would leave them behind.
+            # Registered before its threads start: an interrupt in between would leave them behind.
             crew = self._crews[device] = _Crew(device, self._streams.get(device, 1))
             crew.begin()
         worker = crew.worker
@@ -81,7 +81,7 @@ class ThreadTransport:
             self._ended.append(crew)
 
     def harm(self, device: str, kind: Literal["kill", "hang"]) -> None:
-        """Let a device die, with what it holds, or give no answer any more."""
+        """Make a device die, with its values, or hang."""
         crew = self._crews[device]
         if kind == "hang":
             crew.worker.freeze()
@@ -96,7 +96,7 @@ class ThreadTransport:
         self._post(Fetched(request, handles))
 
     def close(self) -> None:
-        """End all threads; one in a kernel that does not end is left to itself."""
+        """End all threads; one in a kernel that does not end is abandoned."""
         for device in tuple(self._crews):
             self.discard(device)
         deadline = time.monotonic() + _GRACE_S
@@ -105,7 +105,7 @@ class ThreadTransport:
 
 
 class _Crew:
-    """A worker and its threads."""
+    """Worker and its threads."""
 
     def __init__(self, device: str, streams: int) -> None:
         self.worker = DeviceWorker(device)
@@ -151,5 +151,5 @@ class _Crew:
     def _work(self) -> None:
         while (task := self.tasks.get()) is not None:
             task()
-            # A name that lives on would keep the last call's values in memory.
+            # A live name would keep the last call's values in memory.
             del task
