@@ -1,1 +1,1 @@
-"""Verbs that weigh plans against each other: compare, explain, and what would help."""
+"""Verbs that compare plans: compare, explain, and effects of changes."""

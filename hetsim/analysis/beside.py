@@ -1,4 +1,4 @@
-"""Answer of a platform with what-if changes beside its present answer."""
+"""Answer of a platform with what-if changes, compared with its present answer."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Side:
     Attributes
     ----------
     plan : Plan or None
-        None where there is no plan.
+        Plan, or None without one.
     cost_s : float
-        What the objective counts: the latency of one request, or the seconds a request.
+        Value of the objective: the latency of one request, or the seconds per request.
     strategy : str
     devices : tuple of str
-        That the plan uses.
+        Devices that the plan uses.
     limited_by : str
-        The device or link with most of the critical path, or of the load.
+        Device or link with the largest share of the critical path, or of the load.
     energy_j : float
-        Of one request alone; NaN where no power is stated.
+        Energy of a single request; NaN if no power is stated.
     bound_s, single_s : float or None
-        The lower bound, and the fastest device alone, where they were asked for.
+        Lower bound, and cost on the fastest single device, if requested.
     single : str
-        The name of that device.
+        Name of that device.
     reason : str
-        Why there is no plan.
+        Reason why there is no plan.
     """
 
     plan: Plan | None = field(repr=False)
@@ -62,13 +62,12 @@ class Beside:
     supposed : Supposed
     objective : "latency" or "throughput"
     was, now : Side
-        As it is, and as supposed, planned for anew.
+        Present answer, and the replanned answer with the changes.
     kept : Side or None
-        The plan that is made as it is, kept as supposed; None where it is no plan there, or is
-        infeasible.
+        The present plan kept on the changed hardware; None if it is invalid or infeasible there.
     idle : tuple of str
-        Those suppositions without any of which this answer is the same: no price, route, memory
-        or power of it depends on them.
+        Changes without effect on this answer: no price, route, memory or power in it depends on
+        them.
     """
 
     supposed: Supposed
@@ -80,7 +79,7 @@ class Beside:
 
     @property
     def change(self) -> float | None:
-        """Cost as supposed over the cost as it is, less 1; None where one has no plan."""
+        """Ratio of the new to the present cost, minus 1; None if one has no plan."""
         found = self.now.cost_s / self.was.cost_s - 1.0 if self.was.cost_s else math.nan
         return None if math.isnan(found) else found
 
@@ -101,12 +100,12 @@ class Beside:
 
 
 def beside(was: Side, now: Side, objective: Objective, idle: tuple[str, ...] = ()) -> Beside:
-    """Return two answers side by side; what is supposed is of the problem of `now`.
+    """Return two answers side by side, with the hypothetical changes of the problem of `now`.
 
     Raises
     ------
     UsageError
-        Where nothing is supposed there.
+        If it has no hypothetical changes.
     """
     assert now.plan is not None
     platform = now.plan.problem.platform
@@ -121,7 +120,7 @@ def beside(was: Side, now: Side, objective: Objective, idle: tuple[str, ...] = (
 def side_of(plan: Plan, objective: Objective, label: str = "") -> Side:
     """Return cost, bottleneck and energy of a plan; `label` replaces the name of its strategy.
 
-    Raises what ``simulate`` raises.
+    Raises as ``simulate``.
     """
     timeline = simulate(plan)
     limits = limits_of(plan, timeline, objective)
@@ -136,7 +135,7 @@ def side_of(plan: Plan, objective: Objective, label: str = "") -> Side:
 
 
 def _kept(plan: Plan, problem: Problem, objective: Objective) -> Side | None:
-    """The plan as it is, on the hardware that is supposed."""
+    """Return the answer of the present plan on the changed hardware."""
     if set(plan.devices_used) - set(problem.devices):
         return None
     try:
@@ -150,18 +149,18 @@ def _kept(plan: Plan, problem: Problem, objective: Objective) -> Side | None:
 def idle_suppositions(
     problem: Problem, platform: Platform, *, sustained: bool = False
 ) -> tuple[str, ...]:
-    """Return those suppositions without any of which `problem` is the same.
+    """Return the hypothetical changes without effect on `problem`.
 
     Parameters
     ----------
     problem : Problem
-        Of a platform of which something is supposed.
+        Problem of a platform with hypothetical changes.
     platform : Platform
-        The same as it was read.
+        The platform as it was read.
     sustained : bool
-        Whether the power and the memory that devices share count.
+        Whether power and memory shared by devices count.
 
-    Complexity: a pricing of the model for each.
+    Complexity: one pricing of the model for each.
     """
     assert problem.platform is not None
     supposed = problem.platform.supposed
@@ -177,7 +176,7 @@ def idle_suppositions(
 
 
 def _asked(problem: Problem, *, sustained: bool) -> tuple[object, ...]:
-    """All of a problem that an answer may depend on."""
+    """Return all properties of a problem that an answer may depend on."""
     platform = problem.platform
     shared = (platform.power_w, platform.memories) if platform is not None and sustained else ()
     return (problem.fingerprint, problem.idle_w, problem.busy_w, *shared)

@@ -40,42 +40,40 @@ from hetsim.problem.timeline import Timeline
 from hetsim.simulation.simulate import simulate
 
 PLAY = 0.03
-"""Idle share of the bottleneck up to which it is not mentioned."""
+"""Idle share of the bottleneck below which it is not reported."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Row:
-    """One strategy's plan and what it costs.
+    """Plan of one strategy, and its cost.
 
     Attributes
     ----------
     strategy : str
     plan, timeline : Plan, Timeline or None
-        Of one request; for throughput, of a period of the deal where there is one. None where
-        there is no feasible plan.
+        Plan, and timeline of one request; for throughput with replicas, of a period of the deal.
+        None without a feasible plan.
     reason : str or None
-        Why there is none.
+        Reason why there is none.
     speedup_over : mapping of str to float
-        Cost of each device alone over this cost; devices that cannot run the whole model are
+        Ratio of each single device's cost to this cost; devices that cannot run the whole model are
         absent.
     speedup_over_best_single : float or None
-        The same over the fastest of them; None where no device can.
+        The same for the fastest of them; None if no device can.
     gap : float or None
-        Cost over the lower bound, less 1; None where there is no bound.
+        Ratio of cost to lower bound, minus 1; None without a bound.
     cost_s : float or None
-        What the objective counts: the latency, or the seconds a request that the clock keeps
-        when requests are always waiting (``objective.kept_s``).
+        Value of the objective: the latency, or the simulated seconds per request with an unlimited
+        backlog (``objective.kept_s``).
     bottleneck_s : float or None
-        For throughput, the seconds a request of the busiest device or link: below `cost_s` where
-        that is idle at times, as links serve requests in the order in which they come. None for
-        latency.
+        For throughput, the seconds per request of the busiest device or link: below `cost_s` if
+        that is sometimes idle, as links serve requests in order. None for latency.
     refusal : Infeasible or None
-        The error that `reason` is the text of.
+        Error with the text `reason`.
     sure : Sureness or None
-        How sure `cost_s` is, and that it is the least; None where nothing was drawn.
+        Uncertainty of `cost_s`, and of its rank; None without samples.
     slower : Slower or None
-        By what factor its devices are slower than alone, where that is asked; None where they
-        are as fast.
+        Factors by which its devices are slower than alone, if requested; None without a slowdown.
     """
 
     strategy: str
@@ -122,7 +120,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Copies of the whole model on devices where they pay, and their time a request."""
+    """Copies of the whole model on devices that pay off, and their seconds per request."""
 
     plan: Plan
     cost_s: float
@@ -136,26 +134,25 @@ class Comparison(Result):
     ----------
     problem : Problem
     rows : tuple of Row
-        By cost, then in the order asked for; those without a plan last.
+        Rows by cost, then in the order of strategies; those without a plan last.
     bound_s : float or None
-        ``lower_bound`` under the constraints that all rows obey; inf where a node runs nowhere,
-        None where a node is not priced, or none was asked for.
+        ``lower_bound`` under the constraints of all rows; inf if a node runs nowhere, None if a
+        node is not priced, or not requested.
     best_single : str or None
-        The device that is fastest alone.
+        Fastest single device.
     single_s : mapping of str to float
-        Cost of each device alone, where it can run the whole model.
+        Cost of each single device that can run the whole model.
     objective : "latency" or "throughput"
     copies : Copies or None
-        What the same devices do without any split, for throughput; None for latency, and where
-        copies gain nothing over one device.
+        Result of the same devices without a split, for throughput; None for latency, or if copies
+        gain nothing over one device.
     draws, draw_seed : int
-        How many draws of what figures are off by the rows were played on; 0 where all is taken as
-        exact, or at the bad end.
+        Number of Monte Carlo samples in which rows were simulated, and their seed; 0 if times are
+        exact, or pessimistic.
     sustained : bool
-        Whether devices that are busy at once share the power and the memory that the platform
-        states.
+        Whether concurrently busy devices share the power and memory stated by the platform.
     verdict : Verdict
-        Whether several devices pay, with the chance, and which plan to take.
+        Whether several devices pay off, with the probability, and the plan to take.
     """
 
     problem: Problem
@@ -173,7 +170,7 @@ class Comparison(Result):
     def busy(self, row: Row) -> dict[str, float]:
         """Return, by device, the share of the time in which it computes.
 
-        Of the latency; for throughput, of the time from one request's end to the next.
+        Relative to the latency; for throughput, to the time between the ends of two requests.
         """
         if row.timeline is None or row.plan is None:
             return {}
@@ -192,12 +189,11 @@ class Comparison(Result):
         Raises
         ------
         Infeasible
-            Where no row has a plan: UnsupportedNode or OutOfMemory where that is why all have
-            none.
+            If no row has a plan: UnsupportedNode or OutOfMemory if that is the reason for all.
         ObjectiveMissed
-            Where the best costs more.
+            If the best costs more.
         InvalidInput
-            For a target that is no finite number above 0.
+            For a target that is not a finite number above 0.
         """
         best = self.rows[0]
         if best.cost_s is None:
@@ -212,12 +208,12 @@ class Comparison(Result):
 
     @property
     def refusals(self) -> dict[str, list[str]]:
-        """Strategies without a plan by the reason for it, in the order of the rows."""
+        """Strategies without a plan, by reason, in the order of the rows."""
         return grouped((row.reason or "", row.strategy) for row in self.rows if not row.feasible)
 
     @property
     def ceiling(self) -> float | None:
-        """Proven ceiling on the speed-up of any plan over the best single device."""
+        """Proven upper bound on the speed-up of any plan over the best single device."""
         if self.best_single is None or not self.bound_s:
             return None
         return self.single_s[self.best_single] / self.bound_s
@@ -230,20 +226,20 @@ DEFAULT_STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
 """Default strategies of a comparison by objective."""
 
 PLANNING = 0.8
-"""About the part of the time of a comparison that plans are made in; draws take the rest."""
+"""Approximate share of a time limit for planning; samples take the rest."""
 
 LONG: Mapping[str, float] = {"auto": 10.0, "exact": 10.0, "local-search": 5.0}
-"""About how long strategies that search take beside those that do not."""
+"""Approximate time of searching strategies relative to others."""
 
 COPIES = "multi"
-"""The strategy that ``copies`` are of."""
+"""Strategy of ``copies``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A plan, the same at the speed at which it is judged, how that went, and what it costs.
+    """Plan, the same at its sustained speed, its timeline, and its cost.
 
-    Or why there is none.
+    Or the reason why there is none.
     """
 
     plan: Plan | None = None
@@ -275,41 +271,41 @@ def compare(
     bounded: bool = True,
     **options: Any,
 ) -> Comparison:
-    """Plan and simulate one request by each strategy.
+    """Return plans by each strategy, with simulated costs.
 
     Parameters
     ----------
     problem : Problem
     strategies : sequence of str, optional
-        As ``plan`` takes them; ``"single"`` stands for every device alone. The devices
-        alone, and for throughput copies on all of them, are always simulated for the speed-ups,
-        whether asked for or not. Absent: DEFAULT_STRATEGIES of the objective.
+        As in ``plan``; ``"single"`` stands for each single device. Single devices, and for
+        throughput copies on all of them, are always simulated for the speed-ups, even if not
+        listed. Absent: DEFAULT_STRATEGIES of the objective.
     objective : "latency" or "throughput"
-        What rows are sorted, and speed-ups and gaps counted by. Strategies that take an
-        objective, and are given none in their name, plan for it.
+        Objective of the order, speed-ups and gaps. Strategies that take an objective, but have none
+        in their name, plan for it.
     affinity : Affinity, optional
-        Whose pins and exclusions hold, as if they were given as options.
+        Pins and exclusions that apply as if they were given as options.
     samples, draw_seed : int
-        Monte Carlo samples of the errors of device and link figures that every plan is played on,
-        for ``Row.sure``; the same seed gives the same samples. 0: none.
+        Monte Carlo samples of errors of device and link figures in which every plan is simulated,
+        for ``Row.sure``; the seed determines the samples. 0: none.
     sustained : bool
-        Whether every plan is judged as slow as its devices make each other for long, within the
-        ``power_w`` and the ``memories`` of the platform; see ``hetsim.analysis.sustaining``. Plans
-        are made for devices as fast as alone; requests are dealt out again at the speeds that
-        come of it, where that is better. The bound is that of devices alone, so it holds.
+        Whether every plan is judged at the sustained speed of its devices within the ``power_w``
+        and the ``memories`` of the platform; see ``hetsim.analysis.sustaining``. Plans are made for
+        full speed; requests are redistributed at the resulting speeds if that is better. The bound
+        at full speed remains valid.
     bounded : bool
-        Whether the lower bound is computed, which may take longer than all plans; without it
+        Whether to compute the lower bound, which may take longer than all plans; without it
         ``bound_s`` and the gaps are None.
     **options
-        Of ``Constrained``: pins, exclusions and memory hold for every plan, the devices alone
-        and the bound included. Others go to the strategies that have them; one must.
+        Options of ``Constrained`` apply to every plan, single devices and the bound included.
+        Others apply to the strategies that have them; at least one must.
 
     Raises
     ------
     UsageError
-        For an unknown strategy, device, objective or option, or no strategy at all.
+        For an unknown strategy, device, objective or option, or without a strategy.
     InvalidInput, UnsupportedNode
-        For a pin or an exclusion that names nothing, or where they leave a node no device.
+        For a pin or an exclusion without a match, or if they leave a node without a device.
     """
     check_objective(objective)
     if strategies is None:
@@ -464,7 +460,7 @@ def _attempt(
         made = under(limits, problem, strategy, **options)
         at = judged(made)
         if made.sizes and at is not made:
-            # Dealt out anew where some devices are slower than others by now.
+            # Redistribute requests, as some devices are now slower than others.
             other = replace(under(limits, at.problem, strategy, **options), problem=problem)
             then = judged(other)
             if kept_s(then) < kept_s(at):
@@ -477,9 +473,9 @@ def _attempt(
 
 
 def _course(made: Plan, objective: Objective) -> Timeline:
-    """One request; for throughput with replicas a period of the deal, at the rate that it keeps.
+    """Return the timeline of one request; for replicas, of a period at the sustained rate.
 
-    Where memory does not hold that, the requests come one after another.
+    If memory does not allow that, the requests arrive one after another.
     """
     if objective == "latency" or not made.sizes:
         return simulate(made)
@@ -499,9 +495,9 @@ def _ratio(seconds: float, cost_s: float) -> float:
 
 
 def check_target(objective: Objective, reached_s: float, target_s: float, where: str) -> None:
-    """Raise ObjectiveMissed where `reached_s` is above `target_s`; `where` names the plan.
+    """Raise ObjectiveMissed if `reached_s` is above `target_s`; `where` names the plan.
 
-    Raises InvalidInput for a target that is no finite number above 0.
+    Raises InvalidInput for a target that is not a finite number above 0.
     """
     checks.number(above=0)(target_s, "target_s")
     if reached_s > target_s:

@@ -41,42 +41,42 @@ from hetsim.problem.timeline import Event, Timeline
 from hetsim.simulation.simulate import simulate
 
 REPLANNERS = ("single", "heft")
-"""Strategies that plan for changed hardware, beside the one that made the plan."""
+"""Strategies that plan for changed hardware, besides the plan's own."""
 
 QUICK = ("single", "hetero", "pipeline", "heft", "cpop", "peft", "dls", "etf")
-"""Strategies that plan for every change where they made the plan; the others for a few."""
+"""Strategies that plan for every change if they made the plan; others for a few changes."""
 
 SHOWN = 3
 OPS_TRIED = 8
-"""Missing ops that are tried: those whose nodes take the longest where they are now."""
+"""Number of missing ops to try: those whose nodes take longest at present."""
 
 AGAIN = 3
-"""Changed problems that the plan's own strategy plans, where it is dear and no search goes on from
-the plan: those for which the replanners promise most."""
+"""Number of changed problems planned by the plan's own strategy, if it is slow and no search
+continues from the plan: those for which the replanners promise most."""
 
 MANY = 300
-"""Nodes from which on changes of links and devices are planned by that search and, of devices, on
-one device alone."""
+"""Number of nodes from which changes of links and devices are planned only by that search and, for
+devices, on one device."""
 
 MOVES_TRIED = 12
-"""Subgraphs of the critical path that are tried elsewhere: the longest."""
+"""Number of subgraphs of the critical path to try elsewhere: the longest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change, and the cost that was found after it.
+    """Change, and the cost found after it.
 
     Attributes
     ----------
     kind : "move", "link", "device" or "op"
     what : str
     cost_s : float
-        The objective after the change, with the best plan found for it.
+        Objective after the change, with the best plan found for it.
     gain : float
-        Part of the present cost that it saves, in (0, 1].
+        Share of the present cost that it saves, in (0, 1].
     strategy : str
-        What made that plan; the plan's own name where the same subgraphs were kept;
-        ``local-search`` where moves from these found a better one.
+        Strategy of that plan; the plan's own if its subgraphs were kept; ``local-search`` if moves
+        from these found a better one.
     """
 
     kind: str
@@ -88,17 +88,17 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event of the critical path.
+    """Event of the critical path.
 
     Attributes
     ----------
     kind : "compute" or "transfer"
     where : str
-        The device, or the links held joined by ``+``; ``source>target`` without contention.
+        Device, or held links joined by ``+``; ``source>target`` without contention.
     what : str
-        The subgraph, or the tensor.
+        Subgraph or tensor.
     nodes : tuple of int
-        Of the subgraph.
+        Nodes of the subgraph.
     start_s, seconds : float
     """
 
@@ -112,7 +112,7 @@ class Step:
 
 @dataclass(slots=True)
 class _WhatIf:
-    """A changed problem, and the best plan for it so far.
+    """Changed problem, and the best plan for it so far.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class _WhatIf:
     reached : (float, str) or None
         Cost and strategy of the best plan found.
     hope_s : float
-        What the plan's own strategy may come to.
+        Cost that the plan's own strategy may reach.
     """
 
     kind: str
@@ -167,7 +167,7 @@ def best_changes(
         done += 1
 
     def note(kind: str, what: str, reached: tuple[float, str] | None) -> None:
-        # Less than a millionth is rounding, not a gain.
+        # A gain below a millionth is rounding.
         if reached is not None and reached[0] < cost_s * (1.0 - 1e-6):
             gain = 1.0 - reached[0] / cost_s
             found.append(Change(kind, what, reached[0], gain, reached[1]))
@@ -194,7 +194,7 @@ def best_changes(
         if kept is not None:
             what_if.hope_s = kept[0]
         if quickest < usual:
-            # An op that nothing ran before gains without measure.
+            # An op that nothing ran before has an infinite gain.
             gained = quickest / usual if usual < math.inf else 0.0
             what_if.hope_s = min(what_if.hope_s, cost_s * gained)
     if dear:
@@ -209,7 +209,7 @@ def best_changes(
 
 
 def _moves(problem: Problem, plan: Plan, path: Sequence[Step]) -> list[tuple[str, Plan]]:
-    """The plans with a subgraph of the critical path on another device, the longest first."""
+    """Return plans with a subgraph of the critical path on another device, longest first."""
     found: list[tuple[str, Plan]] = []
     replicas = [replace(replica, problem=problem) for replica in plan.replicas]
     first = plan.replica_of(0)
@@ -247,7 +247,7 @@ def _hardware(problem: Problem, plan: Plan) -> list[tuple[str, str, Problem]]:
             for v in nodes
         )
 
-    # The heaviest ops first; of equal ones those of the first device.
+    # The most expensive ops first; ties go to the first device.
     lacking = sorted(
         (missing for missing in missing_ops(problem) if missing.device in alike),
         key=lambda missing: weight(missing.nodes),
@@ -264,7 +264,7 @@ def _size(nodes: Sequence[int]) -> str:
 
 
 def _alike(problem: Problem, plan: Plan) -> list[int]:
-    """One device of each kind that is alike but for its number: the one that the plan uses most."""
+    """Return one device of each kind of identical ones: that which the plan uses most."""
     work = defaultdict[int, float](float)
     for group in plan.groups:
         device = problem.devices.index(group.device)
@@ -292,13 +292,13 @@ def _by(
 
 
 def _alone_s(problem: Problem) -> float:
-    """Bound on the seconds a request of every device alone, over its streams."""
+    """Return a bound on the seconds per request of each single device, over its streams."""
     streams = np.asarray(problem.streams, dtype=np.float64)
     return float((problem.shared_seconds.sum(axis=0) / streams).min())
 
 
 def _best(*reached: tuple[float, str] | None) -> tuple[float, str] | None:
-    """The cheapest; of equals the first."""
+    """Return the cheapest, the first of equal ones."""
     return min(filter(None, reached), key=lambda entry: entry[0], default=None)
 
 
@@ -316,22 +316,22 @@ class Explanation(Result):
     Attributes
     ----------
     plan, timeline : Plan, Timeline
-        The timeline is of one request.
+        Plan, and timeline of one request.
     objective : "latency" or "throughput"
     cost_s : float
-        What the plan costs.
+        Cost of the plan.
     bound_s : float or None
-        What no plan can go below that obeys this one's pins, exclusions, number of devices and
-        memory; None where a node is not priced.
+        Lower bound over plans with this one's pins, exclusions, number of devices and memory; None
+        if a node is not priced.
     path : tuple of Step
-        The critical path of the first request, first to last.
+        Critical path of the first request, first to last.
     shares : mapping of str to float
-        For latency: seconds of the path by device and link. For throughput: seconds a request
-        of every device, over its streams, and link. Largest first.
+        For latency: seconds of the path by device and link. For throughput: seconds per request of
+        every device, over its streams, and link. Largest first.
     changes : tuple of Change
-        The three that save most, best first; fewer where fewer save anything.
+        Up to three changes that save most, best first.
     tried : int
-        How many changes were evaluated; of alike devices the one that the plan uses most.
+        Number of changes evaluated; of identical devices, that which the plan uses most.
     """
 
     plan: Plan = field(repr=False)
@@ -346,7 +346,7 @@ class Explanation(Result):
 
     @property
     def limited_by(self) -> str:
-        """The device or link with the largest share; empty where nothing takes time."""
+        """Device or link with the largest share; empty if nothing takes time."""
         return next(iter(self.shares), "")
 
 
@@ -365,32 +365,31 @@ def explain(
 ) -> Explanation:
     """Return the bottleneck of `plan` and the three most helpful changes.
 
-    Tried are: every subgraph of the critical path on every other device; twice the bandwidth of
-    every link; kernels twice as fast on every device; and the ops that a device lacks. For the
-    last three the changed problem is planned anew by `strategies`, and the plan's subgraphs are
-    kept as one more candidate. The strategy that made the plan, with its options, plans for all
-    of them, too, where it is quick (``QUICK``). For latency a short search goes on from the plan
-    (``what_if.FromHere``); where there is none and the strategy is dear, it plans for the
-    ``AGAIN`` that promise most: a change promises what the kept plan costs in it, or the
-    plan's cost times what the best of `strategies` gains by it. The best counts. What the plan's
-    pins, exclusions, number of devices and memory rule out is not tried.
+    Tries every subgraph of the critical path on every other device; twice the bandwidth of every
+    link; kernels twice as fast on every device; and the ops that a device lacks. For the last three
+    the changed problem is replanned by `strategies`, with the plan's subgraphs as a further
+    candidate. The plan's own strategy, with its options, also plans for all of them if it is fast
+    (``QUICK``). For latency a short search continues from the plan (``what_if.FromHere``); without
+    one, a slow strategy plans for the ``AGAIN`` most promising changes, by the cost of the kept
+    plan, or the plan's cost times the best gain of `strategies`. The best result counts. Changes
+    excluded by the plan's pins, exclusions, number of devices and memory are not tried.
 
     Parameters
     ----------
     plan : Plan
     objective : "latency" or "throughput"
     strategies : sequence of str
-        As ``plan`` takes them.
+        As in ``plan``.
     tell : callable, optional
-        Is told what is being tried, and how many of how many.
+        Progress callback with the change being tried, its number and the total.
 
     Raises
     ------
     UsageError
         For an unknown objective or strategy.
 
-    Complexity: `strategies`, a search and a simulation a change, some dozens of them; on more than
-    MANY nodes `strategies` for missing ops alone.
+    Complexity: `strategies`, a search and a simulation per change, some dozens of them; above MANY
+    nodes, `strategies` for missing ops only.
     """
     check_objective(objective)
     timeline = simulate(plan)
@@ -418,7 +417,7 @@ def explain(
 
 
 def limits_of(plan: Plan, timeline: Timeline, objective: Objective) -> Mapping[str, float]:
-    """Return the seconds of a plan by device and link, as ``Explanation.shares``."""
+    """Return the seconds of a plan by device and link, as in ``Explanation.shares``."""
     return _shares(plan, timeline, objective, _path(plan, timeline))
 
 

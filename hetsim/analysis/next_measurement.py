@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hetsim.problem.plan import Plan
 
 LEAST_SHARE = 0.01
-"""Reduction of a probability below which a measurement is not worth its while."""
+"""Reduction of a probability below which a measurement is not worthwhile."""
 
 _STEPS = 401
 _NORMAL = NormalDist()
@@ -30,12 +30,12 @@ _QUANTILES = np.array([_NORMAL.inv_cdf((k + 0.5) / _STEPS) for k in range(_STEPS
 class NextMeasurement:
     """Measurement that would most help to choose between the two best plans.
 
-    - `device`: on which to measure.
+    - `device`: device to measure on.
     - `model_itself`: whether to measure the model in question there; else any network that the
-      device runs as a whole.
+    device runs whole.
     - `taken`, `other`: strategies of the best plan, and of the one that is most often faster.
-    - `wrong`, `wrong_after`: probability that the other one is faster than the one that is taken,
-      now and expected after the measurement.
+    - `wrong`, `wrong_after`: probability that the other one is faster than the one taken, now and
+    expected after the measurement.
     """
 
     device: str
@@ -49,9 +49,9 @@ class NextMeasurement:
 def next_measurement(comparison: Comparison) -> NextMeasurement | None:
     """Return the measurement that most reduces the probability of a wrong choice.
 
-    None without samples, and where there are no two different plans. The logarithm of the ratio
-    of two plans' costs and that of a device's factor are taken as jointly normal, with the
-    moments of the samples. O(N E log E) for the tasks E of all plans.
+    None without samples, or without two different plans. The log ratio of two plans' costs and the
+    log of a device's factor are assumed jointly normal, with the moments of the samples. O(N E log
+    E) for the tasks E of all plans.
     """
     problem = comparison.problem
     rows = [(row.strategy, row.plan) for row in comparison.rows if row.plan is not None]
@@ -89,7 +89,7 @@ def next_measurement(comparison: Comparison) -> NextMeasurement | None:
 def resolved(evidence: Evidence, *, whole: bool) -> float:
     """Return the share of the variance of a device's factor that a measurement resolves.
 
-    Of the model itself (`whole`), or of another network.
+    For the model itself (`whole`), or another network.
     """
     variance = evidence.sd**2
     if whole:
@@ -99,12 +99,12 @@ def resolved(evidence: Evidence, *, whole: bool) -> float:
 
 
 def _wrong(mean: float, sd: float) -> float:
-    """Probability that a normal log ratio has the sign that is less likely."""
+    """Return the probability that a normal log ratio has the less likely sign."""
     return _NORMAL.cdf(-abs(mean) / sd) if sd > 0 else 0.0
 
 
 def _expected(mean: float, sd: float, share: float) -> float:
-    """Expectation of ``_wrong`` where a `share` of the variance gets known."""
+    """Return the expectation of ``_wrong`` after a `share` of the variance is resolved."""
     means: Sequence[float] = (mean + sd * share**0.5 * _QUANTILES).tolist()
     rest = sd * max(1.0 - share, 0.0) ** 0.5
     return sum(_wrong(one, rest) for one in means) / _STEPS

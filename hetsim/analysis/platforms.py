@@ -41,34 +41,34 @@ STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
     "latency": ("single", "hetero", "heft"),
     "throughput": ("single", "multi", "hetero", "heft"),
 }
-"""Strategies that are tried on each platform where none is named: those that search nothing."""
+"""Default strategies on each platform: those without a search."""
 
 READ, PLANNED = 0.2, 0.9
-"""About the parts of the time after which platforms are read, and planned for."""
+"""Approximate shares of the time after which platforms are read, and planned for."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlatformRow:
-    """The plan to take on one platform.
+    """Plan to take on one platform.
 
     Attributes
     ----------
     comparison : Comparison
         Strategies on the platform, by the point estimates.
     taken : Row or None
-        The row to take: the fastest device alone, unless a plan on several devices is at least 5 %
-        faster; see ``Verdict``. None where no strategy found a plan.
+        Row to take: the fastest single device, unless a plan on several devices is at least 5 %
+        faster; see ``Verdict``. None if no strategy found a plan.
     alone : bool
-        Whether it is one device of the catalog; where that is no CPU, its host is not counted.
+        Whether it is a single device of the catalog; unless that is a CPU, its host is not counted.
     precisions : mapping of str to str
-        By each device of the plan, the precision that it does most of the model's arithmetic in.
+        By device of the plan, the precision of most of its arithmetic.
     offers : tuple of Offer
-        At most one to buy and one to rent it; empty where no price is known.
+        At most one offer to buy and one to rent it; empty if no price is known.
     busy_w : float or None
-        Watts of all its devices busy, within the platform's power limit; None where a device
-        states none.
+        Watts with all its devices busy, within the platform's power limit; None if a device states
+        none.
     integer_only : tuple of str
-        Devices that run no node of the model as it is given, and would in int8.
+        Devices that run no node of the given model, but would in int8.
     interval : Interval or None
         80 % interval of the cost; None without samples.
     fastest : float or None
@@ -105,14 +105,14 @@ class PlatformRow:
 
     @property
     def energy_j(self) -> float | None:
-        """Joules of one request of the plan; None where no power is stated."""
+        """Joules per request of the plan; None if no power is stated."""
         if self.taken is None or self.taken.timeline is None or self.busy_w is None:
             return None
         return self.taken.timeline.energy_j / len(self.taken.timeline.latencies_s)
 
     @property
     def cost_s(self) -> float | None:
-        """Seconds that the objective counts, by the point estimates; None without a plan."""
+        """Value of the objective in seconds, by the point estimates; None without a plan."""
         return None if self.taken is None else self.taken.cost_s
 
     @property
@@ -122,18 +122,18 @@ class PlatformRow:
 
     @property
     def speedup(self) -> float | None:
-        """Speed-up over the best single device; None where none runs the whole model."""
+        """Speed-up over the best single device; None if none runs the whole model."""
         return None if self.taken is None else self.taken.speedup_over_best_single
 
     @property
     def reason(self) -> str | None:
-        """Why there is no plan."""
+        """Reason why there is no plan."""
         if self.taken is not None:
             return None
         return next((row.reason for row in self.comparison.rows if row.reason), None)
 
     def offer(self, *, rented: bool) -> Offer | None:
-        """Return the offer to rent it, or to buy it; None where no price is known."""
+        """Return the offer to rent it, or to buy it; None if no price is known."""
         return next((one for one in self.offers if one.price.rented == rented), None)
 
 
@@ -145,12 +145,12 @@ class PlatformComparison(Result):
     ----------
     model : Model
     rows : tuple of PlatformRow
-        By cost; those without a plan last.
+        Rows by cost; those without a plan last.
     strategies : tuple of str
-        That were tried on each.
+        Strategies tried on each.
     objective : "latency" or "throughput"
     samples, seed : int
-        Monte Carlo samples that plans were simulated in; 0: none.
+        Monte Carlo samples in which plans were simulated; 0: none.
     """
 
     model: Model
@@ -169,7 +169,7 @@ class PlatformComparison(Result):
     def peers(self) -> tuple[PlatformRow, ...]:
         """Feasible rows that are compared for the fastest.
 
-        Boards and machines, where there are several; else all, devices alone among them.
+        Boards and machines, if there are several; else all, including single devices.
         """
         return _peers(self.feasible)
 
@@ -179,9 +179,9 @@ class PlatformComparison(Result):
         return next(iter(self.peers), None)
 
     def cheapest(self, *, rented: bool, within: float | None = None) -> PlatformRow | None:
-        """Return the peer with the lowest price, by the hour or of purchase.
+        """Return the peer with the lowest price, hourly or of purchase.
 
-        `within`: of those that cost at most this share more than the best.
+        `within`: only those that cost at most this share more than the best.
         """
         best = self.best
         if best is None or best.cost_s is None:
@@ -203,10 +203,10 @@ class PlatformComparison(Result):
         Raises
         ------
         Infeasible
-            Where no platform runs the model: UnsupportedNode or OutOfMemory where that is why all
-            do not.
+            If no platform runs the model: UnsupportedNode or OutOfMemory if that is the reason for
+            all.
         ObjectiveMissed
-            Where the best costs more.
+            If the best costs more.
         """
         best = self.best
         if best is None or best.cost_s is None:
@@ -266,29 +266,29 @@ def compare_platforms(
         Catalog names or YAML files. Absent: all platforms of the catalog, and each of its devices
         that belongs to none, alone.
     strategies : sequence of str, optional
-        As ``compare`` takes them, beside each device alone, and for throughput copies on several.
-        Absent: STRATEGIES of the objective. On one device alone only that device is planned for.
+        As in ``compare``, in addition to single devices, and for throughput copies on several.
+        Absent: STRATEGIES of the objective. For a single device, only that one is planned.
     objective : "latency" or "throughput"
     execute, runtime : mapping of str to str, optional
-        Precisions and runtimes by device, as ``Problem.of`` and ``load_platform`` take them;
-        ``"*"``: every device that can. Platforms without such a device are as they are.
+        Precisions and runtimes by device, as in ``Problem.of`` and ``load_platform``; ``"*"``:
+        every device that can. Platforms without such a device are unchanged.
     samples, seed : int
-        Monte Carlo samples of the cost-model error that each plan is simulated in, with common
-        random numbers: what two platforms share is off by the same in both. 0: none.
+        Monte Carlo samples of the cost-model error in which each plan is simulated, with common
+        random numbers: shared parts of two platforms have the same error in both. 0: none.
     cost, contention, pessimistic
-        As ``Problem.of`` takes them.
+        As in ``Problem.of``.
 
     Raises
     ------
     UsageError
-        For an unknown strategy or cost model, no platform at all, and a precision or a runtime
-        that no device of any platform has.
+        For an unknown strategy or cost model, no platform, or a precision or runtime that no device
+        of any platform has.
     PlatformError
-        For a platform that does not exist, or is described wrongly.
+        For an unknown platform, or an invalid description.
     UnboundDimension
         For a model with open dimensions.
 
-    Complexity: one ``Problem.of`` and one ``compare`` a platform.
+    Complexity: one ``Problem.of`` and one ``compare`` per platform.
     """
     check_objective(objective)
     with part(0.0, READ, "reading the catalog" if platforms is None else ""):
@@ -296,7 +296,7 @@ def compare_platforms(
     if not asked:
         raise UsageError("no platform to compare", hint="name one, e.g. rock-5b")
     named = STRATEGIES[objective] if strategies is None else strategies
-    # A device alone, or copies of the model on several, may be what to take.
+    # A single device, or copies of the model on several, may be the plan to take.
     simple = ("single",) if objective == "latency" else ("single", COPIES)
     names = tuple(dict.fromkeys((*simple, *named)))
     for name in names:
@@ -404,9 +404,9 @@ def _row(found: Comparison) -> PlatformRow:
 
 
 def _offers(platform: Platform) -> tuple[Offer, ...]:
-    """At most one offer to buy and one to rent it.
+    """Return at most one offer to buy and one to rent the platform.
 
-    First what the catalog lists or its file states, then the sum of its devices' prices.
+    First those that the catalog lists or its file states, then the sum of device prices.
     """
     known = list(offers_by_name().get(platform.name, ())) * (platform.source == platform.name)
     if platform.price is not None:
@@ -430,7 +430,7 @@ def _stated(name: str, what: str, price: Price) -> Offer:
 def _sampled(
     rows: Sequence[PlatformRow], objective: Objective, samples: int, seed: int
 ) -> list[PlatformRow]:
-    """Rows with their 80 % intervals, and how often each is the fastest of its peers."""
+    """Return rows with 80 % intervals, and the share of samples in which each is fastest."""
     sure = [row for row in rows if row.taken is not None and not row.comparison.problem.certain]
     if not samples or not sure:
         return list(rows)

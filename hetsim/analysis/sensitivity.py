@@ -34,7 +34,7 @@ STEP = "10%"
 """Improvement of each device and link."""
 
 EACH = 6
-"""Devices, or links, up to which each is changed for itself; of more those of a kind together."""
+"""Number of devices, or links, up to which each is changed individually, instead of by kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +44,14 @@ class Sensitivity:
     Attributes
     ----------
     change : str
-        As ``hetsim.what_if`` takes it.
+        As in ``hetsim.what_if``.
     kept : float
-        Relative change of the figure with the plans kept, -0.05 for 5 % less; NaN where there is
-        no such figure then.
+        Relative change of the figure with the plans kept, -0.05 for 5 % less; NaN without one.
     anew : float
-        The same where it is planned anew.
+        The same with replanning.
     strategy : str
-        What made the plan of `anew`: the plan's own strategy where the same subgraphs were kept,
-        ``local-search`` where moves from these found a better one, or a quick strategy. Empty for
-        what is served.
+        Strategy of the plan of `anew`: the plan's own if its subgraphs were kept, ``local-search``
+        if moves from these found a better one, or a fast strategy. Empty for deployments.
     """
 
     change: str
@@ -63,7 +61,7 @@ class Sensitivity:
 
     @property
     def most(self) -> float:
-        """The better of both; NaN where there is neither."""
+        """Better of both; NaN without either."""
         known = [share for share in (self.kept, self.anew) if not math.isnan(share)]
         return min(known, default=math.nan)
 
@@ -75,11 +73,11 @@ class Sensitivities(Result):
     Attributes
     ----------
     figure : str
-        What is counted: ``latency``, ``time a request``, ``p99 of STREAM``.
+        Figure: ``latency``, ``time a request``, ``p99 of STREAM``.
     value_s : float
-        As it is.
+        Present value.
     changes : tuple of Sensitivity
-        By what they save; of equal ones in the order of devices and links.
+        Changes by saving, ties in the order of devices and links.
     """
 
     figure: str
@@ -88,11 +86,11 @@ class Sensitivities(Result):
 
 
 def levers(platform: Platform, measured: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the changes that are tried: a tenth more speed of devices, bandwidth of links, and
-    a tenth less latency of them, where there is some.
+    """Return the changes to try: 10 % more speed of devices and bandwidth of links, and 10 % less
+    latency of links, if any.
 
-    Of many devices those that are numbered alike are changed together, of many links those of a
-    kind. Devices that are `measured` are left out: their times follow no figure.
+    Many identical devices are changed together, as are many links of a kind. Devices that are
+    `measured` are omitted, as their times follow no figure.
     """
     names = list(platform.devices)
     without = set(measured)
@@ -127,26 +125,26 @@ def sensitivities(
 ) -> Sensitivities:
     """Return the effect of 10 % faster devices and links, with the plan kept and replanned.
 
-    It is replanned by its own strategy where that is quick and there are few nodes, and by a short
-    search from the plan there is (``what_if.FromHere``). Where there is no such search, as for
-    throughput, and its own strategy is dear, REPLANNERS and copies on all devices take its place,
-    and requests are dealt out anew over its replicas. The best counts.
+    Replans by its own strategy if that is fast and there are few nodes, and by a short search from
+    the present plan (``what_if.FromHere``). If there is no such search, as for throughput, and its
+    own strategy is slow, REPLANNERS and copies on all devices replace it, and requests are
+    redistributed over its replicas. The best counts.
 
     Parameters
     ----------
     plan : Plan
-        Of a model on a platform.
+        Plan of a model on a platform.
     objective : "latency" or "throughput"
-        What is counted.
+        Objective.
     tell : callable, optional
-        Is told what is being tried.
+        Progress callback with the change being tried.
 
     Raises
     ------
     UsageError
         For an unknown objective, or a problem without a platform.
 
-    Complexity: a pricing, a play and a planning for each device, and two for each link.
+    Complexity: one pricing, simulation and planning per device, and two per link.
     """
     check_objective(objective)
     platform = plan.problem.platform
@@ -201,18 +199,18 @@ def served_sensitivities(
     *,
     machine_code: bool | None = None,
 ) -> tuple[Sensitivities, ...]:
-    """Return the same for the p99 of each stream, under the arrivals of `service`.
+    """Return the sensitivities of the p99 of each stream, under the arrivals of `service`.
 
     Parameters
     ----------
     service : Service
-        What became of a workload on `deployment`; so many requests are played each time.
+        Result of a workload on `deployment`; the same number of requests is simulated each time.
     deployment : Deployment
     platform : Platform
     asked : Asked
-        As they were served.
+        Options with which they were served.
 
-    Complexity: two services for each device, and four for each link.
+    Complexity: two services per device, and four per link.
     """
     workload = replace(service.workload, requests=service.requests, duration_s=None)
     before_s = _tails(service)
@@ -230,7 +228,7 @@ def served_sensitivities(
             kept = [math.nan] * len(before_s)
         anew = [math.nan] * len(before_s)
         try:
-            # A saved plan is of the platform as it is: there is nothing to plan anew.
+            # A saved plan belongs to the present platform, so it is not replanned.
             if not fixed:
                 made = common.elsewhere()
                 served = serve(

@@ -19,26 +19,26 @@ from hetsim.simulation.clock.runs import bottlenecks, finishes
 from hetsim.simulation.clock.templates import tasks_of_plan
 
 DRAWS = 200
-"""Samples by default."""
+"""Default number of samples."""
 
 MOST_DRAWS = 100_000
-"""Most samples."""
+"""Maximum number of samples."""
 
 _FINEST = 1e-9
-"""Of the units of digits that are permuted."""
+"""Smallest place value of digits that are permuted."""
 
 LEAST_SHARE = 0.1
-"""Share of a device's time below which parts are as unsure as one of that share: the smallest that
+"""Share of a device's time below which parts have the error of one of that share: the smallest that
 were measured in some number."""
 
 ENDS = (0.1, 0.9)
 """Quantiles of an 80 % interval."""
 
 EVENTS_MOST = 20_000_000
-"""Tasks of all draws that are played where an interval is asked for: some two seconds."""
+"""Maximum tasks over all samples that are simulated for an interval: about two seconds."""
 
 TIE = 1e-9
-"""Relative difference of costs that is none."""
+"""Relative difference of costs that counts as a tie."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +51,27 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Sureness:
-    """Cost and regret of one plan over the samples, beside the others of its comparison.
+    """Cost and regret of one plan over the samples, relative to the others of its comparison.
 
-    What is best of a draw is the least cost in it of all plans that were compared, every device
-    alone among them.
+    The best of a sample is the least cost in it over all compared plans, including single devices.
 
     Attributes
     ----------
     cost_s : Interval
-        Of what the objective counts.
+        Interval of the objective.
     speedup : Interval or None
-        Over the device that is fastest alone by the figures as they are; None where there is
-        none.
+        Interval of the speed-up over the fastest single device by point estimates; None without
+        one.
     best : float
-        Share of the draws in which no plan costs less. Plans that tie are each of them best.
+        Share of the samples in which no plan costs less. Tied plans all count as best.
     regret_mean_s, regret_p90_s : float
-        Cost beyond the best of the draw: mean, and what one draw in ten exceeds.
+        Cost above the best of the sample: mean and P90.
     regret_mean, regret_p90 : float
-        The same, relative to the best of the draw.
+        The same, relative to the best of the sample.
     pays : float or None
-        Share of the draws in which it costs no more than that device alone.
+        Share of the samples in which it costs no more than that single device.
     loss_mean, loss_p90 : float or None
-        Cost beyond that device alone, relative to it; 0 in draws in which it costs less.
+        Cost above that single device, relative to it; 0 in samples in which it costs less.
     """
 
     cost_s: Interval
@@ -90,10 +89,10 @@ class Sureness:
 def costs_over(plan: Plan, draws: Draws, objective: Objective) -> NDArray[np.float64]:
     """Return the cost of a plan by sample, in seconds.
 
-    For throughput the seconds of the busiest device or link are drawn; by how much the clock keeps
-    less than that is taken as it is where nothing is off.
+    For throughput the seconds of the busiest device or link are sampled; the excess of the
+    simulated rate over that is taken from the point estimate.
 
-    Raises what ``simulate`` raises, but for memory, which is not followed. O(N E log E).
+    Raises as ``simulate``, except for memory, which is not tracked. O(N E log E).
     """
     devices, routes = draws.of_devices(plan), draws.routes
     if objective == "latency":
@@ -115,9 +114,9 @@ class Spread:
     Attributes
     ----------
     latency_s : Interval
-        Of the mean over the requests.
+        Interval of the mean over the requests.
     makespan_s : Interval
-        Until the last of them ends.
+        Interval of the end of the last request.
     draws, draw_seed : int
     """
 
@@ -135,12 +134,12 @@ def spread(
     samples: int = DRAWS,
     draw_seed: int = 0,
 ) -> Spread | None:
-    """Simulate requests of `plan` on samples of the cost-model error.
+    """Return intervals of simulating requests of `plan` in samples of the cost-model error.
 
-    None where nothing is drawn: all is taken as exact or at the bad end, `samples` is 0, or it
-    would be more than EVENTS_MOST tasks.
+    None without samples: times are exact or pessimistic, `samples` is 0, or it would take more than
+    EVENTS_MOST tasks.
 
-    Raises what ``simulate`` raises, but for memory, which is not followed.
+    Raises as ``simulate``, except for memory, which is not tracked.
     """
     problem, arrival = plan.problem, np.asarray(arrivals_s, dtype=np.float64)
     if problem.certain or not samples:
@@ -156,9 +155,9 @@ def spread(
 
 
 def quantiles(numbers: NDArray[np.float64], shares: Sequence[float]) -> list[float]:
-    """Return quantiles, the k-th of n ordered numbers being that of (k + 1/2) / n.
+    """Return quantiles; the k-th of n ordered numbers is that of (k + 1/2) / n.
 
-    Between a finite number and an infinite one it is infinite.
+    Between a finite and an infinite number the result is infinite.
     """
     if np.isfinite(numbers).all():
         found: list[float] = np.quantile(numbers, shares, method="hazen").tolist()
@@ -174,11 +173,11 @@ def quantiles(numbers: NDArray[np.float64], shares: Sequence[float]) -> list[flo
 def sampled(
     plans: Mapping[str, Plan], draws: Draws, objective: Objective
 ) -> dict[str, NDArray[np.float64]]:
-    """Return by name what the objective counts of each of `plans` in every sample, in seconds.
+    """Return by name the objective of each of `plans` in every sample, in seconds.
 
-    Plans that are equal are played once.
+    Equal plans are simulated once.
 
-    Complexity: O(N E log E) for the E tasks of all plans that differ.
+    Complexity: O(N E log E) for the E tasks of all distinct plans.
     """
     known: dict[object, NDArray[np.float64]] = {}
     costs: dict[str, NDArray[np.float64]] = {}
@@ -192,9 +191,9 @@ def sampled(
 
 
 def how_sure(costs: Mapping[str, NDArray[np.float64]], single: str | None) -> dict[str, Sureness]:
-    """Return by name how sure each plan is, of what ``sampled`` gives of all that are compared.
+    """Return by name the uncertainty of each plan, from the result of ``sampled`` for all.
 
-    `single` is the device that is fastest alone; None where none runs the whole model.
+    `single` is the fastest single device; None if none runs the whole model.
     """
     if not costs:
         return {}
@@ -239,21 +238,21 @@ def _worst(numbers: NDArray[np.float64]) -> float:
 def _over(
     numbers: NDArray[np.float64], by: NDArray[np.float64], none: float = 0.0
 ) -> NDArray[np.float64]:
-    """Quotients; those of nothing and nothing are `none`, of something and nothing infinite."""
+    """Return quotients; 0/0 is `none`, and x/0 is infinite."""
     filler = np.where(numbers > 0, np.inf, none)
     return np.divide(numbers, by, out=filler, where=by > 0)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Draws:
-    """Factors on the times of a problem, a row a sample.
+    """Factors on the times of a problem, one row per sample.
 
     Attributes
     ----------
     devices : float array [N, P]
     routes : float array [N, P, P]
     parts : float array [N, P]
-        Standard normal numbers, by which parts of a model are off beyond the whole.
+        Standard normal numbers of the additional error of parts of a model.
     """
 
     devices: NDArray[np.float64]
@@ -261,7 +260,7 @@ class Draws:
     parts: NDArray[np.float64]
 
     def of_devices(self, plan: Plan) -> NDArray[np.float64]:
-        """Return the factors [N, P] of devices with what a plan gives them of the model."""
+        """Return the factors [N, P] of devices for the parts of the model in a plan."""
         return self.devices * np.exp(self.parts * part_sd(plan))
 
 
@@ -283,9 +282,9 @@ def _factors(uncertainty: Uncertainty, z: NDArray[np.float64], parts: NDArray[np
 def draw_together(problems: Sequence[Problem], count: int = DRAWS, seed: int = 0) -> list[Draws]:
     """Return `count` samples of each problem, with common random numbers.
 
-    A device family, a kind of device or a kind of link that several problems have is off by the
-    same in all of them; the k-th device of a kind has the same number for its parts. Of one
-    problem these are the samples of ``draw``.
+    A device family, kind of device or kind of link in several problems has the same error in all of
+    them; the k-th device of a kind has the same number for its parts. For one problem the samples
+    equal those of ``draw``.
 
     Complexity: O(N S (P^2 + log N)) for the S sources of all problems.
     """
@@ -308,18 +307,18 @@ def draw_together(problems: Sequence[Problem], count: int = DRAWS, seed: int = 0
 
 
 def _counted(names: Sequence[str]) -> list[tuple[str, int]]:
-    """Names, each with how many equal ones stand before it."""
+    """Return names, each with the number of equal ones before it."""
     return [(name, names[:at].count(name)) for at, name in enumerate(names)]
 
 
 def normals(count: int, sources: int, seed: int) -> NDArray[np.float64]:
     """Return standard normal numbers [count, sources], spread evenly.
 
-    A Halton sequence, one prime base a source, whose digits are permuted by the seed (A. Owen,
-    "A randomized Halton algorithm in R", 2017); each point stands beside its mirror image, and
-    in each source the points are then put on the quantiles (k + 1/2) / count, so that each alone
-    is as even as it can be. A share over 200 draws of 3 to 12 sources is off by 0.010 to 0.015
-    (root mean square; plain random draws: 0.028). O(N S log N).
+    A Halton sequence, one prime base per source, with digits permuted by the seed (A. Owen, "A
+    randomized Halton algorithm in R", 2017); each point is paired with its mirror image, and each
+    source is then mapped to the quantiles (k + 1/2) / count, so that each alone is as even as
+    possible. A share over 200 samples of 3 to 12 sources has an error of 0.010 to 0.015 (root mean
+    square; independent samples: 0.028). O(N S log N).
     """
     if not sources:
         return np.zeros((count, 0))
@@ -335,7 +334,7 @@ def normals(count: int, sources: int, seed: int) -> NDArray[np.float64]:
 
 
 def _radical_inverses(count: int, base: int, random: Random) -> NDArray[np.float64]:
-    """0 .. count - 1 in a base with the digits mirrored at the point, each place permuted."""
+    """Return the radical inverses of 0 .. count - 1 in a base, with each digit place permuted."""
     found, left, unit = np.zeros(count), np.arange(count), 1.0 / base
     while unit > _FINEST:
         digits = list(range(base))
@@ -359,11 +358,11 @@ def _primes(count: int) -> list[int]:
 def part_sd(plan: Plan) -> NDArray[np.float64]:
     """Return the extra uncertainty of the parts that a plan gives to devices, [P].
 
-    The standard deviation of a further factor, one a device and independent of all others. With
-    kernels that are off by a share b of the variance each for itself, and alike in number by
-    time, a part of share w of the whole's time has 1 + b (1/w - 1) times its variance: the whole,
-    which is what was measured, keeps its own. The whole is all that the device takes of the model.
-    Of several replicas the mean by the time that they take. O(nodes).
+    It is the standard deviation of a further factor per device, independent of all others. If
+    kernels have an independent error with share b of the variance, and equal times, a part of share
+    w of the whole's time has 1 + b (1/w - 1) times its variance: the whole, which was measured,
+    keeps its own. The whole is all that the device supports of the model. For several replicas, the
+    mean weighted by their time. O(nodes).
     """
     problem = plan.problem
     found = np.zeros(len(problem.devices))

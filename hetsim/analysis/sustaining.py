@@ -24,25 +24,25 @@ from hetsim.simulation.simulate import simulate
 Floats = NDArray[np.float64]
 
 TURNS = 60
-"""Most turns until what devices draw and how slow they are agree."""
+"""Maximum number of iterations until power and slowdown agree."""
 
 AGREED = 1e-6
-"""Relative change of a turn at which they do."""
+"""Relative change of an iteration at which they agree."""
 
 FOLLOWED = 1000
-"""Requests up to which it is looked at which devices are busy at the same moments."""
+"""Number of requests up to which simultaneous work of devices is tracked."""
 
 
 def shares_something(platform: Platform | None) -> bool:
-    """Whether a platform states what its devices share."""
+    """Return whether a platform states resources shared by its devices."""
     return platform is not None and (platform.power_w is not None or bool(platform.memories))
 
 
 @dataclass(frozen=True, slots=True)
 class Sustaining:
-    """One problem, and the times of its devices with shared memory bandwidth.
+    """Problem with the times of its devices under shared memory bandwidth.
 
-    What is priced for one plan is known for the next.
+    Prices for one plan are reused for the next.
 
     Attributes
     ----------
@@ -56,18 +56,18 @@ class Sustaining:
         self, plan: Plan, arrivals_s: Sequence[float] = (0.0,), *,
         contention: Contention | None = None,
     ) -> Plan:  # fmt: skip
-        """Return the plan with devices as slow as they make each other over some requests.
+        """Return the plan with devices slowed by each other over some requests.
 
-        First by memory, then, at these times, by power. Bandwidth that a device is left is that
-        of the memory less what others draw on average while it computes; power is drawn on
-        average over the makespan. The plan itself where nothing is shared. Devices are never
-        faster than in `plan`, so bounds hold.
+        First by memory, then, at these times, by power. The bandwidth left to a device is that of
+        the memory minus the mean use by others while it computes; power is a mean over the
+        makespan. Returns the plan itself if nothing is shared. Devices are never faster than in
+        `plan`, so bounds hold.
         """
         if plan.problem.slower is not None or not shares_something(plan.problem.platform):
             return plan
 
         def play(one: Plan) -> Timeline:
-            # Whether memory holds all of them is for those to say who ask for the timeline.
+            # Whether memory holds all of them is checked by the caller's timeline.
             with suppress(OutOfMemory):
                 if len(arrivals_s) <= FOLLOWED:
                     return simulate(one, arrivals_s=arrivals_s, contention=contention)
@@ -86,10 +86,10 @@ class Sustaining:
         return _slowed(plan, Slower(slowdown(slower, timeline), memory))
 
     def of_stream(self, plan: Plan) -> Plan:
-        """Return the plan with devices as slow as they make each other where requests never end.
+        """Return the plan with devices slowed by each other under an unlimited backlog.
 
-        As ``of_requests``, each device busy for the share of time that its load is of the
-        largest, and independent of when others are.
+        As ``of_requests``, with each device busy for the ratio of its load to the largest,
+        independent of the others.
         """
         if plan.problem.slower is not None or not shares_something(plan.problem.platform):
             return plan
@@ -108,7 +108,7 @@ class Sustaining:
         return _slowed(plan, Slower(power, memory))
 
     def _by_memory(self, plan: Plan, beside: Floats) -> tuple[float, ...]:
-        """Slowdown by device from shared memory; `beside`: devices that are busy together."""
+        """Return the slowdown by device from shared memory; `beside`: devices busy together."""
         problem = plan.problem
         platform = problem.platform
         assert platform is not None
@@ -125,7 +125,7 @@ class Sustaining:
 
 
 def _reached(platform: Platform, memory: SharedMemory) -> float:
-    """Bytes a second that all devices get of a memory: its best device's share of the peak."""
+    """Return the bytes per second of a memory for all devices, at its best device's efficiency."""
     return memory.bytes_per_s * max(
         platform.devices[name].memory_efficiency for name in memory.devices
     )
@@ -134,10 +134,10 @@ def _reached(platform: Platform, memory: SharedMemory) -> float:
 def _agreed(
     plan: Plan, own: Sequence[int], beside: Floats, most: float, priced: Priced
 ) -> list[float]:
-    """Factors of the devices `own` of one memory, at which what they draw makes them as slow.
+    """Return factors of the devices `own` of one memory at which use and slowdown agree.
 
-    While a device computes, it has what the tasks beside it leave of what all of them get. A
-    device that is slower draws less. The geometric mean of two turns, as one alone swings.
+    While a device computes, it gets the bandwidth left by concurrent tasks. A slower device uses
+    less. Uses the geometric mean of two iterations, as a single one oscillates.
     """
     problem = plan.problem
     groups: dict[int, list[tuple[Sequence[int], int]]] = {p: [] for p in own}
@@ -166,7 +166,7 @@ def _agreed(
 
 
 def _slowed(plan: Plan, slower: Slower) -> Plan:
-    """The plan with devices slower than in `plan`; itself where none is."""
+    """Return the plan with slower devices; itself if none is slower."""
     if max(slower.factors) <= 1.0:
         return plan
     problem = plan.problem
@@ -176,9 +176,9 @@ def _slowed(plan: Plan, slower: Slower) -> Plan:
 
 
 def overlaps(problem: Problem, timeline: Timeline) -> Floats:
-    """Return the tasks of q that run, on average, while a task of p does: float array [p, q].
+    """Return the mean number of tasks of q that run while a task of p does: float array [p, q].
 
-    Others of p itself count, too; 0 where p does nothing. O(E log E + E P^2).
+    Includes other tasks of p itself; 0 if p has none. O(E log E + E P^2).
     """
     count = len(problem.devices)
     at = {name: p for p, name in enumerate(problem.devices)}
@@ -198,9 +198,9 @@ def overlaps(problem: Problem, timeline: Timeline) -> Floats:
 
 
 def steady(busy: Floats, span_s: float, streams: Sequence[int]) -> Floats:
-    """Return the same where it is known only for how long each is busy, summed over its streams.
+    """Return the same from busy seconds only, summed over a device's streams.
 
-    Each is taken to be busy at moments of its own; `span_s` is the time in which all are.
+    Devices are assumed independent; `span_s` is the total time.
     """
     running = busy / span_s if span_s > 0 else np.zeros_like(busy)
     beside = np.tile(running, (len(busy), 1))

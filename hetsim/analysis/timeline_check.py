@@ -16,7 +16,7 @@ from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Event, Timeline
 
 TOLERANCE = 1e-9
-"""Rounding that is let pass, over the makespan."""
+"""Rounding tolerance, relative to the makespan."""
 
 
 @checks.takes(
@@ -28,27 +28,27 @@ TOLERANCE = 1e-9
 def check_timeline(
     problem: Problem, plan: Plan, timeline: Timeline, *, bound_s: float | None = None
 ) -> None:
-    """Check that `timeline` is a possible course of `plan` on `problem`.
+    """Check that `timeline` is a possible execution of `plan` on `problem`.
 
-    All nodes run once a request, on a device that supports them, each subgraph for its time
-    and in the plan's order; no two things overlap on a stream or a link; every tensor that
-    a device lacks is moved there once, for its time, after it exists and before it is read;
-    weights and live activations fit; no latency is below ``bound_of(problem)``.
+    All nodes run once per request, on a device that supports them, each subgraph for its duration
+    and in the plan's order; no two events overlap on a stream or a link; every tensor that a device
+    lacks is moved there once, for its duration, after it exists and before it is read; weights and
+    live activations fit; no latency is below ``bound_of(problem)``.
 
     Parameters
     ----------
     problem : Problem
     plan : Plan
-        Of `problem`, or of one with the same ids.
+        Plan of `problem`, or of one with the same ids.
     timeline : Timeline
-        With its events.
+        Timeline with events.
     bound_s : float, optional
-        ``bound_of(problem)``, where it is known: it takes longer than all the rest.
+        ``bound_of(problem)``, if known, as it takes longer than all other checks.
 
     Raises
     ------
     InvalidInput
-        Naming the first rule that is broken, and where.
+        For the first violated rule, with its location.
 
     Complexity: O((V + E) requests + K log K) for K events.
     """
@@ -62,14 +62,14 @@ def check_timeline(
         _check_moves(course, request)
     _check_tracks(course, timeline.events)
     _check_memory(course, timeline.latencies_s)
-    # Last, as the bound is infinite where memory suffices for no plan.
+    # Last, as the bound is infinite if no plan fits the memory.
     for request, latency_s in enumerate(timeline.latencies_s):
         _check_latency(course, latency_s, request, bound_s)
 
 
 @dataclass(frozen=True, slots=True)
 class _Course:
-    """A timeline by request; subgraphs are counted within the request's replica."""
+    """Timeline by request; subgraphs are numbered within the request's replica."""
 
     problem: Problem
     plan: Plan
@@ -81,7 +81,7 @@ class _Course:
 
     @classmethod
     def read(cls, problem: Problem, plan: Plan, timeline: Timeline) -> _Course:
-        """Sort the events by request; refuse what is twice, and what has no place."""
+        """Return the events by request; reject duplicates and misplaced ones."""
         count = len(timeline.latencies_s)
         if plan.groups and not timeline.events:
             raise _broken("it has no events", hint="simulate with trace=True")
@@ -108,7 +108,7 @@ class _Course:
         return cls(problem, plan, device, owners, computed, moved, slack_s)
 
     def of(self, request: int) -> tuple[Plan, Sequence[int], int]:
-        """The replica that a request ran, its subgraphs by node, and the first of its numbers."""
+        """Return the replica of a request, its subgraphs by node, and their number offset."""
         index = self.plan.replica_of(request)
         return self.plan.replicas[index], self.owners[index], self.plan.offsets[index]
 
@@ -168,7 +168,7 @@ def _check_computing(course: _Course, request: int) -> None:
 
 
 def _check_moves(course: _Course, request: int) -> None:
-    """Every tensor is where it is read, when it is read, and moved for that alone."""
+    """Check that every tensor is available where and when it is read, and moved only for that."""
     problem = course.problem
     plan, owner, first = course.of(request)
     computed, moved = course.computed[request], course.moved[request]
@@ -262,14 +262,14 @@ def _check_tracks(course: _Course, events: Sequence[Event]) -> None:
 
 
 def _check_memory(course: _Course, latencies_s: Sequence[float]) -> None:
-    """Check weights and live activations against the capacities; nothing to do without them.
+    """Check weights and live activations against the capacities, if there are any.
 
-    A tensor is on the device that makes it from the start of its subgraph, and on one that
-    it moves to from the start of the move, until all that reads or moves it from there has
-    ended; an input from its request's arrival, an output on the host until its request
-    ends. Within a subgraph nodes run in graph order. What goes makes room for what comes.
+    A tensor is on its producing device from the start of its subgraph, and on a target of a move
+    from the start of the move, until all that reads or moves it from there has ended; an input from
+    its request's arrival, an output on the host until its request ends. Within a subgraph nodes run
+    in graph order. Memory freed at an instant is available to allocations at the same instant.
 
-    Raises InvalidInput, naming device and instant. O(K log K) for K events, and O(V + E) a request.
+    Raises InvalidInput with device and time. O(K log K) for K events, and O(V + E) per request.
     """
     problem = course.problem
     if problem.capacity_bytes is None:
@@ -320,7 +320,7 @@ def _check_memory(course: _Course, latencies_s: Sequence[float]) -> None:
                 steps[device] += [(since, value.nbytes), (max(ends), -value.nbytes)]
     for device, changes in enumerate(steps):
         held = weights[device]
-        # At one instant what goes stands before what comes.
+        # At one instant, releases precede allocations.
         for when, change in [(0.0, 0), *sorted(changes)]:
             held += change
             if held > problem.capacity_bytes[device]:
@@ -332,7 +332,7 @@ def _check_memory(course: _Course, latencies_s: Sequence[float]) -> None:
 
 
 def _inside(problem: Problem, plan: Plan, owner: Sequence[int]) -> list[int]:
-    """Peak bytes of what never leaves each subgraph."""
+    """Return the peak bytes of values internal to each subgraph."""
     made = [0] * problem.n
     gone = [0] * problem.n
     for value in problem.values:

@@ -1,4 +1,4 @@
-"""The verdict of a comparison: whether several devices pay, by its Monte Carlo samples."""
+"""Verdict of a comparison: whether several devices pay off, by its Monte Carlo samples."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from hetsim.analysis.sureness import TIE, Sureness
 
 LIKELY = 0.8
-"""Share of the samples in which a plan must be faster before it is called worth it."""
+"""Share of the samples in which a plan must be faster to be called worthwhile."""
 
 PAYS = 1.05
-"""Speed-up by the point estimates that it must have, too."""
+"""Minimum speed-up by the point estimates, in addition."""
 
 Answer = Literal[
     "pays", "does not pay", "too close to call", "no single device", "nothing split", "no plan"
@@ -24,16 +24,16 @@ Answer = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A plan that may be taken.
+    """Candidate plan.
 
     Attributes
     ----------
     strategy : str
-        ``single:NAME`` is a device alone.
+        ``single:NAME`` for a single device.
     cost_s : float
-        What the objective counts, by the point estimates.
+        Objective by the point estimates.
     devices : tuple of str
-        That it uses.
+        Devices that it uses.
     copies : bool
         Whether each of several devices has the whole model.
     """
@@ -46,7 +46,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether several devices pay, and which plan to take.
+    """Whether several devices pay off, and the plan to take.
 
     A plan on several devices pays where it is faster in at least LIKELY of the samples and its
     speed-up by the point estimates is at least PAYS. It does not pay where it is faster in at most
@@ -56,21 +56,21 @@ class Verdict:
     Attributes
     ----------
     answer : str
-        ``no single device``: none runs the whole model, so that there is nothing to beat;
-        ``nothing split``: only devices alone were compared; ``no plan``: none is feasible.
+        ``no single device``: none runs the whole model, so there is no baseline; ``nothing split``:
+        only single devices were compared; ``no plan``: none is feasible.
     take : Choice or None
-        The plan to take.
+        Plan to take.
     tried : Choice or None
-        The plan on several devices that was judged; None where there is none.
+        Evaluated plan on several devices; None without one.
     over : Choice or None
-        What it was judged against: the fastest device alone or, for throughput, copies of the
-        whole model that themselves pay.
+        Its baseline: the fastest single device or, for throughput, copies of the whole model that
+        pay off themselves.
     gain : float or None
         Speed-up of `tried` over `over` by the point estimates.
     chance : float or None
         Share of the samples in which `tried` is faster than `over`; None without samples.
     sure : Sureness or None
-        Of the plan to take; None without samples.
+        Uncertainty of the plan to take; None without samples.
     """
 
     answer: Answer
@@ -83,7 +83,7 @@ class Verdict:
 
     @property
     def likely(self) -> bool:
-        """Whether what was judged is likely faster, by however little."""
+        """Whether the evaluated plan is likely faster, by any margin."""
         likely = self.chance is None or self.chance >= LIKELY
         return likely and self.gain is not None and self.gain > 1.0
 
@@ -96,17 +96,17 @@ def decide(
     plans: Sequence[Choice],
     samples: Mapping[str, NDArray[np.float64]],
 ) -> Verdict:
-    """Return whether plans on several devices pay over a device alone.
+    """Return whether plans on several devices pay off over a single device.
 
-    Copies of the whole model are judged first, and splits against what is to be taken then. Of
-    several plans that pay the cheapest counts, of those that do not the likeliest.
+    Copies of the whole model are evaluated first, and splits against the result. Of several plans
+    that pay off the cheapest counts, otherwise the most likely one.
 
     Parameters
     ----------
     single : Choice
-        The device that is fastest alone.
+        Fastest single device.
     plans : sequence of Choice
-        On several devices.
+        Plans on several devices.
     samples : mapping of str to float array [N]
         Cost of every plan in every sample, by strategy; empty without samples.
     """

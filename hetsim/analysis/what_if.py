@@ -1,4 +1,4 @@
-"""Problems on faster hardware, and plans of them from the plan there is."""
+"""Problems on faster hardware, and their plans by search from the present plan."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 MOVES, WORK = 1_000, 40_000
-"""Moves of a search from the plan there is, at most; and tasks estimated over all of them."""
+"""Maximum moves of a search from the present plan, and tasks estimated over all of them."""
 
 LOOKS = 2
-"""Drafts of it that the clock judges: the first that is estimated to be better, and the last."""
+"""Drafts that it simulates: the first that is estimated to be better, and the last."""
 
 SEARCHED = "local-search"
-"""What makes such a plan."""
+"""Strategy name of such a plan."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FromHere:
-    """A plan, searched on for changed problems in its own tasks.
+    """Plan from which changed problems are searched, in its own tasks.
 
     Attributes
     ----------
     limits : Constrained
-        Of the plan.
+        Constraints of the plan.
     coarse : Coarse
     groups : tuple of Group
-        The plan's, of the tasks.
+        Groups of the plan, on tasks.
     usual : float
-        Its latency after such a search of the problem as it is, over its latency.
+        Ratio of its latency after such a search on the present problem to its latency.
     """
 
     limits: Constrained
@@ -59,10 +59,10 @@ class FromHere:
 
     @classmethod
     def of(cls, plan: Plan, cost_s: float) -> FromHere | None:
-        """Return it for a plan of one replica and its latency.
+        """Return the search state of a plan of one replica with its latency.
 
-        Tasks that its subgraphs split are cut. Where its number of devices is limited it stays on
-        those that it uses. None of replicas, or where nothing takes any time.
+        Tasks that its subgraphs split are cut. With a limited number of devices it stays on those
+        that it uses. None for replicas, or if nothing takes time.
         """
         limits = Constrained.of(plan)
         if plan.sizes or cost_s <= 0.0:
@@ -76,9 +76,9 @@ class FromHere:
         return replace(found, usual=usual) if usual > 0.0 else None
 
     def cost_s(self, problem: Problem, kept_s: float) -> float:
-        """Return the latency on a changed problem where the plan as it is has `kept_s`.
+        """Return the latency on a changed problem, on which the present plan has `kept_s`.
 
-        What the search gains on the problem as it is does not count. O((V + E) moves).
+        The gain of the search on the present problem is deducted. O((V + E) moves).
         """
         coarse = self.coarse.on(_within(self.limits, self.groups, problem))
         return self._searched(coarse, kept_s) / self.usual
@@ -91,7 +91,7 @@ class FromHere:
 
 
 def _within(limits: Constrained, groups: Sequence[Group], problem: Problem) -> Problem:
-    """The problem within `limits`: of a limited number of devices those of `groups` alone."""
+    """Return the problem within `limits`: only devices of `groups` if their number is limited."""
     problem = limits.narrow(problem)
     if limits.max_devices is None:
         return problem
@@ -100,7 +100,7 @@ def _within(limits: Constrained, groups: Sequence[Group], problem: Problem) -> P
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """An op that a device cannot run alone, and the nodes that have it."""
+    """Op that a device cannot run individually, and its nodes."""
 
     device: int
     op: str
@@ -108,7 +108,7 @@ class Missing:
 
 
 def link_names(problem: Problem) -> tuple[str, ...]:
-    """Return the links that ``wider_link`` takes: those of the platform, else what routes hold."""
+    """Return the links accepted by ``wider_link``: the platform's, or without one the routes'."""
     if problem.platform is not None:
         return tuple(link.name for link in problem.platform.links)
     return problem.link_names
@@ -122,8 +122,8 @@ def link_names(problem: Problem) -> tuple[str, ...]:
 def wider_link(problem: Problem, name: str, factor: float = 2.0) -> Problem:
     """Return the problem with the bandwidth of one link times `factor`.
 
-    On a platform the routes are found anew, so that a faster link may draw others onto it, and
-    a route stays as narrow as its narrowest link. Raises UsageError for an unknown link.
+    On a platform the routes are recomputed, so a faster link may attract others, and a route stays
+    as narrow as its narrowest link. Raises UsageError for an unknown link.
     """
     names = link_names(problem)
     if name not in names:
@@ -136,7 +136,7 @@ def wider_link(problem: Problem, name: str, factor: float = 2.0) -> Problem:
         platform = replace(problem.platform, links=links)
         resources, routes = build_routes(platform)
         found = replace(problem, routes=routes, link_names=resources, platform=platform)
-        # The platform's figures are those before anything was judged at its bad end.
+        # The platform's figures are those before any pessimistic setting.
         if problem.pessimistic:
             ones = np.ones(len(problem.devices))
             found = scaled(found, ones, np.exp(Z80 * found.uncertainty.route_sd))
@@ -194,10 +194,10 @@ def missing_ops(problem: Problem) -> tuple[Missing, ...]:
     nodes=checks.sequence(checks.whole(0)),
 )
 def taking(problem: Problem, device: int, nodes: Sequence[int]) -> Problem:
-    """Return the problem where a device runs `nodes`, which it does not run alone.
+    """Return the problem in which a device runs `nodes` that it does not support individually.
 
-    What they take is what ``supposed_seconds`` says; those of which that says nothing stay as
-    they are. No new fusion is assumed. O(n P).
+    Their times are ``supposed_seconds``; nodes without an estimate are unchanged. No new fusion is
+    assumed. O(n P).
     """
     checks.whole(0, len(problem.devices) - 1)(device, "device")
     seconds = problem.seconds.copy()
@@ -219,8 +219,8 @@ def supposed_seconds(problem: Problem, device: int, nodes: Sequence[int]) -> lis
     """Return estimated seconds of `nodes` on a device that cannot run them, or inf.
 
     The cost model's estimate for that device; in a problem without a model, the least time
-    elsewhere times the mean ratio (geometric) between this device and the best other one over
-    the nodes that both run.
+    elsewhere times the geometric mean ratio between this device and the best other one over the
+    nodes that both run.
     """
     if not nodes:
         return []

@@ -28,18 +28,18 @@ from hetsim.simulation.clock.templates import Template
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """The transfers of one subgraph.
+    """Transfers of one subgraph.
 
     Attributes
     ----------
     group, device : int
     nodes : tuple of int
     work_s, dispatch_s : float
-        Of its kernels; of starting it, with what is fetched, stored or converted.
+        Seconds of its kernels; of starting it, including fetches, stores and conversions.
     reads, writes : mapping of int to float
-        Seconds of what comes from a device, and of what goes to it.
+        Seconds of transfers from, and to, each device.
     reads_from, writes_to : frozenset of int
-        Devices of subgraphs at the other ends of these, inputs and outputs of the model aside.
+        Devices of subgraphs at the other ends, without inputs and outputs of the model.
     """
 
     group: int
@@ -90,16 +90,16 @@ def borders_of(problem: Problem, template: Template) -> list[Border]:
 def elsewhere(
     problem: Problem, nodes: tuple[int, ...], device: int
 ) -> tuple[tuple[str, str], ...] | None:
-    """Return pins of `nodes` to a device; None where it cannot run all of them."""
+    """Return pins of `nodes` to a device; None if it cannot run all of them."""
     if problem.unsupported(device, nodes):
         return None
     return tuple((problem.node_names[node], problem.devices[device]) for node in nodes)
 
 
 def seconds_on(plan: Plan, devices: Collection[int], prices: Problem) -> float:
-    """Return the seconds of kernels on `devices` in a request, by the prices of `prices`.
+    """Return the seconds of kernels on `devices` per request, by the prices of `prices`.
 
-    What cannot run there any more counts as it does in the plan's own problem. O(V).
+    Nodes that cannot run there any more count as in the plan's own problem. O(V).
     """
     total = 0.0
     for share, replica in zip(plan.shares, plan.replicas, strict=True):
@@ -114,9 +114,9 @@ def seconds_on(plan: Plan, devices: Collection[int], prices: Problem) -> float:
 
 
 def saved_s(seen: Seen, target: Target, change: Change) -> float | None:
-    """Return the seconds of kernels on a target that a change saves in a request.
+    """Return the seconds of kernels on a target that a change saves per request.
 
-    None without a plan, and where there is no problem after the change.
+    None without a plan, and if the change gives no valid problem.
     """
     if seen.plan is None or (changed := seen.after(change)) is None:
         return None
@@ -127,7 +127,7 @@ def saved_s(seen: Seen, target: Target, change: Change) -> float | None:
 
 
 def links(seen: Seen) -> Iterator[Suspect]:
-    """Suspects: pairs of devices that the plan moves tensors between.
+    """Yield suspects: pairs of devices that the plan moves tensors between.
 
     The changes double the bandwidth of the links of the route.
     """
@@ -158,7 +158,7 @@ def wider(problem: Problem, p: int, q: int) -> tuple[Change, ...]:
 
 
 def _between(problem: Problem, p: int, q: int) -> tuple[str, ...]:
-    """The links of the routes between two devices, or without a platform what these hold."""
+    """Return the links of the routes between two devices; without a platform, their resources."""
     ways = (problem.routes[p][q], problem.routes[q][p])
     if problem.platform is not None:
         return tuple(dict.fromkeys(name for way in ways for name in way.links))
@@ -167,14 +167,14 @@ def _between(problem: Problem, p: int, q: int) -> tuple[str, ...]:
 
 
 MOST = 8
-"""Subgraphs that are tried one by one: those whose start or transfers take longest."""
+"""Number of subgraphs to try individually: those with the longest dispatch or transfers."""
 
 
 def to_and_fro(seen: Seen) -> Iterator[Suspect]:
-    """Suspects: subgraphs that read from a device and write to it again, each and all together.
+    """Yield suspects: subgraphs that read from a device and write back to it, each and all.
 
-    The changes pin them to that device, where it can run them, or double the bandwidth of the
-    links between. O(V + E).
+    The changes pin them to that device, if it can run them, or double the bandwidth of the links
+    between. O(V + E).
     """
     problem = seen.problem
     found: list[tuple[float, int, int, int, tuple[int, ...]]] = []
@@ -209,7 +209,7 @@ def to_and_fro(seen: Seen) -> Iterator[Suspect]:
 
 
 def tiny(seen: Seen) -> Iterator[Suspect]:
-    """Suspects: subgraphs whose dispatch and transfers cost more than their kernels.
+    """Yield suspects: subgraphs whose dispatch and transfers cost more than their kernels.
 
     The changes pin its nodes to one of the devices that it reads from or writes to. O(V + E).
     """
@@ -247,7 +247,7 @@ def tiny(seen: Seen) -> Iterator[Suspect]:
 
 
 def _neighbours(border: Border) -> tuple[int, ...]:
-    """The devices next to it, the one first that it exchanges most seconds with."""
+    """Return the neighbouring devices, in descending order of transfer seconds."""
     near = border.reads_from | border.writes_to
     return tuple(
         sorted(near, key=lambda q: (-border.reads.get(q, 0.0) - border.writes.get(q, 0.0), q))
@@ -255,7 +255,7 @@ def _neighbours(border: Border) -> tuple[int, ...]:
 
 
 def precision(seen: Seen) -> Iterator[Suspect]:
-    """Suspects: devices with rates in another precision than they compute in.
+    """Yield suspects: devices with rates in another precision than they compute in.
 
     The changes price the model in each of them; accuracy is not considered.
     """
@@ -319,9 +319,9 @@ _REMEDY: dict[Kind, str] = {
 
 
 def refused(seen: Seen) -> Iterator[Suspect]:
-    """Suspects: causes for which a device cannot run nodes, each and all together.
+    """Yield suspects: reasons why a device cannot run nodes, each and all together.
 
-    The change supposes that the device takes them, at the price that its own cost model gives.
+    The change assumes that the device supports them, priced by its own cost model.
     """
     for target in seen.targets:
         yield from _of(seen, target)
@@ -339,7 +339,7 @@ def _of(seen: Seen, target: Target) -> Iterator[Suspect]:
         reason = said.get(node, "")
         kind, _ = cause_of(reason)
         _, text = cause_of(without_values(tensors, reason))
-        # What a device says in words of its own may be of many ops.
+        # A reason in a device's own words may apply to many ops.
         text = f"{problem.op_types[node]}: {text}" if kind == "other" else text
         causes.setdefault((kind, text), []).append(node)
     name = problem.devices[target.first]
@@ -370,7 +370,7 @@ def _of(seen: Seen, target: Target) -> Iterator[Suspect]:
 
 
 def _costs(told: Nodes) -> dict[int, float]:
-    """Cost of each unsupported node on its present device, as a mean over replicas."""
+    """Return the cost of each unsupported node on its present device, as a mean over replicas."""
     found: dict[int, float] = {}
     for node in told.nodes:
         if node.supposed and node.cost_s is not None:
@@ -379,9 +379,9 @@ def _costs(told: Nodes) -> dict[int, float]:
 
 
 def split(seen: Seen) -> Iterator[Suspect]:
-    """Suspect: a plan on several devices, which pins could put on one.
+    """Yield a suspect: a plan on several devices, which pins could put on one.
 
-    Of devices that are alike the first is tried.
+    Of identical devices the first is tried.
     """
     problem, plan = seen.problem, seen.plan
     if plan is None or len(plan.devices_used) < 2:
@@ -410,10 +410,10 @@ _ON_CHIP = "weights_on_chip_mib"
 
 
 def weights(seen: Seen) -> Iterator[Suspect]:
-    """Suspects: accelerators with more weights than on-chip memory.
+    """Yield suspects: accelerators with more weights than on-chip memory.
 
-    By the figures of its kernels, which count over all that it takes of the model. The change
-    supposes a chip that holds them.
+    By the figures of its kernels, which apply to the whole model on the device. The change assumes
+    a chip that holds the weights.
     """
     problem = seen.problem
     if problem.platform is None or problem.model is None or seen.plan is None:
@@ -450,7 +450,7 @@ def weights(seen: Seen) -> Iterator[Suspect]:
 
 
 def _held(work: Work, types: Mapping[str, str]) -> float:
-    """Bytes of the weights of one node as the device holds them: floats in these types."""
+    """Return the bytes of one node's weights on the device, with floats in these types."""
     wide = ITEM_BITS.get(work.dtype)
     if wide is None:
         return work.weight_bytes

@@ -1,4 +1,4 @@
-"""Linter: what costs time in a plan, with the change that removes it, replanned."""
+"""Linter: causes of lost time in a plan, each with the change that removes it, replanned."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ FINDERS: tuple[Callable[[Seen], Iterator[Suspect]], ...] = (
 """Finders, in the order of equal findings."""
 
 LEAST = 0.01
-"""Part of the present time that a change must save to be listed."""
+"""Share of the present time that a change must save to be listed."""
 
 _ROUNDING = 1e-6
 
 FIRST = 0.05
-"""About the part of the time that the plan as it is takes; those after changes take the rest."""
+"""Approximate share of the time for the present plan; plans after changes take the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A cost in time, and the best change against it.
+    """Cause of lost time, and the best change against it.
 
     Attributes
     ----------
@@ -46,19 +46,19 @@ class Finding:
         ``other`` or ``all``; ``precision``, ``weights``, ``split``, ``to-and-fro``, ``tiny`` or
         ``link``.
     device : str
-        What it is about: a device, two, or empty.
+        Devices concerned: one, two, or empty.
     what : str
-        In words.
+        Description.
     nodes, file_nodes : tuple of str
-        Canonical ones, and those of the file.
+        Canonical nodes, and those of the file.
     cost_s : float or None
-        What it costs in the plan as it is, by its own account, without planning anew.
+        Seconds that it costs in the present plan, by its own accounting, without replanning.
     change : Change
-        That of its changes after which the strategy's plan is best.
+        The change with the best plan by the strategy.
     before_s : float or None
-        What the plan costs as it is; None where there is none.
+        Cost of the present plan; None without one.
     after_s : float
-        What the plan costs that the same strategy makes after the change; inf where it makes none.
+        Cost of the same strategy's plan after the change; inf without one.
     """
 
     kind: str
@@ -73,14 +73,14 @@ class Finding:
 
     @property
     def gain_s(self) -> float:
-        """Seconds that the change saves; below 0 where it costs some, inf where nothing ran."""
+        """Seconds that the change saves; negative if it costs time, inf if nothing ran before."""
         if not math.isfinite(self.after_s):
             return -math.inf
         return math.inf if self.before_s is None else self.before_s - self.after_s
 
     @property
     def gain(self) -> float:
-        """The same as part of the time before."""
+        """The same as a share of the time before."""
         if self.before_s is None or not math.isfinite(self.gain_s):
             return min(self.gain_s, 1.0)
         return self.gain_s / self.before_s if self.before_s > 0 else 0.0
@@ -94,17 +94,17 @@ class Lint(Result):
     ----------
     asked : Asked
     plan : Plan or None
-        As it is; None where the strategy finds none.
+        Present plan; None if the strategy finds none.
     why : str
-        Why there is none.
+        Reason why there is none.
     before_s : float or None
-        What it costs.
+        Cost of the plan.
     findings : tuple of Finding
-        Those that gain at least `least`, most first.
+        Findings that gain at least `least`, largest first.
     others : tuple of Finding
-        Those whose changes gain less, or nothing.
+        Findings whose changes gain less, or nothing.
     least : float
-        As part of the present time.
+        Minimum gain, as a share of the present time.
     """
 
     asked: Asked = field(repr=False)
@@ -147,20 +147,20 @@ def lint(
     ----------
     problem : Problem
     strategy : str
-        As ``plan`` takes it: it makes the plan that is looked at, and one after every change.
+        As in ``plan``; makes the present plan, and one after every change.
     device : str, optional
-        Whose refusals, precision and weights are looked at, ``gpu`` for all of ``gpu.0``,
-        ``gpu.1``; absent: those of every device but the host.
+        Device whose unsupported nodes, precision and weights are examined, ``gpu`` for all of
+        ``gpu.0``, ``gpu.1``; absent: every device except the host.
     objective : "latency" or "throughput"
-        What is counted.
+        Objective.
     least : float
-        Part of the present time that a change must gain to be among ``Lint.findings``.
+        Share of the present time that a change must gain to be in ``Lint.findings``.
     affinity : Affinity, optional
-        Whose pins and exclusions hold, before and after.
+        Pins and exclusions that apply before and after.
     tell : callable, optional
-        Is told what is being tried.
+        Progress callback with the change being tried.
     **options
-        Of the strategy, as ``plan`` takes them.
+        Options of the strategy, as in ``plan``.
 
     Raises
     ------
@@ -169,11 +169,11 @@ def lint(
 
     Notes
     -----
-    Changes are planned for themselves, not on top of each other. A strategy that is no exact one
-    may make a worse plan of a better problem: what it gains is what is told.
+    Changes are planned individually, not on top of each other. A heuristic strategy may make a
+    worse plan of a better problem; its actual gain is reported.
 
-    Complexity: a plan, and for precisions, weights and links a pricing of the model, a change: some
-    dozens of them.
+    Complexity: a plan per change, some dozens of them; for precisions, weights and links also a
+    pricing.
     """
     check_objective(objective)
     if affinity is not None:
@@ -218,7 +218,7 @@ def lint(
             if not suspect.changes:
                 continue
             best = min(suspect.changes, key=after)
-            # What two finders find is told once, by the one that stands first.
+            # Duplicates are reported by the first finder only.
             found.setdefault(best, _finding(problem, suspect, best, before_s, tried[best]))
     ranked = sorted(found.values(), key=lambda one: -one.gain_s)
     worth = [one for one in ranked if one.gain >= max(least, _ROUNDING)]

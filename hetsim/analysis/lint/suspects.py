@@ -22,21 +22,21 @@ from hetsim.simulation.clock.templates import Template, template_of
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A possible cost in time.
+    """Possible cause of lost time.
 
     Attributes
     ----------
     kind : str
-        What sort of finding it is: the name of its finder.
+        Kind of finding: the name of its finder.
     device : str
-        The device, or link, that it is about; ``gpu`` stands for ``gpu.0``, ``gpu.1``.
+        Device or link concerned; ``gpu`` stands for ``gpu.0``, ``gpu.1``.
     what : str
-        In words.
+        Description.
     nodes : tuple of int
     cost_s : float or None
-        What it costs in the plan as it is, by its own account; None where there is no plan.
+        Seconds that it costs in the present plan, by its own accounting; None without a plan.
     changes : tuple of Change
-        Each of which may take it away.
+        Changes, each of which may remove it.
     """
 
     kind: str
@@ -49,12 +49,12 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Devices that are looked at as one: alike but for their number.
+    """Identical devices that are examined as one.
 
     Attributes
     ----------
     name : str
-        That stands for all of them, where there is one: ``gpu`` for ``gpu.0``, ``gpu.1``.
+        Common name of all of them, if there is one: ``gpu`` for ``gpu.0``, ``gpu.1``.
     devices : tuple of int
     """
 
@@ -63,7 +63,7 @@ class Target:
 
     @property
     def first(self) -> int:
-        """The one that is asked."""
+        """First device, which represents the others."""
         return self.devices[0]
 
 
@@ -75,11 +75,11 @@ class Seen:
     ----------
     asked : Asked
     plan : Plan or None
-        None where there is no plan.
+        Plan, or None without one.
     targets : tuple of Target
-        Whose refusals are looked at.
+        Devices whose unsupported nodes are examined.
     changed : dict of Change to Problem
-        What finders had to price for themselves; see ``after``.
+        Problems priced by finders; see ``after``.
     """
 
     asked: Asked
@@ -101,26 +101,27 @@ class Seen:
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
-        """The part of all requests that each replica has."""
+        """Share of all requests of each replica."""
         if self.plan is None:
             return ()
         return tuple(share / len(self.plan.period) for share in self.plan.shares)
 
     def after(self, change: Change) -> Problem | None:
-        """Return the problem after `change`, and keep it; None where there is none."""
+        """Return the problem after `change`, cached; None if it is invalid."""
         if change not in self.changed:
             try:
                 self.changed[change] = self.asked.changed(change)
             except HetsimError:
-                # A change that cannot be priced says nothing of what the plan costs as it is.
+                # A change that cannot be priced does not affect the cost of the present plan.
                 return None
         return self.changed[change]
 
 
 def targets_of(problem: Problem, device: str | None) -> tuple[Target, ...]:
-    """Return the devices whose refusals are looked at: the one asked for, and those alike.
+    """Return the devices whose unsupported nodes are examined: the given and identical ones.
 
-    Else all but the host, unless there is no other. Raises UsageError for an unknown device.
+    Without one, all except the host, unless it is the only one. Raises UsageError for an unknown
+    device.
     """
     if device is not None:
         found = standing_for(device, problem.devices, f" in {problem.name}")
@@ -132,7 +133,7 @@ def targets_of(problem: Problem, device: str | None) -> tuple[Target, ...]:
         alike.setdefault(key, []).append(p)
     names = [unnumbered(name) for name in problem.devices]
     return tuple(
-        # Some of several of one name go by their own names.
+        # If only some of several are included, they keep their own names.
         Target(
             name
             if 1 < len(own) == names.count(name)
@@ -150,18 +151,18 @@ class Change:
     Attributes
     ----------
     say : str
-        In words.
+        Description.
     pins : tuple of (str, str)
-        Node, device: where nodes must run, as ``--affinity`` takes them.
+        Node, device: required placements, as in ``--affinity``.
     execute : tuple of (str, str)
-        Device, precision: as ``--execute`` takes them.
+        Device, precision: as in ``--execute``.
     what_if : tuple of str
-        Of the platform, as ``--what-if`` takes them.
+        Changes of the platform, as in ``--what-if``.
     takes : tuple of (str, tuple of int)
-        Device, nodes: which refused nodes a device is supposed to take, at the price that its
-        own cost model gives; ``hetsim.analysis.what_if.taking``.
+        Device, nodes: unsupported nodes that the device is assumed to support, priced by its own
+        cost model; ``hetsim.analysis.what_if.taking``.
     wider : tuple of str
-        Links of twice the bandwidth, of a problem without a platform.
+        Links of twice the bandwidth, in a problem without a platform.
     """
 
     say: str = field(compare=False)
@@ -174,7 +175,7 @@ class Change:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """The question that is asked again after every change.
+    """Question that is asked again after every change.
 
     Attributes
     ----------
@@ -182,7 +183,7 @@ class Asked:
     strategy : str
     objective : "latency" or "throughput"
     options : mapping
-        Of the strategy, and constraints.
+        Options of the strategy, and constraints.
     """
 
     problem: Problem
@@ -191,7 +192,7 @@ class Asked:
     options: Mapping[str, Any]
 
     def planned(self, problem: Problem, pins: Mapping[str, str] | None = None) -> Plan:
-        """Return the plan of `problem` by the strategy, with `pins` beside those that are given.
+        """Return the plan of `problem` by the strategy, with `pins` added to the given ones.
 
         Raises as ``hetsim.plan``.
         """
@@ -200,15 +201,15 @@ class Asked:
             given |= for_objective(self.strategy, self.objective)
         limits = {key: given.pop(key) for key in NAMES if key in given}
         if pins:
-            # A pin of the user's goes before an exclusion; one that is suggested does not.
+            # A pin of the user's overrides an exclusion; a suggested one does not.
             problem = Constrained(**limits).narrow(problem)
             limits["pins"] = {**pins, **limits.get("pins", {})}
         return under(Constrained(**limits), problem, self.strategy, **given)
 
     def changed(self, change: Change) -> Problem:
-        """Return the problem after `change`; pins are none of it.
+        """Return the problem after `change`, without its pins.
 
-        Raises what ``Problem.of`` and ``what_if`` raise.
+        Raises as ``Problem.of`` and ``what_if``.
         """
         problem = self.problem
         if change.what_if or change.execute:
@@ -223,9 +224,9 @@ class Asked:
         return problem
 
     def after(self, change: Change, problem: Problem | None = None) -> float | None:
-        """Return the cost of the plan after `change`; None where there is none.
+        """Return the cost of the plan after `change`; None without one.
 
-        `problem`: what ``changed`` gives, where that is known.
+        `problem`: the result of ``changed``, if known.
         """
         try:
             if problem is None:

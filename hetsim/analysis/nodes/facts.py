@@ -12,11 +12,11 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 Takes = Literal["alone", "within", "no"]
-"""A device takes a node by itself; only within a pattern or a quantized unit that it takes whole;
-or not at all."""
+"""Support of a node on a device: individually; only within a pattern or quantized unit that it
+takes whole; or not at all."""
 
 CHOICE = "the plan's choice"
-"""Why a node is elsewhere that its preferred device takes."""
+"""Reason for a node elsewhere that its preferred device supports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,9 @@ class OnDevice:
     device : str
     takes : "alone", "within" or "no"
     seconds : float or None
-        Of a kernel of several nodes its share, where that kernel is whole; None where it does
-        not take the node.
+        Seconds, or its share of a kernel of several nodes, if whole; None if unsupported.
     reason : str
-        Why it does not take the node alone; ``""`` where it does.
+        Reason why it does not support the node individually; ``""`` if it does.
     """
 
     device: str
@@ -42,36 +41,36 @@ class OnDevice:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node of the canonical model, in one replica of a plan.
+    """Node of the canonical model, in one replica of a plan.
 
     Attributes
     ----------
     node : int
     name, op : str
     origins : tuple of str
-        The nodes of the file that it stands for.
+        Its nodes in the file.
     outputs : tuple of str
-        Tensors that it writes.
+        Output tensors.
     devices : tuple of OnDevice
-        In the problem's order.
+        Devices in the problem's order.
     preferred : str or None
-        The device that was asked for, else the one that takes the node in the least time; of
-        equal ones the plan's, then the first. None where none takes it.
+        Requested device, else the fastest for the node; of equal ones the plan's, then the first.
+        None if none supports it.
     preferred_s : float or None
-        Its share of a kernel there, or what the device's cost model says where `supposed`; None
-        where nothing is known of it.
+        Its share of a kernel there, or the estimate of the device's cost model if `supposed`; None
+        if unknown.
     supposed : bool
-        Whether the preferred device does not take it.
+        Whether the preferred device does not support it.
     replica : int
     device : str or None
-        Where the plan runs it; None without a plan, as all that follows.
+        Device in the plan; None without a plan, like all that follow.
     group, kernel : int or None
         Indices into ``Facts.groups`` and ``Facts.kernels``.
     seconds : float or None
-        Its share of that kernel: by the members' own times, which add up to the kernel's.
+        Its share of that kernel, by the members' own times; shares sum to the kernel's time.
     moves_s, moved_bytes : float, int
-        Its share of the transfers that are charged to it, where it is not on its preferred
-        device: every transfer that such nodes write or read, in equal parts.
+        Its share of transfers charged to it, if not on its preferred device: every transfer that
+        such nodes write or read, in equal parts.
     """
 
     node: int
@@ -93,17 +92,16 @@ class NodeFacts:
 
     @property
     def falls_back(self) -> bool:
-        """Whether a plan has it elsewhere than on its preferred device."""
+        """Whether a plan runs it elsewhere than on its preferred device."""
         return self.device is not None and self.preferred not in (None, self.device)
 
     @property
     def cost_s(self) -> float | None:
         """Extra seconds over the preferred device, with transfers.
 
-        0 on the preferred device; None without a plan, or where nothing is known of the time on
-        the preferred one. Below 0 where that is the slower one. Other nodes are taken to stay
-        where they are, and nothing to wait for anything: what planning anew gives, the linter
-        says.
+        0 on the preferred device; None without a plan, or if its time on the preferred device is
+        unknown. Negative if that is slower. Other nodes are assumed to stay, without waiting: for
+        replanned results use the linter.
         """
         if self.seconds is None:
             return None
@@ -115,14 +113,14 @@ class NodeFacts:
 
     @property
     def able(self) -> tuple[str, ...]:
-        """The devices that take it, alone or within a kernel."""
+        """Devices that support it, individually or within a kernel."""
         return tuple(one.device for one in self.devices if one.takes != "no")
 
     @property
     def why(self) -> str:
-        """Why it is not on its preferred device; ``""`` where it is, or there is no plan.
+        """Reason why it is not on its preferred device; ``""`` if it is, or without a plan.
 
-        Without a plan, why the device that was asked for does not take it.
+        Without a plan, the reason why the requested device does not support it.
         """
         if not (self.falls_back or (self.device is None and self.supposed)):
             return ""
@@ -134,7 +132,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """A kernel of a plan: one node or several fused ones.
+    """Kernel of a plan: one node or several fused ones.
 
     Attributes
     ----------
@@ -142,7 +140,7 @@ class KernelFacts:
     nodes : tuple of int
     seconds : float
     pattern : str
-        The pattern or unit that it stands for; ``""`` for one node, or a fusion.
+        Pattern or unit that it implements; ``""`` for one node, or a fusion.
     """
 
     group: int
@@ -153,7 +151,7 @@ class KernelFacts:
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
-    """A subgraph of a plan, and the parts of its time.
+    """Subgraph of a plan, with the components of its time.
 
     Attributes
     ----------
@@ -161,11 +159,11 @@ class GroupFacts:
     device : str
     nodes : tuple of int
     dispatch_s : float
-        Of starting it, once.
+        Seconds to start it once.
     staged_s : float
-        Of fetching and storing tensors, or of converting them.
+        Seconds of fetching, storing or converting tensors.
     seconds : float
-        As the clock has it: dispatch, staging and kernels.
+        Seconds on the clock: dispatch, staging and kernels.
     """
 
     replica: int
@@ -178,7 +176,7 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A transfer of one tensor in a plan.
+    """Transfer of one tensor in a plan.
 
     Attributes
     ----------
@@ -187,10 +185,10 @@ class Moved:
     source, target : str
     nbytes : int
     seconds : float
-        Of the transfer alone, as if nothing else were on its links.
+        Seconds of the transfer alone on idle links.
     charged : tuple of int
-        Nodes that are not on their preferred device and write or read it there: each is charged
-        an equal part. Empty where all are where they are preferred.
+        Nodes off their preferred device that write or read it there, each charged an equal part.
+        Empty if all are on their preferred device.
     """
 
     replica: int
@@ -211,11 +209,11 @@ class Facts:
     problem : Problem
     plan : Plan or None
     wanted : str or None
-        The device that was asked for.
+        Requested device.
     nodes : tuple of NodeFacts
-        In graph order, replica after replica.
+        Facts in graph order, replica after replica.
     groups, kernels, moved : tuples
-        What the plan's time is made of; empty without one.
+        Components of the plan's time; empty without one.
     """
 
     problem: Problem = field(repr=False)
@@ -233,7 +231,7 @@ class Facts:
 
     @cached_property
     def file_nodes(self) -> tuple[FileNode, ...]:
-        """The nodes of the file; of a problem made from arrays its own."""
+        """Nodes of the file; for a problem made from arrays, its own."""
         if self.problem.model is not None:
             return self.problem.model.file_nodes
         mine = self.nodes[: self.problem.n]
@@ -241,7 +239,7 @@ class Facts:
 
     @cached_property
     def standing_for(self) -> Mapping[str, tuple[NodeFacts, ...]]:
-        """Canonical nodes by node of the file, of all replicas; empty where it was folded."""
+        """Canonical nodes by node of the file, over all replicas; empty if it was folded."""
         found: dict[str, list[NodeFacts]] = {node.name: [] for node in self.file_nodes}
         for node in self.nodes:
             for name in node.origins:

@@ -31,14 +31,14 @@ ENDINGS = (".json", ".csv", EXPLORER)
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Form of a file of nodes: ``json``, ``csv``, or ``explorer`` with its content `what`."""
+    """Format of a file of nodes: ``json``, ``csv``, or ``explorer`` with its content `what`."""
 
     kind: Literal["json", "csv", "explorer"]
     what: What | None = None
 
 
 def form_of(path: str | os.PathLike[str]) -> Form:
-    """Return the form of a file by its name. Raises UsageError for an unknown ending."""
+    """Return the format of a file by its name. Raises UsageError for an unknown ending."""
     name = Path(path).name.lower()
     if name.endswith(EXPLORER):
         asked = Path(name.removesuffix(EXPLORER)).suffix.removeprefix(".")
@@ -76,17 +76,17 @@ OF_NODE: Mapping[str, Callable[[Facts, NodeFacts], str | float | None]] = {
     "why": lambda facts, one: one.why,
 }
 COLUMNS = (*OF_FILE, *OF_NODE)
-"""Those that every file has, in this order; then ``takes:``, ``seconds:`` and ``why_not:`` of each
+"""Columns of every file, in order; followed by ``takes:``, ``seconds:`` and ``why_not:`` of each
 device of the platform, in its order."""
 
 
 def csv_text(facts: Facts) -> str:
-    """Return the facts as CSV (RFC 4180): seconds, empty where they are unknown.
+    """Return the facts as CSV (RFC 4180): seconds, empty if unknown.
 
-    A text that a spreadsheet would take for a formula has a ``'`` before it.
+    A text that a spreadsheet would interpret as a formula is prefixed with ``'``.
 
-    ``node_seconds`` is the canonical node's share of its kernel, ``seconds`` that over the nodes of
-    the file which it stands for: either the kernels' or the file's nodes can be summed up.
+    ``node_seconds`` is the canonical node's share of its kernel, ``seconds`` that divided among its
+    nodes of the file: sums over kernels' or over the file's nodes are both valid.
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\r\n")
@@ -116,7 +116,7 @@ def _cell(value: str | float | None) -> str:
 FOLDED = "constant"
 _GREY = "#dddddd"
 _RESERVED = "results"
-"""A key that would make the page read the file as one of several graphs."""
+"""Key that would make the page read the file as one of several graphs."""
 
 _TITLES: dict[What, str] = {
     "device": "hetsim: device",
@@ -130,7 +130,7 @@ def model_explorer_record(facts: Facts, what: What) -> Record:
     """Return node data of one graph, of the nodes of the file; see the top of this file.
 
     Values are texts for ``device`` (without a plan the preferred one) and ``why``, and microseconds
-    for the others; nodes of which there is nothing to say are left out.
+    for the others; nodes without a value are omitted.
     """
     values: dict[str, Record] = {}
     for node in facts.file_nodes:
@@ -151,7 +151,7 @@ def model_explorer_record(facts: Facts, what: What) -> Record:
     if what in ("seconds", "cost"):
         record["gradient"] = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#d55e00"}]
     else:
-        # There is no least or largest device; how many nodes each has is told by group.
+        # Devices have no minimum or maximum; the number of nodes per device is shown by group.
         record["hideInAggregatedStatsTable"] = True
         record["showExpandedSummaryOnGroupNode"] = True
         record["showLabelCountColumnsInChildrenStatsTable"] = what == "device"
@@ -159,7 +159,7 @@ def model_explorer_record(facts: Facts, what: What) -> Record:
 
 
 def _value(facts: Facts, nodes: Sequence[NodeFacts], what: What) -> Record | None:
-    """Value of one node of the file, which became `nodes`; None for no value."""
+    """Return the value of one node of the file, which became `nodes`; None without one."""
     if what == "device":
         where = list(dict.fromkeys(one.device or one.preferred or "none" for one in nodes))
         if not where:
@@ -175,7 +175,7 @@ def _value(facts: Facts, nodes: Sequence[NodeFacts], what: What) -> Record | Non
     else:
         nodes = [one for one in nodes if one.falls_back]
         parts = [one.cost_s for one in nodes]
-    # Of what stands for several nodes of the file its part; over replicas the mean.
+    # Its share of a node that stands for several of the file; the mean over replicas.
     shared = [
         part / len(one.origins) for one, part in zip(nodes, parts, strict=True) if part is not None
     ]

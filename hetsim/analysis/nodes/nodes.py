@@ -25,33 +25,33 @@ from hetsim.simulation.clock.templates import Template, template_of
 class Nodes(Result, Facts):
     """Facts of each node, and their files.
 
-    Its fields are those of ``hetsim.analysis.nodes.facts.Facts``, where each is described.
+    The fields are those of ``hetsim.analysis.nodes.facts.Facts``.
     """
 
     def to_json(self) -> str:
-        """Return all of it as JSON text, ``hetsim-nodes/1``; see ``record.nodes_schema``."""
+        """Return all facts as JSON text, ``hetsim-nodes/1``; see ``record.nodes_schema``."""
         return to_json(nodes_record(self))
 
     def to_csv(self) -> str:
-        """Return a line for each node of the file and each canonical node that it is part of.
+        """Return one line per node of the file and canonical node that it is part of.
 
-        Without any canonical node, one line; replicas one after another.
+        One line if there is no canonical node; replicas follow one another.
         """
         return csv_text(self)
 
     def to_model_explorer(self, what: What = "device") -> str:
         """Return node data for Model Explorer, keyed by output tensor and by node name.
 
-        `what` is told of each node of the file: ``device``, ``seconds``, ``cost`` or ``why``.
+        `what` selects the value of each file node: ``device``, ``seconds``, ``cost`` or ``why``.
         """
         return to_json(model_explorer_record(self, what))
 
     @checks.takes(name=checks.path)
     def to_file(self, name: str | os.PathLike[str]) -> str:
-        """Return the one of these that the name of a file asks for by its end.
+        """Return the facts in the format given by the ending of a file name.
 
-        ``.json``, ``.csv`` or ``.model-explorer.json``, before which ``.seconds``, ``.cost`` or
-        ``.why`` tells that instead of the device. Raises UsageError for other ends.
+        ``.json``, ``.csv`` or ``.model-explorer.json``, preceded by ``.seconds``, ``.cost`` or
+        ``.why`` for these instead of the device. Raises UsageError for other endings.
         """
         form = form_of(name)
         if form.what is not None:
@@ -69,16 +69,16 @@ def nodes(asked: Problem | Plan, *, device: str | None = None) -> Nodes:
     Parameters
     ----------
     asked : Problem or Plan
-        A problem: who could run what, and in how long. A plan: also where it runs, and what it
-        costs that it is not on its preferred device.
+        A problem: devices that support each node, and times. A plan: also its device, and the cost
+        of not being on its preferred device.
     device : str, optional
-        The device that all nodes are wanted on, as where a runtime is asked for an accelerator;
-        absent: for each the one that takes it in the least time.
+        Device preferred for all nodes, like the accelerator of a runtime; absent: the fastest for
+        each node.
 
     Raises
     ------
     UsageError
-        Where there is no such device.
+        If there is no such device.
 
     Complexity: O(n P + V + E), and the prices of the nodes that `device` does not take.
     """
@@ -128,7 +128,7 @@ def nodes(asked: Problem | Plan, *, device: str | None = None) -> Nodes:
 
 
 def _rows(problem: Problem, wanted: int | None) -> tuple[NodeFacts, ...]:
-    """Facts of each node without a plan."""
+    """Return facts of each node without a plan."""
     least = problem.shared_seconds
     best = least.argmin(axis=1).tolist() if problem.n else []
     supposed: dict[int, float] = {}
@@ -165,7 +165,7 @@ def _rows(problem: Problem, wanted: int | None) -> tuple[NodeFacts, ...]:
 
 
 def _preferring(row: NodeFacts, problem: Problem, device: int, wanted: int | None) -> NodeFacts:
-    """Prefer the plan's device where no other is faster."""
+    """Return the facts with the plan's device preferred, if no other is faster."""
     least = problem.shared_seconds[row.node]
     if wanted is None and least[device] == least.min():
         return replace(row, preferred=problem.devices[device], preferred_s=float(least[device]))
@@ -186,14 +186,14 @@ def _on(problem: Problem, node: int, device: int) -> OnDevice:
 
 
 def _shared(problem: Problem, device: int, members: Sequence[int], seconds: float) -> list[float]:
-    """Return each member's share, as ``Problem.shared_seconds`` has them."""
+    """Return each member's share, as in ``Problem.shared_seconds``."""
     if len(members) == 1:
         return [seconds]
     return [float(problem.shared_seconds[node, device]) for node in members]
 
 
 def moved_by(template: Template, replica: int, placed: Sequence[NodeFacts]) -> tuple[Moved, ...]:
-    """Return the transfers of one replica, in the clock's order, and whom each is charged to."""
+    """Return the transfers of one replica, in the clock's order, with the nodes charged."""
     problem, owner = template.plan.problem, template.owner
     found: list[Moved] = []
     for one in template.transfers:
@@ -217,7 +217,7 @@ def moved_by(template: Template, replica: int, placed: Sequence[NodeFacts]) -> t
 
 
 def charges(moved: Sequence[Moved], count: int) -> tuple[list[float], list[float]]:
-    """Return by node the seconds and the bytes that are charged to it. O(transfers)."""
+    """Return by node the seconds and the bytes charged to it. O(transfers)."""
     seconds, nbytes = [0.0] * count, [0.0] * count
     for one in moved:
         for node in one.charged:

@@ -12,7 +12,7 @@ SCHEMA = "hetsim-nodes/1"
 
 
 def nodes_record(facts: Facts) -> Record:
-    """Return all of it: seconds and bytes; what is not known is null."""
+    """Return all facts: seconds and bytes; unknown figures are null."""
     problem, plan = facts.problem, facts.plan
     names = problem.node_names
     return {
@@ -73,7 +73,7 @@ _SECONDS: Record = {"type": "number", "minimum": 0}
 
 
 def nodes_schema() -> Record:
-    """Return the JSON Schema (draft 2020-12) of what ``Nodes.to_json`` gives."""
+    """Return the JSON Schema (draft 2020-12) of the result of ``Nodes.to_json``."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "What hetsim tells of each node of a model on a platform",
