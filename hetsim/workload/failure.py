@@ -209,7 +209,8 @@ class Failing:
         Raises
         ------
         UsageError
-            Where a name stands for no device, or one that fails has no time to repair.
+            Where a name stands for no device, one that fails has no time to repair, or a name with
+            such a time stands for none that fails.
         """
         if self.mtbf_s is None or self.mttr_s is None:
             return {}
@@ -221,6 +222,13 @@ class Failing:
                     f"'{name}' has no repair time",
                     where="mttr_s",
                     hint=f"give a time for {name}, or one for all",
+                )
+        for name in self.mttr_s if isinstance(self.mttr_s, Mapping) else ():
+            if not between.keys() & set(standing_for(name, devices, " for mttr_s")):
+                raise UsageError(
+                    f"'{name}' has no time between failures",
+                    where="mtbf_s",
+                    hint=f"give a time for {name}, or leave its repair time out",
                 )
         return {name: (between[name], repair[name]) for name in between}
 

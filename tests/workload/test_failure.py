@@ -165,6 +165,10 @@ def test_a_file_says_which_devices_fail(tmp_path: Path) -> None:
     [
         (Failing(mtbf_s={"gpx": 3.0}, mttr_s=1.0), "no device 'gpx'"),
         (Failing(mtbf_s={"npu": 3.0}, mttr_s={"cpu": 1.0}), "'npu' has no repair time"),
+        (
+            Failing(mtbf_s={"npu": 3.0}, mttr_s={"npu": 1.0, "cpu": 1.0}),
+            "'cpu' has no time between failures",
+        ),
         (Failing((Failure("gpx", 1.0),)), "there is no device 'gpx' to fail"),
     ],
 )
