@@ -17,6 +17,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.errors import WorkloadError
 from hetsim.problem.parts import Contention
 from hetsim.simulation.clock.rules import SHIFT
 from hetsim.simulation.clock.templates import Layout, PlanTasks, laid_out
@@ -227,6 +228,9 @@ def put_first(setup: Setup, flow: Flow, records: Records, requests: Collection[i
         mark(flow, model)
 
 
+MOST_VAIN = 10_000
+"""Losses and returns of devices in a row without an answer that is waited for: none will come."""
+
 NOT_WHOLE = 1 << 30
 """Offset on a model's count of idle instances while one of its devices does not work: an arrival
 then does not find the initial state."""
@@ -330,6 +334,7 @@ class FailingServing(Serving, FailingDriver):
         self._moments: Iterator[Moment] = moments(failures)
         self._next = next(self._moments, None)
         self._until_s = math.inf if self._next is None else self._next[0]
+        self._vain = 0
         self.happened = []
         self.outages = Outages(len(models))
 
@@ -529,6 +534,7 @@ class FailingServing(Serving, FailingDriver):
         mine = self._requests_of(batch)
         if not mine:
             return
+        self._vain = 0
         self._account(slot, now)
         leave(self._state, self._setup, self._flow, self._batches, self._records, batch, now)
         for request in mine:
@@ -594,6 +600,13 @@ class FailingServing(Serving, FailingDriver):
                 self._change(device, what, failure)
             self._tell_outages()
             self._next = next(self._moments, None)
+            self._vain = self._vain + 1 if any(self._flow.inside) else 0
+            if self._vain > MOST_VAIN:
+                raise WorkloadError(
+                    f"devices failed or came back {MOST_VAIN} times while requests waited and none "
+                    "was answered",
+                    hint="give a longer time between failures",
+                )
         self._until_s = math.inf if self._next is None else self._next[0]
 
     def _tell_outages(self) -> None:

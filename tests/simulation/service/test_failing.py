@@ -10,7 +10,7 @@ import pytest
 
 import hetsim
 from deployments import alone_s, deployed, poisson
-from hetsim.errors import UsageError
+from hetsim.errors import UsageError, WorkloadError
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.simulation.failures.serving import Outage
 from hetsim.simulation.service.failures import felt_by, windows_of
@@ -179,6 +179,18 @@ def test_random_failures_are_honest_about_how_few_they_are(
     assert many.objectives[0].on_time == 1.0
     down_s = service.failures.devices[0].down_s
     assert down_s / service.duration_s == pytest.approx(0.25, rel=0.2)
+
+
+def test_failures_between_which_nothing_ends_are_refused(
+    fixed: str, platform: hetsim.Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hetsim.simulation.failures.serving.MOST_VAIN", 50)
+    short_s = alone_s(fixed, platform) / 100
+    failing = Failing(mtbf_s={"cpu": short_s}, mttr_s=short_s, times="constant")
+    with pytest.raises(WorkloadError, match="none was answered; give a longer time"):
+        hetsim.simulate(
+            deployed(fixed), poisson(fixed, 1 / short_s, 5, failures=failing), platform=platform
+        )
 
 
 def test_a_rate_is_not_looked_for(fixed: str, platform: hetsim.Platform) -> None:
