@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 def load_device(source: str | os.PathLike[str]) -> DeviceSpec:
     """Return a device by catalog name, or from a YAML file.
 
-    What has a path separator or ends in ``.yaml`` or ``.yml`` is a path.
+    Text with a path separator, or ending in ``.yaml`` or ``.yml``, is a path.
 
     Raises
     ------
     PlatformError
-        Where there is no such device, or its description is broken: with file, line and
-        the nearest valid name.
+        If there is no such device, or its description is invalid: with file, line and the nearest
+        valid name.
     """
     from hetsim.hardware.files.reader import read_device
 
@@ -41,21 +41,21 @@ def load_platform(
 ) -> Platform:
     """Return a platform by catalog name, or from a YAML file.
 
-    What has a path separator or ends in ``.yaml`` or ``.yml`` is a path. Devices and links
-    that the file names by path are looked up relative to it. The name or file of a device
-    stands for the platform of that device alone, called as its kind.
+    Text with a path separator, or ending in ``.yaml`` or ``.yml``, is a path. Devices and links
+    given by path in the file are relative to it. The name or file of a device stands for a platform
+    with only that device, named by its kind.
 
-    `runtime` names by device the runtime whose figures are taken, ``"*"`` all devices that have
-    figures by it; absent: the one that the device's file names.
+    `runtime` selects by device the runtime whose figures are used, ``"*"`` for all devices that
+    have figures for it; absent: the one in the device's file.
 
     Raises
     ------
     UsageError
-        Where `runtime` names no device, or a runtime that it has no figures by.
+        If `runtime` names an unknown device, or a runtime without figures for it.
     PlatformError
-        Where there is no such platform; where its description, or that of a device or link
-        it names, is broken; where a link names an unknown device or no link leads to a
-        device: with file, line and the nearest valid name.
+        If there is no such platform; if its description, or that of a device or link in it, is
+        invalid; if a link names an unknown device, or a device has no link: with file, line and the
+        nearest valid name.
     """
     from hetsim.hardware.files.reader import read_platform
 
@@ -67,7 +67,7 @@ def load_platform(
 
 
 def load_catalog_platforms() -> tuple[Platform, ...]:
-    """Return all platforms of the catalog, then each device that belongs to none of them, alone."""
+    """Return all platforms of the catalog, then one for each device that belongs to none."""
     platforms = tuple(map(load_platform, platform_names()))
     used = {spec.name for platform in platforms for spec in platform.devices.values()}
     return (*platforms, *(load_platform(name) for name in device_names() if name not in used))
@@ -76,7 +76,7 @@ def load_catalog_platforms() -> tuple[Platform, ...]:
 def load_link(source: str | os.PathLike[str]) -> LinkModel:
     """Return a link by catalog name, or from a YAML file; figures in the units of its keys.
 
-    Raises PlatformError as `load_device` does.
+    Raises PlatformError as `load_device`.
     """
     from hetsim.hardware.files.reader import read_link
 
@@ -92,7 +92,7 @@ def kin_names() -> tuple[str, ...]:
 def load_kin(name: str) -> Kin:
     """Return the catalog's record of a device family, by name.
 
-    Raises PlatformError as `load_device` does.
+    Raises PlatformError as `load_device`.
     """
     from hetsim.hardware.files.reader import read_kin
 
@@ -103,11 +103,11 @@ def load_kin(name: str) -> Kin:
 def offers(name: str) -> tuple[Offer, ...]:
     """Return the offers, to buy or to rent, of a device or platform of the catalog.
 
-    First what is sold or rented as `name`, then products that it is part of. A platform without
-    either that consists of devices for sale has one offer: the sum of their prices. Empty where
-    no price is known, and for files outside the catalog.
+    First those sold or rented as `name`, then products that contain it. A platform without either
+    that consists of devices for sale has one offer: the sum of their prices. Empty if no price is
+    known, and for files outside the catalog.
 
-    Raises PlatformError where a price list of the catalog is broken.
+    Raises PlatformError if a price list of the catalog is invalid.
     """
     from hetsim.hardware.files.prices_schema import offers_by_name, sum_of_parts
 

@@ -1,4 +1,4 @@
-"""Datasheets of processors and accelerators, from which figures of unmeasured chips follow."""
+"""Datasheets of processors and accelerators, for predicting figures of unmeasured chips."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hetsim.core.units import GIGA
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """One core.
+    """Processor core.
 
-    - `family`: instruction set: libraries have kernels of their own for each.
-    - `float32`: FLOP a cycle of its vector units, a multiply-add counted twice; scalar ones where
-      it has no others.
-    - `float16`: the same in halves; None where it converts them first.
-    - `int8`: operations a cycle on products of bytes: of dot products, else of widening ones.
-    - `matrices`: operations a cycle on bytes of a unit for products of matrices, which takes half
-      as many on numbers of 16 bits; None where there is none.
-    - `in_order`: whether it issues in the order of the program: a miss of the cache stalls it.
+    - `family`: instruction set, for which libraries have specific kernels.
+    - `float32`: FLOP per cycle of its vector units, a multiply-add counted twice; of scalar units
+    if it has no others.
+    - `float16`: the same in half precision; None if it converts them first.
+    - `int8`: operations per cycle on products of bytes: dot products, else widening ones.
+    - `matrices`: operations per cycle on bytes of a matrix unit, half as many on 16-bit numbers;
+    None without one.
+    - `in_order`: whether it issues in program order, so that a cache miss stalls it.
     """
 
     family: str
@@ -32,8 +32,8 @@ class Core:
 
 
 CORES: Mapping[str, Core] = {
-    # Arm's manuals of optimization: pipes of 64 or 128 bit, halves from Armv8.2 on, dot products
-    # from there too (Cortex-A75 and A55 on), products of matrices (I8MM) from Armv8.6 on.
+    # Arm's optimization guides: pipes of 64 or 128 bit, half precision and dot products from
+    # Armv8.2 on (Cortex-A75 and A55), matrix products (I8MM) from Armv8.6 on.
     "cortex-a5": Core("arm", 2, None, 4, in_order=True),
     "cortex-a7": Core("arm", 2, None, 4, in_order=True),
     "cortex-a9": Core("arm", 4, None, 8),
@@ -65,7 +65,7 @@ CORES: Mapping[str, Core] = {
     "icestorm": Core("arm", 16, 32, 64),
     "cyclone": Core("arm", 16, None, 32),
     "ftc66x": Core("arm", 8, None, 16),
-    # x86: two multiply-adds of the vectors that it has; bytes are widened before VNNI.
+    # x86: two multiply-adds per vector; bytes are widened before VNNI.
     "zen": Core("x86", 16, None, 16),
     "zen2": Core("x86", 32, None, 32),
     "zen3": Core("x86", 32, None, 32),
@@ -85,7 +85,7 @@ CORES: Mapping[str, Core] = {
     "golden-cove": Core("x86", 32, None, 128),
     "lion-cove": Core("x86", 32, None, 128),
     "sapphire-rapids": Core("x86", 64, None, 256, matrices=2048),
-    # Its vectors are not those of other processors, and libraries have no kernels for them.
+    # Its vectors differ from those of other processors, and libraries have no kernels for them.
     "knights-corner": Core("x86", 2, None, 2, in_order=True),
     "gs264": Core("mips", 4, None, 4),
     "gs464e": Core("mips", 4, None, 4),
@@ -106,18 +106,18 @@ FAMILIES = (
     "arm", "x86", "risc-v", "mips", "loongarch", "sunway",
     "adreno", "apple", "intel", "mali", "nvidia", "powervr", "radeon", "videocore",
 )  # fmt: skip
-"""Instruction sets of processors, and makes of graphics: those of one have compilers and drivers
-in common."""
+"""Instruction sets of processors, and makes of graphics units: members of one share compilers and
+drivers."""
 
 COVARIATES = ("peak", "bandwidth", "threads", "beyond_8_threads", "in_order", *FAMILIES)
-"""Logs of FLOP/s of the threads or of the unit, of bytes/s, of threads, and of by how much there
-are more than eight; the share of threads on cores that issue in order; 1 for the family."""
+"""Logs of FLOP/s of the threads or the unit, of bytes/s, of threads, and of threads / 8 if above
+eight; share of threads on in-order cores; 1 for the family."""
 
 _SLOWER = {"int8": 4.0, "float16": 2.0, "bfloat16": 2.0, "w8a16": 2.0, "tf32": 2.0}
-"""How many times float32's a peak is, where the one of the precision is not told."""
+"""Ratio of a precision's peak to float32's, if the peak is not stated."""
 
 Cluster = tuple[int, float, str]
-"""Cores of one sort: how many, GHz, name in `CORES`."""
+"""Identical cores: number, GHz, name in `CORES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ class Datasheet:
     """Resources of a unit, or of the threads that ran on it; None where unknown.
 
     - `flops_per_s`: peak of the unit, or of the threads that ran.
-    - `threads`: of a processor.
-    - `in_order`: share of these that is on cores that issue in order.
+    - `threads`: number of threads on a processor.
+    - `in_order`: share of these on in-order cores.
     - `family`: one of `FAMILIES`.
     """
 
@@ -148,11 +148,11 @@ def processor(
 ) -> Datasheet:
     """Return the resources of `threads` on the cores of `clusters`, fastest first, in a precision.
 
-    - `precision`: ``float``: in halves where the core computes in them.
-    - `threads`: as many as there are cores where nobody says; more are no faster.
-    - `matrices`: whether the library has kernels for units for products of matrices.
-    - `slowest`: whether they run on the last cluster alone.
-    - `vector_share`: how much of the vectors a build uses.
+    - `precision`: ``float``: in half precision if the core supports it.
+    - `threads`: by default the number of cores; more are no faster.
+    - `matrices`: whether the library has kernels for matrix units.
+    - `slowest`: whether they run only on the last cluster.
+    - `vector_share`: share of the vector width that a build uses.
     """
     found = list(clusters)
     if slowest:
@@ -185,7 +185,7 @@ def has_matrices(kin: str) -> bool:
 
 
 def peak_of(peaks: Mapping[str, float], precision: str) -> float | None:
-    """Return the peak in a precision, or what that of another one suggests."""
+    """Return the peak in a precision, or its estimate from another one."""
     wanted = "float32" if precision == "float" else precision
     if wanted in peaks:
         return peaks[wanted]
@@ -226,7 +226,7 @@ def covariates(sheet: Datasheet) -> tuple[float, ...]:
 
 
 def about(middle: Iterable[float], found: Iterable[float]) -> tuple[float, ...]:
-    """Return covariates about `middle`; what is unknown is as usual."""
+    """Return covariates relative to `middle`; 0 for unknown ones."""
     return tuple(
         0.0 if math.isnan(value) else value - usual
         for value, usual in zip(found, middle, strict=True)

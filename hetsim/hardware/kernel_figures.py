@@ -1,7 +1,7 @@
 """Kernel figures of one precision on a device: the parameters of one formula.
 
-``hetsim.cost.kernels.formula`` has it; `PARAMETERS` is the one list of what it takes: keys of
-the YAML, order of vectors, and what ``hetsim devices show`` prints derive from it.
+``hetsim.cost.kernels.formula`` has the formula; `PARAMETERS` is the single list of its inputs: keys
+of the YAML, order of vectors, and the output of ``hetsim devices show`` derive from it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from hetsim.core.units import GIGA, MIB, TERA, in_si
 
 STATUSES = ("measured", "datasheet", "fitted", "secondary", "derived", "prior", "estimate")
-"""From the surest to the weakest: measured on the device itself; its maker's word; fitted to
-published measurements of the device; another's word; computed of other figures; what devices of
-its kin have; a guess."""
+"""Statuses from the most to the least reliable: measured on the device itself; stated by its maker;
+fitted to published measurements of the device; stated by others; computed from other figures;
+predicted from its device family; a guess."""
 
 WHAT_IF = "what if"
-"""Weaker than all of them: supposed, see ``hetsim.what_if``. No file may say so."""
+"""Status below all of them: hypothetical, see ``hetsim.what_if``. Not allowed in files."""
 
 
 def weakest(statuses: Iterable[str]) -> str:
@@ -35,8 +35,8 @@ COORDINATES = (
     "columns_by_64", "columns_by_16", "channels_by_16", "channels_by_4", "exponential", "others",
     "read", "written", "weights", "model", "steps",
 )  # fmt: skip
-"""What a kernel is placed by, in octaves: sizes of its product, padding to whole vectors, elements
-that pass a function like exp, bytes, and those of all weights of the model.
+"""Coordinates of a kernel, mostly in octaves: sizes of its product, padding to whole vectors,
+elements that pass a function like exp, bytes, and weights of the model.
 ``hetsim.cost.kernels.formula`` derives them."""
 
 
@@ -45,9 +45,9 @@ class Coordinate:
     """Coordinate by which a correction distinguishes kernels.
 
     - `name`: one of `COORDINATES`.
-    - `low`, `high`: where measured kernels lie; what is beyond is taken as at the end.
-    - `scale`: how far along it a measurement tells of its neighbours.
-    - `slope`: by what the logarithm of the factor grows along it.
+    - `low`, `high`: range of measured kernels; others count as at its ends.
+    - `scale`: length scale of correlation along it.
+    - `slope`: slope of the log factor along it.
     """
 
     name: str
@@ -61,13 +61,13 @@ class Coordinate:
 class Correction:
     """Factor on the formula for kernels of one form.
 
-    Its logarithm is `offset`, plus `slope` times the place along each coordinate, plus for each
-    centre its weight times ``exp(-|(place - centre) / scale|^2 / 2)``.
+    Its logarithm is `offset`, plus `slope` times the position along each coordinate, plus for each
+    centre its weight times ``exp(-|(position - centre) / scale|^2 / 2)``.
 
     - `form`: one of ``hetsim.graph.work.rule.FORMS``.
     - `coordinates`: in the order of `COORDINATES`.
-    - `centres`: places of measured kernels, by coordinate.
-    - `weights`: one a centre.
+    - `centres`: positions of measured kernels, by coordinate.
+    - `weights`: one per centre.
     """
 
     form: str
@@ -79,14 +79,13 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Parameter of the formula; above 0, as fits use its logarithm.
+    """Parameter of the formula, positive, as fits use its logarithm.
 
-    - `name`: key in YAML, with the unit that it is in there.
-    - `unit`: of the value in SI, as ``KernelFigures.values`` has it; empty for a plain number.
-    - `meaning`: what it is on the device, in one sentence.
+    - `name`: key in YAML, including its unit there.
+    - `unit`: SI unit of the value in ``KernelFigures.values``; empty for a plain number.
+    - `meaning`: its meaning on the device, in one sentence.
     - `key_unit`: the unit of the YAML key, in SI units.
-    - `neutral`: the value at which the formula is as it would be without it; None where there is
-      none.
+    - `neutral`: value without effect on the formula; None if there is none.
     """
 
     name: str
@@ -157,17 +156,17 @@ PARAMETERS = (
                                         "price links instead.", GIGA),
 )  # fmt: skip
 INDEX: Mapping[str, int] = {known.name: index for index, known in enumerate(PARAMETERS)}
-"""Place of a parameter in ``KernelFigures.values``, by name."""
+"""Index of a parameter in ``KernelFigures.values``, by name."""
 
 _RATES = ("rate_tflops", "bandwidth_gbytes_s", "weights_gbytes_s", "io_gbytes_s")
 _OVERHEADS = ("launch_us", "dispatch_us")
-"""Parameters in whose proportion all times are."""
+"""Parameters proportional to all times."""
 
 LEAST_S = 1e-12
-"""Of a time: logarithms are taken of figures, and none is next to none."""
+"""Minimum of a time, as logarithms are taken of figures."""
 
 BATCHES = ("1", "2-16", "17+")
-"""Ranges of batch sizes that errors are stated for."""
+"""Ranges of batch sizes with separate errors."""
 
 
 def batch_range(batch: int) -> str:
@@ -180,17 +179,17 @@ def batch_range(batch: int) -> str:
 
 
 HALF_WIDTH = 1.2816
-"""Standard deviations to either side that hold 80 % of a normal distribution."""
+"""Half-width of an 80 % interval of a normal distribution, in standard deviations."""
 
 
 def as_sure(own: float, common: float, surer: float, noise: float) -> tuple[float, float]:
     """Return the sd of a network that the device family predicts, and its common part.
 
-    The part in common, though a standard deviation, is scaled by `surer`, a ratio of variances; the
-    rest never is below `noise`, what devices of a kin differ by on one network. Measured over the
-    2,223 points of the catalog's devices: from the fifth of which kin say most to that of which
-    they say least, intervals of networks that were left out of the device hold 82, 80, 78, 80 and
-    82 %, of those that were left out of its kin 88, 85, 80, 81 and 70 %.
+    The common part, though a standard deviation, is scaled by `surer`, a ratio of variances; the
+    rest is at least `noise`, the deviation between devices of a family on one network. Over the
+    2,223 points of the catalog's devices, from the fifth best predicted by the family to the fifth
+    worst, intervals of networks left out of the device hold 82, 80, 78, 80 and 82 %, and of those
+    left out of its family 88, 85, 80, 81 and 70 %.
     """
     common *= surer
     return math.hypot(max(own, noise), common), common
@@ -201,18 +200,17 @@ class FigureError:
     """Prediction error over measurements that were left out of the fit.
 
     - `batch`: one of `BATCHES`.
-    - `networks`, `rows`: that were measured.
-    - `median`, `p90`: relative errors, 0.1 for 10 %, of networks that were left out of the device
-      alone: others of its kin may have run them.
-    - `spread`: relative spread of repeated measurements, below which no error can go; None where
-      nothing was repeated.
-    - `sd`: standard deviation of the log by which 80 % intervals of networks cover that no device
-      of the kin has run: ``prediction * exp(+-1.2816 * sd)``.
-    - `common`: the part of `sd` that all devices of the same kin have in common, a network that is
-      missed on one being missed on all: what is left without it covers networks that others of the
-      kin have run.
-    - `unseen_median`, `unseen_p90`: relative errors of networks that were left out of every device
-      of the kin; None where the device stands for its whole kin.
+    - `networks`, `rows`: numbers of measured networks and rows.
+    - `median`, `p90`: relative errors, 0.1 for 10 %, of networks left out of the device only:
+    others of its family may have run them.
+    - `spread`: relative spread of repeated measurements, a lower limit of errors; None without
+    repeats.
+    - `sd`: standard deviation of the log for 80 % intervals of networks that no device of the
+    family has run: ``prediction * exp(+-1.2816 * sd)``.
+    - `common`: part of `sd` shared by all devices of the family, whose errors on a network are
+    alike: the rest covers networks that others of the family have run.
+    - `unseen_median`, `unseen_p90`: relative errors of networks left out of every device of the
+    family; None if the device is its whole family.
     """
 
     batch: str
@@ -227,28 +225,28 @@ class FigureError:
     unseen_p90: float | None = None
 
     def sd_of(self, surer: float, noise: float) -> float:
-        """Standard deviation for a network that the device family predicts.
+        """Return the standard deviation for a network predicted by the device family.
 
-        - `surer`: variance of what they say, relative to the usual one of a network that none ran.
-        - `noise`: what devices of the kin differ by on one network, which it never is below.
+        - `surer`: variance of the prediction, relative to that of a network that none ran.
+        - `noise`: deviation between devices of the family on one network, the minimum.
         """
         alone = math.sqrt(max(self.sd**2 - self.common**2, 0.0))
         return as_sure(alone, self.common, surer, noise)[0]
 
     def median_of(self, known: bool) -> float:
-        """Median error for a network that the device family ran, or did not run."""
+        """Return the median error for a network that the device family ran, or did not run."""
         return self.median if known or self.unseen_median is None else self.unseen_median
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFactor:
-    """Factor on times by one runtime for those by another, learned from chips that ran both.
+    """Factor between times of two runtimes, learned from chips that ran both.
 
     - `unit`: kind of device.
     - `base`, `runtime`: the runtime of the figures, and the other.
     - `sd`: standard deviation of the logarithm of the factor, on another chip and network.
-    - `launch_s`: what every kernel takes longer beside it.
-    - `chips`, `networks`: that ran both; 0 where the factor follows of other pairs.
+    - `launch_s`: additional time per kernel.
+    - `chips`, `networks`: numbers that ran both; 0 if the factor follows from other pairs.
     """
 
     unit: str
@@ -272,11 +270,11 @@ class RuntimeFactor:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Numbers of what was measured.
+    """Numbers of measurements.
 
-    - `networks`, `rows`: networks, and times of them.
-    - `sources`: who measured them: a submitter, the owner of a board, a collection.
-    - `dies`: chips, those of one die counted once.
+    - `networks`, `rows`: networks, and measured times.
+    - `sources`: sources of the measurements: submitters, board owners, collections.
+    - `dies`: distinct dies of the chips.
     """
 
     networks: int
@@ -287,12 +285,12 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """Measurements that figures rest on.
+    """Measurements behind figures.
 
-    - `device`: of the device itself; None where it has what its family has.
-    - `family`: of its device family.
-    - `elsewhere`: standard deviation of the logarithm of the factor between the figures and a
-      machine of another source, which errors of networks or chips left out do not contain.
+    - `device`: those of the device itself; None if it has its family's figures.
+    - `family`: those of its device family.
+    - `elsewhere`: standard deviation of the log factor between the figures and a machine of another
+    source, which cross-validation does not cover.
     """
 
     device: Counted | None
@@ -311,31 +309,31 @@ class KernelFigures:
     values : tuple of float
         In the order of `PARAMETERS`, in SI units.
     provenance : mapping of str to (status, source)
-        By parameter; see `STATUSES`.
+        Status and source by parameter; see `STATUSES`.
     kin : str
-        Runtime and precision family whose devices miss alike, e.g. ``tensorrt-int8``.
+        Device family (runtime and precision) with correlated errors, e.g. ``tensorrt-int8``.
     runtime : str
-        What software ran what was measured.
+        Runtime of the measurements.
     source : str
-        Where the measurements are from.
+        Source of the measurements.
     errors : tuple of FigureError
-        By range of batch sizes; empty where nothing was left out and judged.
+        Errors by range of batch sizes; empty without cross-validation.
     basis : Basis or None
-        What they rest on; None where that is not stated, as of this machine's calibration.
+        Measurements behind them; None if not stated, e.g. for this machine's calibration.
     corrections : tuple of Correction
-        By what the formula's seconds are multiplied, where kernels were timed one by one on the
-        device; one a form at most.
+        Factors on the formula's seconds, if kernels were timed individually on the device; at most
+        one per form.
     joins : mapping of str to frozenset of str, or None
-        What joins kernels on the device, as ``hetsim.cost.kernels.fusion`` takes it; None: as
+        Ops that join kernels on the device, as in ``hetsim.cost.kernels.fusion``; None: as
         compilers usually do.
     channel_block : int or None
-        Channels of a block, where the runtime keeps images in blocks of channels between some
-        kernels and copies them for others; see ``hetsim.cost.kernels.layouts``.
+        Channel block size, if the runtime keeps images in blocks of channels between some kernels
+        and copies them for others; see ``hetsim.cost.kernels.layouts``.
     likeness : str
-        SHA-256, in hex, of the catalog's file of the kin, which says how far networks were from
-        the formula; empty where there is none, or the figures are of no device of the catalog.
+        SHA-256, in hex, of the catalog's file of the family, which has the errors of networks;
+        empty without one, or for devices outside the catalog.
     factor : RuntimeFactor or None
-        By what the figures are another runtime's; None: they are of `runtime`.
+        Conversion from another runtime's figures; None: they are those of `runtime`.
     """
 
     precision: str
@@ -368,7 +366,7 @@ class KernelFigures:
         return self.having({name: self.value(name) * factor for name in names})
 
     def by_runtime(self, factor: RuntimeFactor) -> KernelFigures:
-        """Return the figures by another runtime: all times as much longer, and each launch."""
+        """Return the figures for another runtime: all times scaled, with additional launch time."""
         slower = self.times(1 / factor.factor, *_RATES).times(factor.factor, *_OVERHEADS)
         launch_s = slower.value("launch_us")
         other_s = launch_s * self.value("launch_other") + factor.launch_s
@@ -397,8 +395,8 @@ class KernelFigures:
     def standing(self) -> str:
         """Status of the figures as a whole: measured, fitted, derived or estimated for the device.
 
-        ``measured`` or ``fitted`` where some parameter is: rows of the device stand behind the
-        whole, which is judged as a whole. Else the weakest.
+        ``measured`` or ``fitted`` if some parameter is: the figures are based on, and evaluated
+        with, rows of the device. Otherwise the weakest status.
         """
         stated = {status for status, _ in self.provenance.values()}
         return next((each for each in ("measured", "fitted") if each in stated), self.status)

@@ -23,8 +23,8 @@ Floats = NDArray[np.float64]
 _RATE, _BANDWIDTH = INDEX["rate_tflops"], INDEX["bandwidth_gbytes_s"]
 _BEYOND, _WEIGHTS = INDEX["beyond_cache"], INDEX["weights_gbytes_s"]
 _OF_RATE = [INDEX[name] for name in ("pointwise", "depthwise", "grouped", "matmul", "batched")]
-"""Rates relative to that of a dense convolution. Winograd's algorithm saves products: what it gains
-is no rate of the unit."""
+"""Rates relative to that of a dense convolution. Winograd's algorithm saves products: its gain is
+not a rate of the unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,7 @@ class Limits:
     """Limits of devices' parameters, as logarithms; infinite where unknown.
 
     - `flops`, `nbytes` [devices]: peak in FLOP/s, and the memory's bytes/s.
-    - `held` [devices, parameters]: values that are known from elsewhere; NaN where the parameter is
-      free.
+    - `held` [devices, parameters]: values known from elsewhere; NaN for free parameters.
     """
 
     flops: Floats
@@ -42,7 +41,7 @@ class Limits:
 
     @classmethod
     def of(cls, flops_per_s: float | None, bytes_per_s: float | None) -> Limits:
-        """Return those of one device."""
+        """Return the limits of one device."""
         known = (math.inf if one is None else math.log(one) for one in (flops_per_s, bytes_per_s))
         flops, nbytes = (np.array([one]) for one in known)
         return cls(flops, nbytes, np.full((1, len(PARAMETERS)), np.nan))
@@ -50,8 +49,8 @@ class Limits:
     def bounds(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return the least and the greatest logs [devices, parameters] around `theta`.
 
-        What is bounded as a product, the rate of a form and bandwidth beyond the caches, is bounded
-        by its relative part.
+        Bounded products, the rate of a form and the bandwidth beyond caches, are bounded by their
+        relative factor.
         """
         most = np.full(theta.shape, np.inf)
         most[:, _RATE] = self.flops
@@ -66,8 +65,8 @@ class Limits:
     def along(self, pushed: NDArray[np.bool_]) -> Floats:
         """Return the joint directions of parameters [devices, parameters, parameters] at limits.
 
-        A relative part that is `pushed` [devices, parameters] against a limit of a product gives
-        way as the other part of the product grows.
+        A relative factor that is `pushed` [devices, parameters] against a product's limit decreases
+        as the other factor increases.
         """
         found = np.tile(np.eye(pushed.shape[1]), (len(pushed), 1, 1))
         free = np.isnan(self.held)
@@ -84,7 +83,7 @@ class Limits:
 
 
 def together(limits: Iterable[Limits]) -> Limits:
-    """Return the limits of several devices as one."""
+    """Return the concatenated limits of several devices."""
     every = list(limits)
     return Limits(
         np.concatenate([one.flops for one in every]),
@@ -97,11 +96,11 @@ def together(limits: Iterable[Limits]) -> Limits:
 class ByDatasheet:
     """Prediction of a device family's figures from datasheets.
 
-    - `precision`: in which datasheets are read: that of the kin's rows, ``float`` among them.
-    - `middle`: the usual covariate, by those of `COVARIATES` that are not 0.
-    - `slopes`: what the log of a parameter gains by one of a covariate: by covariate and parameter.
-    - `errors`: of chips that were left out, each predicted by its datasheet.
-    - `basis`: what the family rests on; None where that is not stated.
+    - `precision`: that for reading datasheets: that of the family's rows, possibly ``float``.
+    - `middle`: typical value of each covariate, by those of `COVARIATES` that are not 0.
+    - `slopes`: slope of a parameter's log by covariate, by covariate and parameter.
+    - `errors`: errors of chips left out, each predicted by its datasheet.
+    - `basis`: measurements behind the family; None if not stated.
     """
 
     precision: str
@@ -115,7 +114,7 @@ class ByDatasheet:
     ) -> tuple[float, ...]:
         """Return the figures at `sheet` for a device family with this mean, both in SI units.
 
-        None is beyond `limits`, those of the device; absent: those of its datasheet.
+        Values stay within `limits`, those of the device; absent: those of its datasheet.
         """
         usual = (self.middle.get(name, 0.0) for name in COVARIATES)
         logs = [0.0] * len(PARAMETERS)
@@ -129,7 +128,7 @@ class ByDatasheet:
     def figures(
         self, kin: str, runtime: str, source: str, precision: str, values: tuple[float, ...]
     ) -> KernelFigures:
-        """Return the record of figures that are all a prior."""
+        """Return figures whose parameters are all priors."""
         told = f"the device family's mean at the device's datasheet; {source}"
         return KernelFigures(
             precision=precision,
@@ -144,25 +143,25 @@ class ByDatasheet:
 
 
 TRAITS = (
-    # Twice the root of the share of the time that kernels of these forms take.
+    # Twice the root of the time share of kernels of these forms.
     "dense", "pointwise", "depthwise", "grouped", "transposed", "matmul", "normalization",
     "elementwise", "movement", "resize", "recurrent",
-    # What is usual about its kernels, as logarithms and roots.
+    # Typical properties of its kernels, as logarithms and roots.
     "seconds", "kernels", "columns", "rows", "launch", "weights",
 )  # fmt: skip
-"""What tells networks apart, whatever they are called; ``hetsim.cost.kernels.similarity`` derives
-them from the kernels of a network, priced at the mean figures of the kin."""
+"""Traits that distinguish networks, whatever their names; ``hetsim.cost.kernels.similarity``
+derives them from a network's kernels, priced at the mean figures of the family."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownNetwork:
     """Network that devices of a family ran.
 
-    - `name`: for reports; nothing is decided by it.
-    - `devices`: how many ran it.
-    - `effect`: logarithm of measured over predicted, what these devices have in common.
+    - `name`: for reports only.
+    - `devices`: number of devices that ran it.
+    - `effect`: common part of these devices' log ratio of measured to predicted.
     - `traits`: in the order of `TRAITS`, at its batch.
-    - `alone`: the same of one sample, by which it is known again at other batches.
+    - `alone`: the same for one sample, which identifies it at other batches.
     """
 
     name: str
@@ -175,10 +174,10 @@ class KnownNetwork:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Network that only devices with another runtime of the family's maker ran.
+    """Network that only devices with another runtime of the same maker ran.
 
-    - `network`: with the effect of which `share` is expected.
-    - `share`: of the variance of effects, what is known by those of the others: above 0, below 1.
+    - `network`: the network, `share` of whose effect is expected.
+    - `share`: share of the variance of effects known from the others: above 0, below 1.
     """
 
     network: KnownNetwork
@@ -187,20 +186,20 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Kin:
-    """Devices with one runtime and precision: their mean, and its errors by network.
+    """Device family: devices with one runtime and precision, their mean, and errors by network.
 
-    Effects are jointly normal: of variance ``sd**2``, of which networks at a distance d of
-    traits share the part ``shared * exp(-d**2 / 2 / length**2)``, and batches of one network the
-    more of the rest the nearer they are.
+    Effects are jointly normal with variance ``sd**2``: networks at a distance d of traits share the
+    part ``shared * exp(-d**2 / 2 / length**2)``, and batches of one network share more of the rest
+    the closer they are.
 
-    - `activation_bytes`, `weight_bytes`: that one element of floats takes.
+    - `activation_bytes`, `weight_bytes`: bytes per float element.
     - `mean`: figures, in the order of ``PARAMETERS``, in SI units.
     - `sd`: standard deviation of effects.
-    - `shared`: from 0, a network says nothing of others, to 1.
-    - `length`: how far along the traits a network says something of another.
+    - `shared`: from 0 (networks are independent) to 1.
+    - `length`: length scale of correlation along the traits.
     - `noise`: standard deviation of one device's effect about the common one.
-    - `heard`: what kins of the same maker's runtimes say of networks that it did not run.
-    - `by_datasheet`: what it says of devices that nobody measured.
+    - `heard`: predictions from families with the same maker's runtimes for networks it did not run.
+    - `by_datasheet`: prediction for unmeasured devices.
     """
 
     name: str
@@ -220,7 +219,7 @@ class Kin:
     def figures(
         self, precision: str, sheet: Datasheet, limits: Limits | None = None
     ) -> KernelFigures:
-        """Return the figures of a device known by `sheet` alone, where the sheet suffices."""
+        """Return the figures of a device known only by `sheet`, if the sheet suffices."""
         assert self.by_datasheet is not None
         values = self.by_datasheet.values(self.mean, sheet, limits)
         return self.by_datasheet.figures(self.name, self.runtime, self.source, precision, values)
@@ -232,12 +231,12 @@ class Likely:
 
     - `effect`: logarithm of the factor on the formula's seconds.
     - `sd`: its standard deviation.
-    - `usual_sd`: the same for the networks of the kin, each told by the others: what the errors of
-      predictions of networks that were left out have in them.
+    - `usual_sd`: the same for networks of the family, each predicted by the others, as contained in
+    cross-validation errors.
     - `noise`: standard deviation of one device's effect about the common one.
-    - `same`: whether the kin ran this very network, as far as its kernels tell.
-    - `apart`: distance of traits to the nearest network that the kin ran; infinite without one.
-    - `networks`: those that it is like, the most alike first; empty where there is none.
+    - `same`: whether the family ran this network, judging by its kernels.
+    - `apart`: distance of traits to the nearest network that the family ran; infinite without one.
+    - `networks`: similar networks, the most similar first; empty without any.
     """
 
     effect: float

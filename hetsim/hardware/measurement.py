@@ -1,4 +1,4 @@
-"""Latency of a network that the user measured on a device."""
+"""Latency of a network measured by the user on a device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hetsim.core.units import format_seconds, parse_seconds
 from hetsim.errors import UsageError
 
 LONGEST_S = 86400.0
-"""A network that takes a day is a mistake of units."""
+"""Maximum seconds of a network: a day is a mistake of units."""
 
 ZOO = "zoo:"
 _NUMBER = re.compile(r"[0-9.]+(e[+-]?[0-9]+)?")
@@ -26,16 +26,16 @@ class Measurement:
     model : str
         Path of an ONNX file, or ``zoo:NAME``.
     seconds : float
-        Of one run of the whole network, the median or mean of several.
+        Seconds of one run of the whole network, the median or mean of several.
     precision : str
         One of ``hetsim.hardware.variants.PRECISIONS``; empty: that in which the device runs the
-        model as asked.
+        model.
     batch : int
-        Requests in the run; 0: as the file has it, 1 where it is open.
+        Requests in the run; 0: the batch size of the file, or 1 if it is open.
     threads : int
-        Of the CPU; 0: not stated.
+        Threads of the CPU; 0: not stated.
     source : str
-        The file that states it; empty: the caller.
+        File that states it; empty: the caller.
     in_device_file : bool
         Whether the device's own file states it.
     """
@@ -64,7 +64,7 @@ class Measurement:
     def beside(self, folder: Path, source: str) -> Measurement:
         """Return the measurement as stated by the file `source` in `folder`.
 
-        A path of a model is relative to that folder, unless it leads to a file as it stands.
+        A model's path is relative to that folder, unless it exists as given.
         """
         model = self.model
         if not model.startswith(ZOO) and not Path(model).exists():
@@ -73,7 +73,7 @@ class Measurement:
 
 
 def split_model(text: str) -> tuple[str, list[str]]:
-    """Return the model or file that `text` starts with, and the parts behind it.
+    """Return the model or file at the start of `text`, and the parts behind it.
 
     >>> split_model("zoo:resnet50:4.1ms:int8")
     ('zoo:resnet50', ['4.1ms', 'int8'])
@@ -84,7 +84,7 @@ def split_model(text: str) -> tuple[str, list[str]]:
 
 
 def read_time(text: str) -> float | None:
-    """Return the seconds of a duration; None where the text is none.
+    """Return the seconds of a duration; None for other text.
 
     Raises UsageError for a number without a unit.
     """

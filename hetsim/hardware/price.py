@@ -11,12 +11,12 @@ from hetsim.errors import UsageError
 
 HOURS_A_YEAR = 365.25 * 24
 ASKED = "as asked"
-"""The source of what a user gives."""
+"""Source of prices given by the user."""
 
 OFFER_KINDS = ("launch", "list", "retailer", "cloud", "parts")
-"""Price at launch, on the maker's price list, of a shop, of a cloud on demand; sum of parts."""
+"""Kinds of prices: at launch, maker's list, retailer, cloud on demand, sum of parts."""
 CHECKED = ("page", "no")
-"""Whether the page that states a price was read, or its address and price are from memory."""
+"""Whether the page of a price was read, or its address and price are from memory."""
 
 _TEXT = re.compile(r"([0-9.]+)(?:/h|/([0-9.]+)y)?")
 
@@ -28,13 +28,13 @@ class Price:
     Attributes
     ----------
     usd_per_hour : float, optional
-        Rented, with the electricity that it takes.
+        Hourly rent, including electricity.
     usd : float, optional
-        Bought; what it takes costs more.
+        Purchase price, without electricity.
     years : float, optional
-        For which it is bought; absent: whoever asks says it.
+        Depreciation period; absent: given by the caller.
     of : str
-        The date of the price: year, month or day.
+        Date of the price: year, month or day.
     """
 
     usd_per_hour: float | None = None
@@ -49,9 +49,9 @@ class Price:
         return self.usd_per_hour is not None
 
     def hourly_usd(self, depreciation_years: float | None = None) -> float | None:
-        """Return the cost of an hour; None where the depreciation period is unknown.
+        """Return the hourly cost; None if the depreciation period is unknown.
 
-        Bought, its price is spread evenly over all hours of its years, in use or not.
+        A purchase price is spread evenly over all hours of its period, in use or not.
         """
         if self.usd_per_hour is not None:
             return self.usd_per_hour
@@ -63,24 +63,24 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A product for sale or a machine for rent, with the month and the page of its price.
+    """Product for sale or machine for rent, with the month and the page of its price.
 
     Attributes
     ----------
     name : str
-        Platform or device of the catalog that it buys.
+        Platform or device of the catalog that it provides.
     covers : tuple of str
         Devices of the catalog that are part of the product.
     what : str
-        The product as sold.
+        Product as sold.
     month : str
-        Of the price: YYYY-MM.
+        Month of the price: YYYY-MM.
     kind : str
         One of ``OFFER_KINDS``.
     checked : str
         One of ``CHECKED``.
     machine : str, optional
-        Of rent: the provider's name of the machine, the region and the terms.
+        For rent: the provider's name of the machine, the region and the terms.
     """
 
     name: str
@@ -96,12 +96,12 @@ class Offer:
 
     @property
     def price(self) -> Price:
-        """The price alone."""
+        """Price without the offer."""
         return Price(self.usd_per_hour, self.usd, None, self.month, self.source)
 
 
 def parse_price(text: str) -> Price:
-    """Read ``0.53/h`` (rented), ``1600/3y`` (bought for three years) or ``1600`` (bought)."""
+    """Return the price in ``0.53/h`` (rent), ``1600/3y`` (purchase for three years) or ``1600``."""
     match = _TEXT.fullmatch(text.strip())
     number = _positive(match[1]) if match else None
     years = _positive(match[2]) if match and match[2] else None
@@ -126,7 +126,7 @@ def _positive(text: str) -> float | None:
 class DeviceAvailability:
     """Share of time that a device is up.
 
-    - `share`: above 0, 1 at most.
+    - `share`: above 0, at most 1.
     """
 
     share: Fraction
@@ -136,7 +136,7 @@ class DeviceAvailability:
 def of_times(mtbf: float, mttr: float) -> Fraction:
     """Return the availability of a device with these mean times to failure and to repair.
 
-    Both are means, in one unit, and taken as the decimals that they are written as.
+    Both are means in one unit, taken as the decimals that they are written as.
 
     >>> of_times(999.0, 1.0)
     Fraction(999, 1000)
@@ -155,12 +155,12 @@ def exactly(value: float) -> Fraction:
 
 
 def parse_share(text: str) -> Fraction:
-    """Read ``0.999`` or ``99.9%``, exactly.
+    """Return the exact share in ``0.999`` or ``99.9%``.
 
     >>> parse_share("99.9%")
     Fraction(999, 1000)
 
-    Raises UsageError for what is no share above 0 and 1 at most.
+    Raises UsageError for other text, or a share not in (0, 1].
     """
     number = text.strip()
     percents = number.endswith("%")

@@ -12,30 +12,29 @@ from hetsim.errors import PlatformError
 from hetsim.hardware.spec import Link, Platform, Route
 
 REFERENCE_BYTES = MIB
-"""Size of the transfer that the fastest route is chosen for."""
+"""Transfer size for which the fastest route is chosen."""
 
 _Hop = tuple[str, str]
-"""The device that a hop leads to, and the link that it takes: what ties are broken by."""
+"""Target device and link of a hop, by which ties are broken."""
 
 
 def build_routes(platform: Platform) -> tuple[tuple[str, ...], tuple[tuple[Route, ...], ...]]:
-    """Return the resources that transfers occupy, and the route between each two devices.
+    """Return the resources occupied by transfers, and the route between each two devices.
 
-    A route is the path that moves 1 MiB first: its latencies add up, its narrowest link
-    sets the bandwidth. Of equally fast paths the one with fewer hops is taken, then the
-    one whose devices and links come first by name.
+    A route is the path that moves 1 MiB first: its latencies add up, its narrowest link sets the
+    bandwidth. Ties go to the path with fewer hops, then to the first by names of devices and links.
 
     Returns
     -------
     resources : tuple of str
-        A duplex link gives one a direction, ``cpu>gpu`` and ``gpu>cpu``; another link gives
-        one, ``cpu<>gpu``; all links of a bus share one, ``bus:NAME``. Where two links join
-        the same devices the link's name goes before: ``pcie:cpu>gpu``.
+        A duplex link gives one per direction, ``cpu>gpu`` and ``gpu>cpu``; another link gives one,
+        ``cpu<>gpu``; all links of a bus share one, ``bus:NAME``. If two links join the same
+        devices, they are prefixed with the link's name: ``pcie:cpu>gpu``.
     routes : tuple of tuple of Route
         ``routes[p][q]`` from device p to device q, in the order of ``platform.devices``;
         the diagonal is free.
 
-    Raises PlatformError where no link leads from one device to another.
+    Raises PlatformError if no links lead from one device to another.
 
     Notes
     -----
@@ -83,7 +82,7 @@ def unreached(host: str, devices: Iterable[str], links: Iterable[Link]) -> list[
 
 
 def _resources(links: Sequence[Link]) -> tuple[tuple[str, ...], dict[tuple[str, str], int]]:
-    """Return the resources, and which of them each link, left from a device, holds."""
+    """Return the resources, and the index held by each link in the direction from a device."""
     joined: dict[frozenset[str], int] = {}
     for link in links:
         if link.bus is None:
@@ -123,7 +122,7 @@ def _route(
 
 
 class _Search:
-    """Fastest paths over a platform's links, with latencies as whole numbers of one tick."""
+    """Search for fastest paths over a platform's links, with latencies in integer ticks."""
 
     def __init__(self, platform: Platform) -> None:
         self.links = {link.name: link for link in platform.links}
@@ -153,7 +152,7 @@ class _Search:
         return {end: hops for end, (_, _, hops) in best.items()}
 
     def _least_latency(self, start: str, least: float) -> dict[str, tuple[int, tuple[_Hop, ...]]]:
-        """Dijkstra over the links of bandwidth `least` or more: (latency, hops) by device."""
+        """Return (latency, hops) by device, by Dijkstra over links of bandwidth `least` or more."""
         done: dict[str, tuple[int, tuple[_Hop, ...]]] = {}
         pending: list[tuple[int, int, tuple[_Hop, ...], str]] = [(0, 0, (), start)]
         while pending:

@@ -21,15 +21,15 @@ OP_CLASSES = (
     "transcendental", "softmax", "data_movement", "gather_scatter", "resize", "recurrent",
     "quantize", "control_flow", "other",
 )  # fmt: skip
-"""Classes of operators that a device's efficiency is stated for."""
+"""Operator classes with an efficiency per device."""
 
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
-"""Element types that can be computed in another."""
+"""Element types whose arithmetic may use another type."""
 
 
 CUSTOM_OPS = ("function", "library")
-"""What operators outside ONNX can come from."""
+"""Origins of operators outside ONNX."""
 
 
 QUANTIZED = (
@@ -40,8 +40,8 @@ QUANTIZED = (
     "Resize", "Sigmoid", "Slice", "Softmax", "SpaceToDepth", "Split", "Squeeze", "Sub", "Sum",
     "Tanh", "Tile", "Transpose", "Unsqueeze",
 )  # fmt: skip
-"""Op types that a device with a peak for int8 computes quantized where its file says nothing: those
-that runtimes for quantized networks have kernels for."""
+"""Default op types that a device with an int8 peak computes quantized: those for which runtimes of
+quantized networks have kernels."""
 
 
 def numbered(kind: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def numbered(kind: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def unnumbered(name: str) -> str:
-    """Return the name of a device without its number, where it has one.
+    """Return the name of a device without its number, if it has one.
 
     >>> unnumbered("gpu.1"), unnumbered("cpu")
     ('gpu', 'cpu')
@@ -66,7 +66,7 @@ def unnumbered(name: str) -> str:
 def standing_for(name: str, names: Collection[str], where: str = "") -> tuple[str, ...]:
     """Return the devices that a name refers to: itself, or all numbered ones of that kind.
 
-    Raises UsageError for a name that stands for none; `where` says of what it is no device.
+    Raises UsageError for an unknown name; `where` describes the collection.
 
     >>> standing_for("gpu", ["cpu", "gpu.0", "gpu.1"])
     ('gpu.0', 'gpu.1')
@@ -89,21 +89,21 @@ class SupportRule:
     except_ops : frozenset of str
         Refused op types.
     foreign : frozenset of str or None
-        Accepted op types of other domains than ONNX's own, where `ops` is None; None accepts
-        all. Functions and operators of libraries are for `custom_ops` to say.
+        Accepted op types of domains other than ONNX's own, if `ops` is None; None accepts all.
+        Functions and operators of libraries are governed by `custom_ops`.
     dtypes : frozenset of str or None
         Accepted element types of the tensors a node reads and writes; None accepts all.
     static_shapes_only : bool
-        Refuse nodes whose tensor shapes are not all known.
+        Whether to reject nodes whose tensor shapes are not all known.
     opset : (int, int) or None
         Oldest and newest version of the standard operator set; None accepts all.
     max_rank : int or None
-        Most dimensions of a tensor that a node reads or writes.
+        Maximum dimensions of a tensor that a node reads or writes.
     max_tensor_bytes : int or None
-        Largest tensor that a node reads or writes; a shape that is not known passes.
+        Maximum size of a tensor that a node reads or writes; unknown shapes pass.
     attributes : mapping of str to mapping of str to tuple
-        By op type and attribute: the accepted values. An attribute that a node does not
-        state has the default of its op's schema; where that has none, it is accepted.
+        By op type and attribute: the accepted values. An unstated attribute has the default of its
+        op's schema; without one it is accepted.
     """
 
     ops: frozenset[str] | None = None
@@ -136,9 +136,9 @@ class DeviceSpec:
     launch_s, dispatch_s : float
         Fixed cost of one kernel, and of starting one subgraph.
     streams : int
-        Subgraphs that run at the same time.
+        Number of concurrent subgraphs.
     idle_w, busy_w : float
-        Power while nothing runs, and while all streams run.
+        Power when idle, and with all streams busy.
     efficiency : mapping of str to float
         Fraction of peak FLOP/s that an op class reaches, in (0, 1]; ``default`` for the rest.
     memory_efficiency : float
@@ -146,42 +146,41 @@ class DeviceSpec:
     execution_dtype : mapping of str to str
         Element types that the device computes in another type, e.g. float32 in float16.
     executes : str or None
-        What float models are computed in as if, see ``hetsim.hardware.variants``; None: in
-        what they say, and `execution_dtype`.
+        Assumed precision of float models, see ``hetsim.hardware.variants``; None: their own types,
+        and `execution_dtype`.
     fusions : tuple of tuple of tuple of str
         Chains of op types that run as one kernel, longest first; each element is the
         tuple of op types allowed there, e.g. ``(("Conv",), ("Relu", "Clip"))``.
     patterns : tuple of Pattern
-        What it takes as one kernel and as a whole, even ops that `support` does not accept
-        alone; the first goes before the later ones. Their names differ.
+        Patterns that it runs as one kernel, only as a whole, even with ops that `support` does not
+        accept individually; earlier ones take precedence. Names are unique.
     quantized : frozenset of str
-        Op types that it computes in integers where their inputs come from DequantizeLinear and
-        their result goes to QuantizeLinear, all of it as one kernel.
+        Op types that it computes in integers if their inputs come from DequantizeLinear and their
+        result goes to QuantizeLinear, as one kernel.
     falls_back : frozenset of str
-        Op types that its runtime has no quantized kernel for where they take stored weights and
-        several rows of activations a request: it leaves them to another device.
+        Op types without a quantized kernel in its runtime for stored weights and several rows of
+        activations per request: it leaves them to another device.
     backend : str
-        What runs its subgraphs: ``simulated`` (ONNX Runtime on the CPU), or what an installed
+        Executor of its subgraphs: ``simulated`` (ONNX Runtime on the CPU), or one that an installed
         package adds under the entry point ``hetsim.devices``.
     threads : int
-        That one kernel is spread over where subgraphs are really run.
+        Threads of one kernel in real runs.
     custom_ops : frozenset of str
-        Which operators outside ONNX it takes: ``function``, those with an ONNX body, and
-        ``library``, those of onnxruntime custom-op libraries.
+        Supported operators outside ONNX: ``function``, those with an ONNX body, and ``library``,
+        those of onnxruntime custom-op libraries.
     provenance : mapping of str to (status, source)
-        Where each figure is from, see ``hetsim.hardware.kernel_figures``; those of `kernels` say
-        it themselves.
+        Origin of each figure, see ``hetsim.hardware.kernel_figures``; `kernels` have their own.
     kernels : mapping of str to KernelFigures
-        By precision: what its kernels take, for the cost model ``fitted``; empty where nobody
-        measured. Those of one runtime.
+        Kernel figures by precision, for the cost model ``fitted``, for one runtime; empty without
+        measurements.
     runtime : str
-        The runtime that `kernels` are figures of; empty where its file names none.
+        Runtime of `kernels`; empty if its file names none.
     runtimes : mapping of str to mapping
-        `kernels` by the other runtimes that it was measured in, see ``hetsim.hardware.variants``.
+        `kernels` of other measured runtimes, see ``hetsim.hardware.variants``.
     price : Price or None
-        What it costs alone; None where nothing says it.
+        Price of the device alone; None if unknown.
     availability : DeviceAvailability or None
-        Which share of its time it is up; None where nothing says it.
+        Share of time that it is up; None if unknown.
     measurements : tuple of Measurement
         Latencies of networks that the author of its file measured on it.
     """
@@ -226,9 +225,9 @@ class DeviceSpec:
 
     @property
     def rounding(self) -> Mapping[str, str]:
-        """Element types by those their values are rounded to in real runs.
+        """Target types of rounding in real runs, by element type.
 
-        As if in int8 those of nodes without an integer kernel are, too.
+        With assumed int8 this includes nodes without an integer kernel.
         """
         if self.executes != "int8":
             return self.execution_dtype
@@ -242,21 +241,21 @@ class Link:
     Attributes
     ----------
     name : str
-        Unique in the platform.
+        Name, unique in the platform.
     a, b : str
         Device names of the two ends.
     latency_s, bytes_per_s : float
-        Of one transfer in one direction.
+        Latency and bandwidth of one transfer in one direction.
     duplex : bool
-        Whether both directions carry a transfer at the same time.
+        Whether both directions transfer concurrently.
     bus : str or None
-        Name of the shared medium; links of one bus carry one transfer at a time together.
+        Name of the shared medium; the links of one bus together have one transfer at a time.
     of : str
         Catalog name of the kind of link; empty for figures of the platform's own.
     sd : float or None
-        Standard deviation of the logarithm by which transfers are off, where that is stated.
+        Standard deviation of the log error of transfers, if stated.
     provenance : mapping of str to (status, source)
-        Where each figure is from, as of a device.
+        Origin of each figure, as for a device.
     """
 
     name: str
@@ -280,9 +279,9 @@ class SharedMemory:
     devices : tuple of str
         Names on the platform.
     bytes_per_s : float
-        Peak of all of them together.
+        Peak bandwidth of all of them together.
     provenance : tuple of str
-        Status and source of it.
+        Status and source of that.
     """
 
     devices: tuple[str, ...]
@@ -297,9 +296,9 @@ class Supposed:
     Attributes
     ----------
     changes, without : tuple of str
-        As ``hetsim.what_if`` took them.
+        Arguments of ``hetsim.what_if``.
     devices, links : frozenset of str
-        Those of which a figure is supposed.
+        Devices and links with a hypothetical figure.
     read : Platform or None
         The platform before the changes.
     """
@@ -316,33 +315,32 @@ class Supposed:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Platform:
-    """Devices joined by links.
+    """Devices connected by links.
 
     Attributes
     ----------
     devices : mapping of str to DeviceSpec
-        By the name that plans use (``cpu``, ``gpu.1``), in the file's order.
+        Devices by name in plans (``cpu``, ``gpu.1``), in the file's order.
     host : str
-        The device on which inputs start and outputs end.
+        Device on which inputs start and outputs end.
     source : str
-        Where it was read from: a catalog name or a path as the user gave it.
+        Catalog name or path that it was read from, as given by the user.
     sha256 : str
-        Digest of everything above but `source`, prices and availabilities, so that a plan can be
-        matched to its platform; of what was read, where devices execute in another precision
-        since, or something is supposed.
+        Digest of everything above except `source`, prices and availabilities, to match a plan to
+        its platform; unaffected by assumed precisions and hypothetical changes.
     power_w : float or None
-        What all devices together may draw for long; None where nothing says it.
+        Sustained power limit of all devices together; None if unknown.
     memories : tuple of SharedMemory
-        Those that several devices draw on; a device is in one of them at most.
+        Memories shared by several devices; a device is in at most one of them.
     power_provenance : tuple of str
         Status and source of `power_w`.
     supposed : Supposed or None
-        What is otherwise than it was read, see ``hetsim.what_if``.
+        Hypothetical changes, see ``hetsim.what_if``.
     price : Price or None
-        Of all of it, in the place of those of its devices; None where nothing says it.
+        Price of the whole platform, instead of its devices' prices; None if unknown.
     runtime : mapping of str to str
-        Runtimes that the caller chose, by device, see ``hetsim.hardware.variants``; those of the
-        file where it names none.
+        Runtimes chosen by the caller, by device, see ``hetsim.hardware.variants``; default: those
+        of the file.
     """
 
     name: str
@@ -372,8 +370,8 @@ class Route:
     latency_s, bytes_per_s : float
         Sum of the links' latencies; bandwidth of the narrowest link.
     resources : tuple of int
-        Indices into the link names that come with the routes: the link directions and buses
-        that a transfer holds from its start to its end, ascending.
+        Indices into the resources returned with the routes: link directions and buses that a
+        transfer holds from start to end, ascending.
     links : tuple of str
         Names of the links that it takes, from the first to the last.
     """
@@ -384,5 +382,5 @@ class Route:
     links: tuple[str, ...] = ()
 
     def seconds(self, nbytes: int) -> float:
-        """Time of one transfer of `nbytes` on the idle route."""
+        """Return the seconds of one transfer of `nbytes` on the idle route."""
         return self.latency_s + nbytes / self.bytes_per_s

@@ -1,4 +1,4 @@
-"""Variants of a device: another precision, part of its bandwidth; its figures rescaled."""
+"""Variants of a device: another precision, reduced bandwidth; its figures rescaled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hetsim.hardware.kernel_figures import LEAST_S, KernelFigures
 from hetsim.hardware.spec import FLOATS, DeviceSpec, Platform, standing_for, unnumbered
 
 PRECISIONS = ("float16", "bfloat16", "float32", "int8")
-"""What floats can be computed in: the floats, and symmetric 8-bit integers scaled by tensor."""
+"""Precisions of float arithmetic: float types, and symmetric 8-bit integers scaled per tensor."""
 
 INT8 = "int8"
 ALIASES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "w8a8": "int8"}
@@ -19,21 +19,20 @@ ALIASES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "w8a8": "in
 _WIDE_ACTIVATIONS = "w8a16"
 
 EVERY = "*"
-"""Name that stands for every device of a platform that can do what is asked."""
+"""Name that stands for every device of a platform with the requested capability."""
 
 
 def executing(spec: DeviceSpec, precision: str, where: str) -> DeviceSpec:
-    """Return the device as it executes float models in `precision`.
+    """Return the device with float models executed in `precision`.
 
-    In a float type all floats are computed and held in it. In int8 the ops of
-    ``spec.quantized`` are; the others stay in the float type that is the device's own, where it
-    has one.
+    In a float type all floats are computed and stored in it. In int8 the ops of ``spec.quantized``
+    are; others stay in the device's own float type, if it has one.
 
     Raises UsageError for an unknown precision, one without a peak, or int8 without integer kernels.
     """
     precision = ALIASES.get(precision, precision)
     if precision == _WIDE_ACTIVATIONS:
-        # 38 and 154 pairs of data/measured, by QNN.
+        # Medians of 38 and 154 pairs of data/measured, by QNN.
         raise UsageError(
             "weights of 8 bits with activations of 16 (w8a16) are not priced",
             where=where,
@@ -66,7 +65,7 @@ def executing(spec: DeviceSpec, precision: str, where: str) -> DeviceSpec:
 
 
 def can_execute(spec: DeviceSpec, precision: str) -> bool:
-    """Whether ``executing`` takes this precision of the device."""
+    """Return whether ``executing`` accepts this precision for the device."""
     precision = ALIASES.get(precision, precision)
     return precision in spec.flops_per_s and (precision != INT8 or bool(spec.quantized))
 
@@ -76,8 +75,8 @@ def that_can(
 ) -> dict[str, str]:
     """Return the choice of `asked` for each device of the platform that supports it.
 
-    `EVERY` stands for all devices, ``gpu`` for all of ``gpu.0``, ``gpu.1``; what comes later goes
-    before what came earlier. O(devices).
+    `EVERY` stands for all devices, ``gpu`` for all of ``gpu.0``, ``gpu.1``; later entries override
+    earlier ones. O(devices).
     """
     found = {}
     for name, word in asked.items():
@@ -88,10 +87,10 @@ def that_can(
 
 
 def platform_executing(platform: Platform, execute: Mapping[str, str]) -> Platform:
-    """Return the platform whose devices named in `execute` run float models in a precision.
+    """Return the platform with float models run in the given precision on devices of `execute`.
 
     ``gpu`` stands for all of ``gpu.0``, ``gpu.1``, and `EVERY` for all devices that can. The
-    platform stays the one that was read: its digest is kept.
+    platform's digest is kept.
 
     Raises UsageError for an unknown device, a precision that no device of `EVERY` can execute,
     and as ``executing`` does.
@@ -109,7 +108,7 @@ def platform_executing(platform: Platform, execute: Mapping[str, str]) -> Platfo
 
 
 def executed(platform: Platform) -> dict[str, str]:
-    """Return the precision, by device, that float models are executed in; others are absent."""
+    """Return the assumed precision of float models by device; others are absent."""
     return {
         name: spec.executes for name, spec in platform.devices.items() if spec.executes is not None
     }
@@ -118,8 +117,8 @@ def executed(platform: Platform) -> dict[str, str]:
 def at_bandwidth(platform: Platform, names: Collection[str], share: float) -> Platform:
     """Return the platform whose devices have a share of their bandwidth, in (0, 1].
 
-    That of activations and of weights by the figures of kernels, and that of the datasheet. What
-    stays in caches is slowed down alike: figures do not tell it apart. The digest is kept. O(P).
+    Scales that of activations and of weights in kernel figures, and that of the datasheet,
+    including cached data, which figures do not separate. The digest is kept. O(P).
     """
     devices = {
         name: _slower(spec, share) if name in names else spec

@@ -31,20 +31,20 @@ def what_if(platform: Platform, *changes: str, without: Sequence[str] = ()) -> P
         ``npu.speed +10%``, ``*.dispatch /2``. WHAT is a device or a link by name or pattern, a link
         by its kind, too, or ``platform``; FIGURE a number of its file by its key or the first word
         of it, and ``speed``, all that a device or a link does; AMOUNT is ``x2``, ``/2``,
-        ``+10%``, ``-10%``, ``=VALUE`` or ``+VALUE`` with its unit. They hold one after another.
+        ``+10%``, ``-10%``, ``=VALUE`` or ``+VALUE`` with its unit. They apply in order.
     without : sequence of str
-        Devices or links, by name or pattern, that are not there.
+        Devices or links to remove, by name or pattern.
 
     Returns
     -------
     Platform
-        Its `supposed` says what is supposed of it, and its `sha256` what was read.
+        Its `supposed` lists the changes, and its `sha256` is that of the original.
 
     Raises
     ------
     UsageError
-        For a name or figure that is not there, with those that are; an amount that cannot be;
-        where the host would be gone, or a device could not be reached.
+        For an unknown name or figure, with the known ones; an invalid amount; removal of the host,
+        or of a device's last connection.
 
     Complexity: O(changes (P + L)).
     """
@@ -57,7 +57,7 @@ def what_if(platform: Platform, *changes: str, without: Sequence[str] = ()) -> P
 
 
 def idle_changes(platform: Platform, changes: Sequence[str]) -> tuple[str, ...]:
-    """Return the changes that change no figure, each applied after those before it.
+    """Return the changes without effect on any figure, each applied after those before it.
 
     Raises as ``what_if``.
     """
@@ -72,14 +72,14 @@ def idle_changes(platform: Platform, changes: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Number in a hardware file.
+    """Numeric field of a hardware file.
 
-    - `key`, `short`: of the YAML file, with its unit; what may be written in its place.
-    - `field`: of the record that holds it, in SI units.
-    - `quantity`: what it counts, one of `UNITS`; empty: a plain number.
+    - `key`, `short`: key in the YAML file, with its unit; and its short form.
+    - `field`: field of the record, in SI units.
+    - `quantity`: one of `UNITS`; empty: a plain number.
     - `key_unit`: the unit of the key, in SI units.
-    - `zero`, `whole`: whether it may be 0, and is a whole number.
-    - `most`: the largest that it may be, in SI units.
+    - `zero`, `whole`: whether it may be 0, and must be an integer.
+    - `most`: maximum, in SI units.
     - `table`: whether it has an entry for each precision, or class of operators.
     """
 
@@ -119,13 +119,13 @@ _OF_KERNELS = tuple(
 )
 
 _SPEED = "speed"
-"""All that a device does, or a link: every rate of it times the factor, every time by it."""
+"""Pseudo-figure for all work of a device or link: rates times the factor, times divided by it."""
 
 _POWER = "power"
-"""What a device draws, idle and busy."""
+"""Pseudo-figure for the power of a device, idle and busy."""
 
 _KERNELS = "kernels"
-"""Of a device: `kernels.PARAMETER` or `kernels.PRECISION.PARAMETER`, as its file has them."""
+"""Prefix of kernel figures: `kernels.PARAMETER` or `kernels.PRECISION.PARAMETER`."""
 
 _FASTER = ("rate_tflops", "bandwidth_gbytes_s", "weights_gbytes_s", "io_gbytes_s")
 _SOONER = ("launch_us", "dispatch_us")
@@ -145,7 +145,7 @@ UNITS: Mapping[str, Mapping[str, float]] = {
     },
     "W": {"mW": 1e-3, "W": 1.0, "kW": 1e3},
 }
-"""What people write for the unit of a quantity, and its size in SI units; others have none."""
+"""Accepted units of each quantity, with their size in SI units; other quantities have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Amount:
 
     @property
     def relative(self) -> bool:
-        """Whether it is a factor, which has the same meaning for every figure."""
+        """Whether it is a factor, which applies to every figure."""
         return self.sign in "x/" or self.unit == "%"
 
     @property
@@ -208,7 +208,7 @@ _AMOUNT = re.compile(
 
 
 def read_amount(text: str) -> tuple[str, Amount]:
-    """Return the text before the amount that ends `text`, and the amount."""
+    """Return the text before the amount at the end of `text`, and the amount."""
     found = _AMOUNT.fullmatch(text.strip())
     if found is None:
         hint = f"{_FORMS}, e.g. 'gpu.memory =64GB' or 'link cpu-gpu.bandwidth x2'"
@@ -234,7 +234,7 @@ def read_amount(text: str) -> tuple[str, Amount]:
 
 @contextmanager
 def _told_of(where: str) -> Iterator[None]:
-    """Say of errors what was asked for."""
+    """Locate errors at `where`, within the context."""
     try:
         yield
     except UsageError as error:
@@ -317,7 +317,7 @@ _LISTED = 12
 
 
 def _split(text: str, platform: Platform) -> tuple[Sort, tuple[str, ...], str]:
-    """Of what sort ``gpu.0.memory`` is, which devices or links it means, and which figure."""
+    """Return the sort of a name like ``gpu.0.memory``, its devices or links, and the figure."""
     said, name = _said(text, _SORTS)
     dots = [at for at, letter in enumerate(name) if letter == "."]
     if not dots:
@@ -331,7 +331,7 @@ def _split(text: str, platform: Platform) -> tuple[Sort, tuple[str, ...], str]:
             if said in (None, sort) and names
         }
         if len(found) > 1:
-            # Of names that stand for both, the figure may tell which is meant.
+            # For names of both sorts, the figure may decide.
             found = {sort: found[sort] for sort in found if _has(sort, name[at + 1 :])} or found
         if len(found) > 1:
             raise _of_both(name[:at], text)
@@ -341,7 +341,7 @@ def _split(text: str, platform: Platform) -> tuple[Sort, tuple[str, ...], str]:
 
 
 def _chosen(text: str, platform: Platform) -> tuple[Sort, tuple[str, ...]]:
-    """The devices, or links, that ``gpu.0``, ``gpu`` or ``link pcie*`` stands for."""
+    """Return the devices or links of ``gpu.0``, ``gpu`` or ``link pcie*``."""
     said, name = _said(text.strip(), ("device", "link"))
     called = _called(name, platform)
     if said is None and called["device"] and called["link"] and "*" not in name:
@@ -354,7 +354,7 @@ def _chosen(text: str, platform: Platform) -> tuple[Sort, tuple[str, ...]]:
 
 
 def _said(text: str, sorts: Sequence[Sort]) -> tuple[Sort | None, str]:
-    """The sort that `text` begins with, where it names one, and the rest."""
+    """Return the sort at the start of `text`, if it names one, and the rest."""
     word, _, rest = text.partition(" ")
     sort = next((sort for sort in sorts if sort == word and rest.strip()), None)
     return sort, text if sort is None else rest.strip()
@@ -373,7 +373,7 @@ def _has(sort: Sort, figure: str) -> bool:
 
 
 def _called(name: str, platform: Platform) -> dict[Sort, tuple[str, ...]]:
-    """What a name or a pattern stands for, by sort."""
+    """Return the devices and links of a name or a pattern, by sort."""
     devices, links = tuple(platform.devices), platform.links
     of_links = _matching(name, [link.name for link in links])
     return {
@@ -388,7 +388,7 @@ def _matching(name: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _unknown(sort: str, name: str, platform: Platform) -> UsageError:
-    """The error of a name that stands for nothing, with all that there is."""
+    """Return the error for an unknown name, with all known ones."""
     there = []
     if sort != "link":
         there.append(f"the devices {_listed(tuple(platform.devices))}")
@@ -396,7 +396,7 @@ def _unknown(sort: str, name: str, platform: Platform) -> UsageError:
         kinds = [f"{link.name} ({link.of})" if link.of else link.name for link in platform.links]
         there.append(f"the links {_listed(kinds)}" if kinds else "no link")
     names = [] if sort == "link" else list(platform.devices)
-    # A device's name alone is as near to each of its links.
+    # A device's name alone is equally near to each of its links.
     names += [link.name for link in platform.links if "-" in name and sort != "device"]
     hint = f"{closest(name, names)} there are {' and '.join(there)}".lstrip()
     return UsageError(f"no {sort} '{name}' on {platform.name}", hint=hint)
@@ -408,7 +408,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _figure_called(name: str, known: Sequence[Figure], more: Sequence[str], of: str) -> Figure:
-    """The figure with this key, or short name."""
+    """Return the figure with this key, or short name."""
     for figure in known:
         if name in (figure.key, figure.short):
             return figure
@@ -502,12 +502,12 @@ def _checked(spec: DeviceSpec) -> DeviceSpec:
 
 
 def _followed(spec: DeviceSpec, base: DeviceSpec, known: Figure, amount: Amount) -> DeviceSpec:
-    """The device with the figures of its kernels as they follow from what was changed."""
+    """Return the device with kernel figures adjusted to the change."""
     kernels = dict(spec.kernels)
     for precision, figures in spec.kernels.items():
         if known.field == "flops_per_s":
             rates = {key: rate / base.flops_per_s[key] for key, rate in spec.flops_per_s.items()}
-            # Kernels of a precision that no peak is stated of follow where all of them do.
+            # Kernels of a precision without a stated peak scale if all peaks do.
             first = next(iter(rates.values()), 1.0)
             alike = all(rate == first for rate in rates.values())
             ratio = rates.get(precision, first if alike else 1.0)
@@ -516,7 +516,7 @@ def _followed(spec: DeviceSpec, base: DeviceSpec, known: Figure, amount: Amount)
             ratio = getattr(spec, known.field) / getattr(base, known.field)
             kernels[precision] = figures.times(ratio, "bandwidth_gbytes_s", "weights_gbytes_s")
         elif known.field in ("launch_s", "dispatch_s"):
-            # What is stated counts as it is; a factor is one on what was fitted.
+            # A stated value applies as it is; a factor scales the fitted one.
             stated = getattr(spec, known.field)
             after = figures.value(known.key) * amount.factor if amount.relative else stated
             kernels[precision] = figures.having({known.key: max(after, LEAST_S)})
@@ -524,7 +524,7 @@ def _followed(spec: DeviceSpec, base: DeviceSpec, known: Figure, amount: Amount)
 
 
 def _at_speed(spec: DeviceSpec, factor: float) -> DeviceSpec:
-    """The device `factor` times as fast in all that it does; its power stays."""
+    """Return the device `factor` times as fast in everything; its power stays."""
     return replace(
         spec,
         flops_per_s={key: rate * factor for key, rate in spec.flops_per_s.items()},
@@ -539,7 +539,7 @@ def _at_speed(spec: DeviceSpec, factor: float) -> DeviceSpec:
 
 
 def _changed_kernels(spec: DeviceSpec, entry: str, amount: Amount) -> DeviceSpec:
-    """The device with one parameter of its kernels changed, of one precision or of all."""
+    """Return the device with a kernel parameter changed, for one precision or all."""
     of = f"device '{spec.name}'"
     if not spec.kernels:
         raise UsageError(f"{of} has no kernel figures", hint="change its peak or bandwidth")
