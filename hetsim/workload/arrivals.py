@@ -1,9 +1,9 @@
 """Arrivals of one stream's requests, one class per kind, and their random numbers.
 
-A kind is a frozen dataclass with `rate_per_s`, the mean number of requests a second;
+A kind is a frozen dataclass with `rate_per_s`, the mean number of requests per second;
 ``faster(speedup)``, the same arrivals in 1/`speedup` of the time, exactly so for a power of two;
-and ``blocks(numbers)``, the times of arrival in seconds from 0 on, ascending, in blocks of one or
-more that end where the arrivals do. ``Closed`` clients come as they are answered.
+and ``blocks(numbers)``, ascending arrival times in seconds from 0, in non-empty blocks that end
+where the arrivals do. ``Closed`` clients send after each answer.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from hetsim.workload.traces import (
 Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 BLOCK = 2**16
-"""Numbers that are drawn, and times that are handed out, at a time."""
+"""Number of random numbers, and of times, generated at once."""
 
 MAX_SEED = 2**63 - 1
 
 SMALLEST = 1e-12
-"""Smallest rate or factor above 0, so that what is made of it stays finite."""
+"""Smallest positive rate or factor, so that derived values stay finite."""
 
 LEAST_CV, MOST_CV = 0.01, 20.0
-"""Beyond these gaps are as good as constant, or nearly all of them are nothing at all."""
+"""Range of coefficients of variation, outside of which gaps are practically constant or 0."""
 
 MAX_CHANGES = 10.0
-"""Changes of state for each request; what changes more often is a Poisson process to look at."""
+"""Maximum state changes per request; faster changes look like a Poisson process."""
 
 Spacing = Literal["constant", "poisson"]
 SPACINGS: tuple[Spacing, ...] = ("constant", "poisson")
@@ -55,24 +55,24 @@ Think = Literal["constant", "exponential"]
 THINKS: tuple[Think, ...] = ("constant", "exponential")
 MAX_CONCURRENCY = 2**20
 TURNS = 64
-"""Turns whose times to think are drawn at a time."""
+"""Number of turns whose think times are generated at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """Random numbers of one stream.
 
-    They follow from the seed of the workload and the stream's name alone, so that plans that are
-    compared see the same requests at the same times.
+    They depend only on the workload's seed and the stream's name, so compared plans get the same
+    requests at the same times.
     """
 
     seed: int
     stream: str
 
     def generator(self, purpose: str, part: int = 0) -> np.random.Generator:
-        """Return the numbers for one part of one purpose, independent of those for all others.
+        """Return the generator for one part of one purpose, independent of all others.
 
-        Source: SeedSequence of numpy, whose spawn key is made of the names here.
+        Source: numpy's SeedSequence, with a spawn key from these names.
         """
         digest = hashlib.sha256(f"{self.stream}\n{purpose}".encode()).digest()[:16]
         words = (int.from_bytes(digest[at : at + 4], "little") for at in range(0, 16, 4))
@@ -108,7 +108,7 @@ def _factor(value: float) -> float:
 
 
 def _running_sums(gaps: Callable[[int], Seconds]) -> Iterator[Seconds]:
-    """Yield the sums of what `gaps` draws, to the last bit those of one long array."""
+    """Yield the running sums of `gaps`, bitwise equal to those of one long array."""
     row = np.empty(BLOCK + 1)
     row[0] = 0.0
     while True:
@@ -132,12 +132,12 @@ class _AtRate:
 
 @dataclass(frozen=True, slots=True)
 class Constant(_AtRate):
-    """A request every 1/`rate_per_s` seconds, the first at 0; none where the rate is 0."""
+    """Request every 1/`rate_per_s` seconds, the first at 0; none at rate 0."""
 
     kind: ClassVar[str] = "constant"
 
     def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
-        """Yield the times of arrival in seconds. Each is rounded once: no error adds up."""
+        """Yield the arrival times in seconds. Each is rounded once, so errors do not accumulate."""
         first = 0
         while self.rate_per_s:
             yield np.arange(first, first + BLOCK, dtype=np.float64) / self.rate_per_s
@@ -146,12 +146,12 @@ class Constant(_AtRate):
 
 @dataclass(frozen=True, slots=True)
 class Poisson(_AtRate):
-    """A Poisson process: gaps are exponential and independent; none come at a rate of 0."""
+    """Poisson process: gaps are exponential and independent; no arrivals at rate 0."""
 
     kind: ClassVar[str] = "poisson"
 
     def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
-        """Yield the times of arrival in seconds: those of rate 1, over the rate."""
+        """Yield the arrival times in seconds: those of rate 1, divided by the rate."""
         if self.rate_per_s:
             for sums in _running_sums(numbers.generator("gaps").standard_exponential):
                 yield sums / self.rate_per_s
@@ -159,13 +159,13 @@ class Poisson(_AtRate):
 
 @dataclass(frozen=True, slots=True)
 class Gamma(_AtRate):
-    """A renewal process with gamma distributed gaps; none come at a rate of 0.
+    """Renewal process with gamma-distributed gaps; no arrivals at rate 0.
 
     Attributes
     ----------
     cv : float
-        Coefficient of variation of the gaps: 1 is a Poisson process, above it requests come in
-        clusters, below it they are more regular.
+        Coefficient of variation of the gaps: 1 is a Poisson process, above it requests are
+        clustered, below it more regular.
     """
 
     kind: ClassVar[str] = "gamma"
@@ -182,7 +182,7 @@ class Gamma(_AtRate):
             )
 
     def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
-        """Yield the times of arrival in seconds: sums of gaps of shape 1/cv**2, scaled."""
+        """Yield the arrival times in seconds: sums of gaps of shape 1/cv**2, scaled."""
         if not self.rate_per_s:
             return
         generator = numbers.generator("gaps")
@@ -198,11 +198,11 @@ class Burst(_AtRate):
     Attributes
     ----------
     rate_per_s : float
-        Of requests: there are `rate_per_s` / `size` bursts a second.
+        Rate of requests: there are `rate_per_s` / `size` bursts per second.
     size : int
-        Requests of one burst.
+        Requests per burst.
     spacing : "constant" or "poisson"
-        When bursts come: every so often, the first at 0, or as a Poisson process.
+        Spacing of bursts: constant, the first at 0, or a Poisson process.
     """
 
     kind: ClassVar[str] = "burst"
@@ -216,7 +216,7 @@ class Burst(_AtRate):
         one_of(*SPACINGS)(self.spacing, "spacing")
 
     def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
-        """Yield the times of arrival in seconds, `size` of each."""
+        """Yield the arrival times in seconds, `size` of each."""
         each = Constant if self.spacing == "constant" else Poisson
         for times in each(self.rate_per_s / self.size).blocks(numbers):
             for part in np.array_split(times, self.size):
@@ -226,15 +226,15 @@ class Burst(_AtRate):
 
 @dataclass(frozen=True, slots=True)
 class Mmpp:
-    """A Markov-modulated Poisson process; with two states the MMPP(2) of the literature.
+    """Markov-modulated Poisson process; with two states the MMPP(2) of the literature.
 
-    The states follow each other in a ring, each for an exponential time. It begins as it is
-    after a long time: in a state by the part of the time that this lasts.
+    The states follow each other in a ring, each for an exponential time. It starts in its
+    stationary distribution: in a state with probability equal to its share of time.
 
     Attributes
     ----------
     rates_per_s : tuple of float
-        Requests a second, by state.
+        Requests per second, by state.
     sojourns_s : tuple of float
         Mean time in each state.
 
@@ -272,12 +272,12 @@ class Mmpp:
 
     @property
     def rate_per_s(self) -> float:
-        """Requests a second, on average over a long time."""
+        """Long-term mean of requests per second."""
         pairs = zip(self.rates_per_s, self.sojourns_s, strict=True)
         return sum(rate * sojourn for rate, sojourn in pairs) / sum(self.sojourns_s)
 
     def faster(self, speedup: float) -> Mmpp:
-        """Return the arrivals in 1/`speedup` of the time, their state changes included."""
+        """Return the arrivals in 1/`speedup` of the time, including their state changes."""
         by = _factor(speedup)
         return replace(
             self,
@@ -286,9 +286,9 @@ class Mmpp:
         )
 
     def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
-        """Yield the times of arrival in seconds.
+        """Yield the arrival times in seconds.
 
-        A Poisson process of rate 1 on the axis of expected requests, put on the axis of time.
+        A Poisson process of rate 1 on the axis of expected requests, mapped to time.
         """
         if not self.rate_per_s:
             return
@@ -300,7 +300,7 @@ class Mmpp:
 
 @dataclass(slots=True)
 class _States:
-    """The states as far as they were drawn: when each begins, by the clock and by requests."""
+    """States generated so far: start of each, by time and by expected requests."""
 
     process: Mmpp
     numbers: Numbers
@@ -321,24 +321,24 @@ class _States:
         self.rates = np.zeros(0)
 
     def times_of(self, expected: Seconds) -> Seconds:
-        """Return when so many requests are expected to have come, `expected` ascending."""
-        # States that are over before the first of these are not needed again.
+        """Return the times at which the ascending numbers of requests `expected` are reached."""
+        # States that end before the first of these are no longer needed.
         past = int(np.searchsorted(self.begins_at, expected[0], side="right")) - 1
         past = min(max(past, 0), len(self.rates))
         self.begins_s, self.begins_at = self.begins_s[past:], self.begins_at[past:]
         self.rates = self.rates[past:]
         while self.begins_at[-1] <= expected[-1]:
             self._draw()
-        # A state without requests begins and ends at one place: the last that begins there.
+        # A state without requests starts and ends at one position: the last that starts there.
         state = np.searchsorted(self.begins_at, expected, side="right") - 1
         times: Seconds = (
             self.begins_s[state] + (expected - self.begins_at[state]) / (self.rates[state])
         )
-        # What is rounded must not let a request come before the one before it.
+        # Rounding must not let a request arrive before the previous one.
         return np.maximum.accumulate(times)
 
     def _draw(self) -> None:
-        """Draw as many again as there are: what is copied then is linear in what is drawn."""
+        """Double the number of states, so that copying is linear in the total."""
         states = len(self.process.rates_per_s)
         count = max(64, len(self.rates))
         state = (self.first + self.drawn + np.arange(count)) % states
@@ -357,33 +357,33 @@ def _continued(sums: Seconds, terms: Seconds) -> Seconds:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Requests of a trace; they end where the trace ends.
+    """Requests of a trace, which end with it.
 
-    A time of the file is played as many seconds after 0 as it is after the origin: the earliest
-    time of all the files that the workload replays, as far as their times are comparable. Dates
-    and times since 1970 are comparable, and so are times that count from a beginning of their own.
+    A recorded time is replayed by its distance from the origin: the earliest time of all files that
+    the workload replays, as far as their times are comparable. Dates and times since 1970 are
+    comparable, and so are times with a start of their own.
 
     Attributes
     ----------
     path : str
-        CSV or JSON lines, compressed by gzip where it ends in ``.gz``.
+        CSV or JSON lines, compressed by gzip if it ends in ``.gz``.
     speed_up : float
-        How much faster they come than they came.
+        Speed-up relative to the recording.
     format : "azure", "mooncake", "csv" or "jsonl", optional
-        Absent: what the first line looks like.
+        Absent: recognised by the first line.
     column : str, optional
-        Of ``csv`` and ``jsonl``: which column or key has the time.
+        For ``csv`` and ``jsonl``: column or key of the time.
     unit : "s", "ms", "us", "ns" or "date", optional
-        Of that time; absent: seconds.
+        Unit of that time; absent: seconds.
     columns : tuple of str
-        Further columns that are read, for dimensions of the model that follow them.
+        Further columns to read, for dimensions of the model that follow them.
     where : mapping of str to str
-        Values by column: only the requests that have them are replayed, e.g. those of one model.
+        Values by column: only requests with these are replayed, e.g. those of one model.
     start_s : float, optional
-        When the first request of the file comes, whatever other files say; it is no origin of
-        theirs. Absent: by the origin.
+        Arrival of the file's first request, independent of other files, and no origin for them.
+        Absent: by the origin.
     beside : tuple of File
-        The other files of the workload; a ``Workload`` sets it.
+        Other files of the workload, set by ``Workload``.
     """
 
     kind: ClassVar[str] = "replay"
@@ -418,7 +418,7 @@ class Replay:
 
     @property
     def file(self) -> File:
-        """File, and its layout."""
+        """File with its layout."""
         return File(self.path, self.format, self.column, self.unit)
 
     def among(self, files: Sequence[File]) -> Replay:
@@ -428,12 +428,12 @@ class Replay:
         return replace(self, beside=tuple(one for one in files if one != self.file))
 
     def trace(self) -> Trace:
-        """Return the trace as recorded. Raises WorkloadError, with file and line."""
+        """Return the trace as recorded. Raises WorkloadError with file and line."""
         where = tuple((name, value.strip()) for name, value in self.where.items())
         return read_trace(self.file, columns=self.columns, where=where, since_s=self._origin_s())
 
     def _origin_s(self) -> Fraction | None:
-        """The origin, where that is not the first time of the file itself."""
+        """Return the origin, if it is not the first time of the file itself."""
         if self.start_s is not None or not self.beside:
             return None
         own = beginning_of(self.file)
@@ -443,7 +443,7 @@ class Replay:
 
     @property
     def rate_per_s(self) -> float:
-        """Requests a second from the first to the last. Reads the trace."""
+        """Requests per second from the first to the last. Reads the trace."""
         return self.trace().rate_per_s * self.speed_up
 
     @property
@@ -458,7 +458,7 @@ class Replay:
         return replace(self, speed_up=self.speed_up * _factor(speedup), start_s=start_s)
 
     def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
-        """Yield the times of arrival in seconds."""
+        """Yield the arrival times in seconds."""
         arrival_s = self.trace().arrival_s
         for first in range(0, len(arrival_s), BLOCK):
             yield self._played(arrival_s[first : first + BLOCK])
@@ -470,19 +470,18 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """Closed loop: a client thinks, sends a request, waits for its answer, and thinks again.
+    """Closed loop: a client thinks, sends a request, waits for its answer, and repeats.
 
-    When requests come depends on when they are answered, so they cannot be drawn ahead; how long
-    each client thinks before each of its requests can.
+    Arrivals depend on the answers, so they cannot be generated ahead; think times can.
 
     Attributes
     ----------
     concurrency : int
-        Clients, so the most requests that are under way.
+        Number of clients, and so the maximum of concurrent requests.
     think_time_s : float
         Mean time from an answer, or the start, to the next request.
     think : "constant" or "exponential"
-        How that time is distributed.
+        Distribution of that time.
     """
 
     kind: ClassVar[str] = "closed"
@@ -500,8 +499,8 @@ class Closed:
         """Return the think times of each client, float64[TURNS, concurrency].
 
         Row `turn` of block `block` holds the time before request `block * TURNS + turn` of every
-        client. Blocks can be asked for in any order; the times of a client do not depend on when
-        the others are answered.
+        client. Blocks can be requested in any order; a client's times do not depend on answers to
+        others.
         """
         shape = (TURNS, self.concurrency)
         if self.think == "constant":
@@ -512,7 +511,7 @@ class Closed:
 
 
 Open: TypeAlias = Constant | Poisson | Gamma | Mmpp | Burst | Replay
-"""Arrivals that do not ask what became of the requests before."""
+"""Open-loop arrivals, which do not depend on earlier requests."""
 
 KINDS: Mapping[str, type[Open] | type[Closed]] = MappingProxyType(
     {kind.kind: kind for kind in (Constant, Poisson, Gamma, Mmpp, Burst, Replay, Closed)}

@@ -19,7 +19,7 @@ MAX_REPLICAS = 2**12
 MAX_ONGOING = 2**16
 
 DEFAULT_ONGOING = 5
-"""Requests that Ray Serve gives a replica at once where nobody says otherwise."""
+"""Ray Serve's default maximum of ongoing requests per replica."""
 
 NOT_MODELLED = {
     "policy": "only Ray Serve's own policy, by ongoing requests, is simulated: remove it",
@@ -31,41 +31,41 @@ NOT_MODELLED = {
     "target_num_ongoing_requests_per_replica": "Ray Serve's name for it is target_ongoing_requests",
     "max_concurrent_queries": "Ray Serve's name for it is max_ongoing_requests",
 }
-"""What people write of Ray Serve's that is not taken here, and what to do."""
+"""Ray Serve options that are not supported, and alternatives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Autoscaling:
     """Rules by which replicas of a model start and stop.
 
-    Every `control_loop_interval_s` the requests that are queued or under way, aggregated over the
-    last `look_back_period_s`, say how many replicas there should be: one for each
+    Every `control_loop_interval_s`, the queued and running requests, aggregated over the last
+    `look_back_period_s`, determine the wanted number of replicas: one for each
     `target_ongoing_requests`. ``hetsim.simulation.autoscaling`` has the rules.
 
     Attributes
     ----------
     initial_replicas : int, optional
-        Of which the run begins, started and loaded; absent: `min_replicas`.
+        Replicas at the start of the run, loaded; absent: `min_replicas`.
     max_ongoing_requests : int, optional
-        That a replica has under way at most; absent: 5. Not of a model with batches, of which a
-        replica takes as many as its instances' ``max_in_flight`` says.
+        Maximum per replica; absent: 5. Not for models with batches, whose limit is the
+        ``max_in_flight`` of instances.
     metrics_interval_s : float
-        How often what was counted is told to the controller.
+        Interval of reports to the controller.
     look_back_period_s : float
-        How far back that goes. It is counted five times within it, or once in
-        `metrics_interval_s` where that is shorter.
+        Period covered by a report. Requests are counted five times within it, or every
+        `metrics_interval_s` if that is shorter.
     upscale_delay_s, downscale_delay_s, downscale_to_zero_delay_s : float
-        How long more, fewer or none must have been wanted before they are had.
+        Time for which more, fewer or no replicas must be wanted before the change.
     upscaling_factor, downscaling_factor : float, optional
-        On the difference between the replicas that are wanted and that run; absent, the older
-        names: `upscale_smoothing_factor`, `downscale_smoothing_factor`, `smoothing_factor`.
+        Factor on the difference between wanted and running replicas; absent, the older names:
+        `upscale_smoothing_factor`, `downscale_smoothing_factor`, `smoothing_factor`.
     control_loop_interval_s : float
-        How often the controller decides.
+        Interval of the controller's decisions.
     graceful_shutdown_wait_loop_s : float
-        How often a replica that is to go looks whether it has ended all that it had; it takes
-        nothing new meanwhile.
+        Interval at which a stopping replica checks whether all its requests are done; it takes no
+        new ones.
     startup_s : float
-        Seconds that a replica takes to start before its weights are loaded over the links.
+        Seconds of a replica's start before its weights are loaded over the links.
     """
 
     min_replicas: int = 1
@@ -133,12 +133,12 @@ class Autoscaling:
 
     @property
     def initial(self) -> int:
-        """Replicas at the start."""
+        """Number of replicas at the start."""
         return self.min_replicas if self.initial_replicas is None else self.initial_replicas
 
     @property
     def ongoing(self) -> int:
-        """Ongoing requests of a replica at most, where they are not batched."""
+        """Maximum ongoing requests of a replica without batching."""
         return self.max_ongoing_requests or DEFAULT_ONGOING
 
     @property
@@ -165,7 +165,7 @@ class Autoscaling:
 
 
 RECORDS = 0.2
-"""Of the look-back period: after how much of it requests are counted once more."""
+"""Interval of counting requests, as a share of the look-back period."""
 
 LEAST_S = 1e-6
 LEAST_ONGOING = 1e-9
@@ -176,7 +176,7 @@ OFTEN = (
     "control_loop_interval_s",
     "graceful_shutdown_wait_loop_s",
 )
-"""What happens again and again."""
+"""Options that are intervals."""
 
 FACTORS = (
     "target_ongoing_requests",

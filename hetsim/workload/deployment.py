@@ -1,6 +1,6 @@
 """Deployment: the instances, queues and batching of each model.
 
-Words and rules are those of Triton's model configuration
+Terms and rules are those of Triton's model configuration
 (https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/batcher.html).
 """
 
@@ -31,19 +31,18 @@ MAX_QUEUE = 10**11
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """Like replicas of a model.
+    """Identical replicas of a model.
 
     Attributes
     ----------
     devices : tuple of str
-        Those of the platform that each of them may use; empty: all.
+        Devices of the platform that each may use; empty: all.
     strategy, plan : str, optional
-        What plans it, as ``--strategy`` takes it, absent: that of the model; or a saved plan.
+        Strategy, as in ``--strategy``, absent: that of the model; or a saved plan.
     max_in_flight : int, optional
-        Batches that each of them has under way at most. Absent: one, as in Triton, where requests
-        are batched, have priorities or wait by a policy of their own, or the model is loaded on
-        demand; the ``max_ongoing_requests`` of a model that is autoscaled; else as many as its
-        plan takes, each device serving them in turn.
+        Maximum concurrent batches of each. Absent: one, as in Triton, if requests are batched, have
+        priorities or a queue policy, or the model is loaded on demand; the ``max_ongoing_requests``
+        of an autoscaled model; else unlimited, with each device serving them in turn.
     """
 
     count: int = 1
@@ -72,9 +71,9 @@ class Instances:
 class QueuePolicy:
     """Queueing rules of requests.
 
-    At most `max_queue_size`, 0 for any number, a further one being rejected; for
-    `default_timeout_us` microseconds, 0 for ever. One that waited longer is rejected, or goes after
-    all that did not ("delay").
+    At most `max_queue_size` (0: unlimited) requests wait, further ones are rejected; for
+    `default_timeout_us` microseconds (0: unlimited). A request that waited longer is rejected, or
+    goes behind all that did not ("delay").
     """
 
     max_queue_size: int = 0
@@ -91,8 +90,8 @@ class QueuePolicy:
 class DynamicBatching:
     """Batching rules of waiting requests.
 
-    A batch of a preferred size (ascending; empty: the largest alone) goes at once; else the oldest
-    request waits `max_queue_delay_us` microseconds for others.
+    A batch of a preferred size (ascending; empty: only the largest) goes at once; otherwise the
+    oldest request waits `max_queue_delay_us` microseconds for others.
     """
 
     max_batch_size: int
@@ -115,7 +114,7 @@ class DynamicBatching:
 
     @property
     def powers(self) -> tuple[int, ...]:
-        """Powers of two up to the most, and the most: a batch runs as the least that holds it."""
+        """Powers of two below the maximum, and the maximum; a batch runs at the least that fits."""
         most = self.max_batch_size
         return (*(1 << power for power in range(most.bit_length()) if 1 << power < most), most)
 
@@ -127,28 +126,28 @@ class Served:
     Attributes
     ----------
     model : str
-        As streams name it: the path of an ONNX file, or ``zoo:NAME``.
+        Model as named by streams: the path of an ONNX file, or ``zoo:NAME``.
     strategy : str
-        What plans its instances, unless they say it themselves.
+        Strategy for its instances, unless they have their own.
     batch_sizes : tuple of int
-        Sizes that it is planned for, ascending; a batch runs as the least that holds it. Empty:
-        every size that a batch may have.
+        Planned sizes, ascending; a batch runs at the smallest that holds it. Empty: every possible
+        size of a batch.
     batch_dim : str, optional
-        The open dimension that is the batch; absent: the first of the first input.
+        Open dimension of the batch; absent: the first of the first input.
     routing : "round_robin", "shortest_queue" or "least_finish"
-        Which instance gets a batch.
+        Selection of the instance for a batch.
     priority_levels : int
-        Levels of priority, 1 the first; 0: requests have none.
+        Number of priority levels, 1 the first; 0: none.
     default_priority_level : int
-        Of requests that say none; 0 where there are no levels.
+        Level of requests without one; 0 without levels.
     dynamic_batching : DynamicBatching, optional
         Absent: each request runs alone.
     loading : "resident" or "on_demand"
-        Whether its weights are in the memory of its devices all along, or are loaded from the
-        host's where a batch needs them: such models take turns in what others leave.
+        Whether its weights are always in the memory of its devices, or loaded from the host when a
+        batch needs them: such models share the remaining memory in turns.
     autoscaling : Autoscaling, optional
-        When replicas start and stop, which are the instances in the order in which they are
-        written; absent: all of them are there all along.
+        Rules by which replicas start and stop, which use the instances in order; absent: all
+        instances exist throughout.
     """
 
     model: str
@@ -202,7 +201,7 @@ class Served:
             self._check_autoscaling(self.autoscaling)
 
     def _check_autoscaling(self, scaling: Autoscaling) -> None:
-        """Raise WorkloadError where replicas cannot come and go as they are to."""
+        """Raise WorkloadError if the replicas cannot be autoscaled as configured."""
         count = sum(entry.count for entry in self.instances)
         if scaling.max_replicas > count:
             raise WorkloadError(
@@ -258,7 +257,7 @@ class Deployment:
     Attributes
     ----------
     models : tuple of Served
-        Each model once.
+        Distinct models.
     """
 
     models: tuple[Served, ...]
@@ -277,7 +276,7 @@ class Deployment:
             )
 
     def of(self, model: str) -> Served:
-        """Return the served model called `model`. Raises WorkloadError if it is not served."""
+        """Return the served model with the given name. Raises WorkloadError without one."""
         for served in self.models:
             if served.model == model:
                 return served
@@ -287,7 +286,7 @@ class Deployment:
         )
 
     def named_as(self, workload: Workload) -> Deployment:
-        """Return the deployment with the workload's model names where both name one file."""
+        """Return the deployment with the workload's model names if both name one file."""
         names = {_file(stream.model): stream.model for stream in workload.streams}
         models = tuple(
             replace(served, model=names.get(_file(served.model), served.model))
@@ -296,7 +295,7 @@ class Deployment:
         return replace(self, models=models)
 
     def check_steady(self, what: str) -> None:
-        """Raise UsageError where autoscaling is used, which `what` does not support."""
+        """Raise UsageError if autoscaling is used, which `what` does not support."""
         for served in self.models:
             if served.autoscaling is not None:
                 raise UsageError(
@@ -309,7 +308,7 @@ class Deployment:
                 )
 
     def check(self, workload: Workload) -> None:
-        """Raise WorkloadError where a stream names a model or a priority that is not served."""
+        """Raise WorkloadError if a stream names a model or a priority that is not served."""
         for stream in workload.streams:
             levels = self.of(stream.model).priority_levels
             if stream.priority is not None and stream.priority > levels:

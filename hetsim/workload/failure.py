@@ -20,7 +20,7 @@ from hetsim.workload.arrivals import Numbers
 Kind = Literal["kill", "hang"]
 What = Literal["stop", "known", "back"]
 Moment = tuple[float, int, What, "Failure"]
-"""Seconds, place among those of one instant, and what happens to the device of a failure."""
+"""Seconds, order among those of one instant, kind of event, and its failure."""
 
 TIME = "write a number and h, min, s, ms, us or ns: 3ms"
 _FORM = "write 'kill DEVICE at 3ms', 'kill DEVICE at 3ms for 5ms' or 'hang DEVICE at 3ms for 5ms'"
@@ -28,10 +28,10 @@ _FORM = "write 'kill DEVICE at 3ms', 'kill DEVICE at 3ms for 5ms' or 'hang DEVIC
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Device that stops at a time from the start of the clock.
+    """Device that stops at a given time.
 
-    A *kill* is at once, with all that it holds; the device is back after `for_s`, empty, or never.
-    A *hang* gives no answer any more: after `for_s` it is taken for dead, for good.
+    A *kill* is immediate, with all its values; the device is back after `for_s`, empty, or never. A
+    *hang* stops all answers: after `for_s` the device counts as dead, permanently.
     """
 
     device: str
@@ -55,7 +55,7 @@ class Failure:
 
 
 def parse_failures(text: str) -> tuple[Failure, ...]:
-    """Read failures, separated by commas.
+    """Return the failures in a comma-separated text.
 
     >>> parse_failures("kill gpu.0 at 3ms, hang npu at 1s for 20ms")[1].for_s
     0.02
@@ -63,7 +63,7 @@ def parse_failures(text: str) -> tuple[Failure, ...]:
     Raises
     ------
     UsageError
-        Where the text is not of that form.
+        If the text is not of that form.
     """
     return tuple(_parsed(part.strip(), text) for part in text.split(","))
 
@@ -97,7 +97,7 @@ def check_failures(failures: Iterable[Failure], devices: Sequence[str]) -> tuple
     Raises
     ------
     UsageError
-        Where a device is unknown, a time makes no sense, or a device fails twice at once.
+        For an unknown device, an invalid time, or overlapping failures of a device.
     """
     found: list[Failure] = []
     for failure in failures:
@@ -144,8 +144,7 @@ def check_failures(failures: Iterable[Failure], devices: Sequence[str]) -> tuple
 def moments(failures: Iterable[Failure]) -> Iterator[Moment]:
     """Yield the times at which devices stop, are detected, and are back, in order.
 
-    `failures` by time, without end where they are; no more of them are asked for than have begun
-    when a moment is told.
+    `failures` are by time, possibly infinite; they are read only as far as they have begun.
     """
     due: list[Moment] = []
     count = 0
@@ -165,18 +164,18 @@ Times = Literal["exponential", "constant"]
 TIMES: tuple[Times, ...] = ("exponential", "constant")
 
 BLOCK = 256
-"""Random numbers that are drawn at a time."""
+"""Number of random numbers generated at a time."""
 
 ByDevice: TypeAlias = float | Mapping[str, float]
-"""For all devices alike, or by name; ``gpu`` stands for all of ``gpu.0``, ``gpu.1``, ..."""
+"""Value for all devices, or by name; ``gpu`` stands for all of ``gpu.0``, ``gpu.1``, ..."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """Devices that fail, when, and for how long: at given times, and at random.
+    """Failures of devices: at given times, and at random.
 
-    The mean times to failure and to repair (without loading) are of all devices, or by name, where
-    others do not fail; both are exponential or constant.
+    The mean times to failure and to repair (without loading) apply to all devices, or by name, in
+    which case others do not fail; both are exponential or constant.
     """
 
     injected: tuple[Failure, ...] = ()
@@ -200,7 +199,7 @@ class Failing:
 
     @property
     def random(self) -> bool:
-        """Whether any fail at random."""
+        """Whether any device fails at random."""
         return self.mtbf_s is not None
 
     def cycles_s(self, devices: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -209,8 +208,8 @@ class Failing:
         Raises
         ------
         UsageError
-            Where a name stands for no device, one that fails has no time to repair, or a name with
-            such a time stands for none that fails.
+            For an unknown device, one that fails without a time to repair, or one with such a time
+            that does not fail.
         """
         if self.mtbf_s is None or self.mttr_s is None:
             return {}
@@ -233,12 +232,12 @@ class Failing:
         return {name: (between[name], repair[name]) for name in between}
 
     def failures(self, devices: Sequence[str], seed: int) -> Iterator[Failure]:
-        """Return failures by time; without end where some are random.
+        """Yield failures by time; infinitely many if some are random.
 
-        A device's random times follow from the seed and its name alone. What finds a device down
-        is no failure.
+        A device's random times depend only on the seed and its name. Failures of a device that is
+        down are skipped.
 
-        Raises UsageError, at once, where a device or a time makes no sense.
+        Raises UsageError, at once, for an unknown device or an invalid time.
         """
         given = check_failures(self.injected, devices)
         sources: list[Iterator[Failure]] = [iter(given)]
@@ -276,7 +275,7 @@ def _one_at_a_time(
 def _by_device(given: ByDevice, devices: Sequence[str], where: str) -> dict[str, float]:
     if not isinstance(given, Mapping):
         return dict.fromkeys(devices, given)
-    # What is said of one device goes before what is said of its kind.
+    # Values for one device override those for its kind.
     found: dict[str, float] = {}
     for name in sorted(given, key=lambda name: name in devices):
         for device in standing_for(name, devices, where):

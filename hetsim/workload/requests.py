@@ -13,20 +13,20 @@ from hetsim.workload.arrivals import Closed, Numbers, Open, Replay, Seconds
 from hetsim.workload.workload import Stream, Workload, variant_of
 
 AT_ONCE = 2**20
-"""Requests of all streams together that are put in order at a time, at most."""
+"""Maximum requests of all streams that are merged at a time."""
 
 Whole = np.ndarray[Any, np.dtype[np.int64]]
 
 SHARED = ""
-"""Whose random numbers those of the arrivals that streams share are: no stream is called so."""
+"""Name of the random numbers of shared arrivals, which no stream has."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Requests:
-    """Block of requests, ascending, also from one block to the next.
+    """Block of requests, ascending within and across blocks.
 
-    `stream` is which of the workload's streams each is of, `variant` which of the ``variants`` of
-    its stream it is.
+    `stream` is the index of each request's stream in the workload, `variant` that of its variant
+    among its stream's ``variants``.
     """
 
     arrival_s: Seconds
@@ -40,11 +40,10 @@ class Requests:
 def requests_of(workload: Workload) -> Iterator[Requests]:
     """Yield the requests of open-loop streams, in order, until the workload ends.
 
-    At one time the stream that is written first comes first, and what is shared last. Closed
-    loops are not among them: when their requests come is known only as others are answered, and
-    ``requests`` counts them where they are played.
+    Simultaneous requests are in the order of streams, shared ones last. Closed loops are not
+    included: their arrivals depend on answers, and ``requests`` counts them in the simulation.
 
-    Complexity: linear in the requests; memory for a block of each stream, but traces.
+    Complexity: linear in the requests; memory for one block per stream, except traces.
     """
     left = workload.requests
     for block in _merged(_sources(workload)):
@@ -84,12 +83,12 @@ def _alone(at: int, stream: Stream, arrivals: Open, numbers: Numbers) -> Iterato
         else:
             variant = following[first : first + count]
         first += count
-        # As often as need be the same number, which takes no room.
+        # The same number repeated, which takes no memory.
         yield Requests(times, np.broadcast_to(np.int64(at), count), variant)
 
 
 def _shared(workload: Workload, arrivals: Open) -> Iterator[Requests]:
-    """Deal requests out to the streams that have a share: one draw of 0 to 1 for each."""
+    """Distribute requests to the streams with a share, by one random number each."""
     numbers = Numbers(workload.seed, SHARED)
     draw = numbers.generator("shares")
     places = np.asarray([at for at, one in enumerate(workload.streams) if one.share is not None])
@@ -146,7 +145,7 @@ def _merged(sources: list[Iterator[Requests]]) -> Iterator[Requests]:
 
 
 def _some(arrival_s: Seconds, most: int) -> float:
-    """Return until when `most` come, and all at the time of the last of these; or the last time."""
+    """Return the time up to which `most` arrive, including ties; or the last time."""
     if len(arrival_s) <= most:
         return float(arrival_s[-1])
     after = int(np.searchsorted(arrival_s, arrival_s[most - 1], side="right"))
@@ -174,7 +173,7 @@ def _part(block: Requests, first: int, end: int) -> Requests:
 
 
 MOST = 10_000_000
-"""Requests that are drawn for a summary."""
+"""Maximum number of requests generated for a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +183,13 @@ class StreamSummary:
     Attributes
     ----------
     last_s : float
-        When the last one came; 0 where none did.
+        Arrival of the last one; 0 without any.
     rate_per_s : float
-        Requests a second until the end of the workload; 0 where none came.
+        Requests per second until the end of the workload; 0 without any.
     gap_cv : float
-        Coefficient of variation of the gaps; NaN of fewer than two, or where all came at once.
+        Coefficient of variation of the gaps; NaN for fewer than two, or if all arrived at once.
     by_variant : tuple of int
-        Requests of each of the stream's ``variants``.
+        Number of requests of each of the stream's ``variants``.
     """
 
     stream: Stream
@@ -230,7 +229,7 @@ class _Sums:
 def summary(workload: Workload) -> tuple[tuple[StreamSummary, ...], bool]:
     """Return the open-loop requests by stream, and whether the workload ended before MOST.
 
-    Complexity: linear in the requests, memory for a block of each stream.
+    Complexity: linear in the requests, memory for one block per stream.
     """
     sums = [_Sums(np.zeros(len(stream.variants), dtype=np.int64)) for stream in workload.streams]
     drawn, ended = 0, True

@@ -29,8 +29,8 @@ from hetsim.errors import WorkloadError, nearest
 class Trace:
     """Recorded requests.
 
-    `arrival_s` (float64[requests]) ascends from the first time of the file on, or from an earlier
-    one that was asked for; `columns` has what was asked for of each request, int64[requests].
+    `arrival_s` (float64[requests]) ascends from the file's first time, or from a requested earlier
+    one; `columns` has the requested columns, int64[requests].
     """
 
     format: str
@@ -39,7 +39,7 @@ class Trace:
 
     @property
     def rate_per_s(self) -> float:
-        """Requests a second from the first to the last; infinite where all came at once."""
+        """Requests per second from the first to the last; infinite if all arrived at once."""
         span_s = float(self.arrival_s[-1] - self.arrival_s[0])
         gaps = len(self.arrival_s) - 1
         if not gaps:
@@ -51,10 +51,10 @@ Unit = Literal["s", "ms", "us", "ns", "date"]
 UNITS: tuple[Unit, ...] = ("s", "ms", "us", "ns", "date")
 
 PER_S: Mapping[Unit, float] = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9, "date": 1e9}
-"""Steps of one second, by unit; dates are told in nanoseconds."""
+"""Steps per second, by unit; dates are in nanoseconds."""
 
 Told = Callable[[Any], float]
-"""From what a file has to a number of steps; ValueError where it is none, with what it must be."""
+"""Function from a file's value to a number of steps; ValueError with the expected form."""
 
 _DATE = re.compile(
     r"(\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?(Z|[+-]\d{2}:\d{2})?", re.ASCII
@@ -75,7 +75,7 @@ def _number(per_s: float) -> Told:
         if isinstance(given, str) and (not given.isascii() or "_" in given):
             raise ValueError("not a number")
         try:
-            # Whole numbers of nanoseconds since 1970 do not fit a float.
+            # Integer nanoseconds since 1970 do not fit a float.
             value = int(given) if not isinstance(given, float) else given
         except ValueError:
             try:
@@ -94,7 +94,7 @@ def _number(per_s: float) -> Told:
 
 
 def _date() -> Told:
-    # Many requests come within one second: its date is read once.
+    # Many requests are within one second, whose date is parsed once.
     known: dict[str, int] = {}
 
     def told(given: Any) -> float:
@@ -119,10 +119,10 @@ def _date() -> Told:
 
 MAX_LINE_BYTES = 2**20
 MAX_REQUESTS = 50_000_000
-"""Of one trace; the largest that is published has 27 million."""
+"""Maximum requests of a trace; the largest published one has 27 million."""
 
 MAX_LINES = MAX_REQUESTS + 1_000_000
-"""The empty ones, too."""
+"""Maximum lines, including empty ones."""
 
 
 def lines_of(path: Path, shown: str) -> Iterator[str]:
@@ -176,24 +176,24 @@ Format = Literal["azure", "mooncake", "csv", "jsonl"]
 FORMATS: tuple[Format, ...] = ("azure", "mooncake", "csv", "jsonl")
 
 LARGEST = 1e12
-"""Largest rate, time or factor of a workload, so that what is made of them stays finite."""
+"""Largest rate, time or factor of a workload, so that derived values stay finite."""
 
 MAX_VALUE = 2**31 - 1
-"""Of a column that a dimension follows."""
+"""Maximum value of a column that a dimension follows."""
 
 MAX_NAMED = 100
-"""Values of a column that an error knows, where none is the one that was asked for."""
+"""Maximum number of a column's values listed in an error about an unmatched one."""
 
 UNIX_FROM_S = 10**9
-"""Times from here on (September 2001) count from 1970, as dates do; smaller ones from a beginning
-that the file does not tell."""
+"""Seconds from which times (September 2001) count from 1970, like dates; smaller ones count from an
+unknown start."""
 
 Row = tuple[int, Sequence[Any]]
-"""The number of a line, and what it says of the columns that were asked for."""
+"""Line number, and the line's values of the requested columns."""
 
 
 class Layout(NamedTuple):
-    """Column of a format with the time of a request, its unit, and `also` another column."""
+    """Column of a format with the time of a request, its unit, and a further column `also`."""
 
     column: str
     unit: Unit
@@ -204,7 +204,7 @@ LAYOUTS: Mapping[Format, Layout] = {
     "azure": Layout("TIMESTAMP", "date", "ContextTokens"),
     "mooncake": Layout("timestamp", "ms", "input_length"),
 }
-"""Formats that say themselves where the time is.
+"""Formats with a fixed time column.
 
 Azure's LLM inference traces (https://github.com/Azure/AzurePublicDataset) are CSV with TIMESTAMP,
 ContextTokens and GeneratedTokens; Mooncake's (https://github.com/kvcache-ai/Mooncake) are JSON
@@ -213,10 +213,10 @@ lines with timestamp, input_length, output_length and hash_ids.
 
 
 class File(NamedTuple):
-    """File of requests, CSV or JSON lines, compressed by gzip where it ends in ``.gz``.
+    """File of requests, CSV or JSON lines, compressed by gzip if it ends in ``.gz``.
 
-    `format` is absent where it is what the first line looks like; `column` and `unit` are those of
-    the time, of formats that do not say it: ``csv`` and ``jsonl``.
+    `format` is absent if recognised by the first line; `column` and `unit` are those of the time,
+    for the formats without fixed ones: ``csv`` and ``jsonl``.
     """
 
     path: str
@@ -237,7 +237,7 @@ class File(NamedTuple):
 class Beginning(NamedTuple):
     """First time in a file, and whether it counts from 1970.
 
-    Times of two files are comparable where both do, or neither.
+    Times of two files are comparable if both do, or neither.
     """
 
     since_1970: bool
@@ -267,7 +267,7 @@ def read_trace(
     where: tuple[tuple[str, str], ...] = (),
     since_s: Fraction | None = None,
 ) -> Trace:
-    """Read a trace."""
+    """Return the trace of a file."""
     return _read(file, columns, where, since_s, file.stamp)
 
 
@@ -326,7 +326,7 @@ def _read(
 
 
 def _rows(file: File, columns: Sequence[str]) -> tuple[Format, Iterator[Row], Unit, str]:
-    """Return the format of a file, its rows, the unit of its time, and what that is called."""
+    """Return the format of a file, its rows, and the unit and name of its time."""
     shown, column, unit = file.path, file.column, file.unit
     lines = lines_of(Path(shown), shown)
     first = next(lines, "")
@@ -360,7 +360,7 @@ def _rows(file: File, columns: Sequence[str]) -> tuple[Format, Iterator[Row], Un
 
 
 def _format_of(first: str) -> Format:
-    """Return the format that a first line is of: one that is known, or what it is written in."""
+    """Return the format of a first line: a known one, or its syntax."""
     if first.lstrip().startswith("{"):
         try:
             keys = set(json.loads(first))
@@ -374,7 +374,7 @@ def _format_of(first: str) -> Format:
 
 
 def _steps(since_s: Fraction, per_s: float) -> float:
-    """A time in steps of a file's unit; whole where a float would not hold all its digits."""
+    """Return a time in steps of a file's unit; integer if a float would lose digits."""
     steps = since_s * int(per_s)
     return math.floor(steps) if steps.denominator == 1 or steps > 2**53 else float(steps)
 
@@ -399,7 +399,7 @@ def _no_request(shown: str) -> WorkloadError:
 def _none_matches(
     shown: str, where: Sequence[tuple[str, str]], others: set[tuple[str, ...]]
 ) -> WorkloadError:
-    """The error of a trace of which no request has the wanted values, with those that some have."""
+    """Return the error of a trace without the wanted values, listing existing ones."""
     asked = " and ".join(f"'{name}' is {display(value)}" for name, value in where)
     if len(where) > 1:
         return WorkloadError(f"no request where {asked}", where=shown, hint="change 'where'")

@@ -42,7 +42,7 @@ _FORM = re.compile(
 class Slo:
     """Share of the requests to be answered within a latency.
 
-    "p99 at most 50 ms" and "99 % within 50 ms" say the same. The share is above 0 and below 1.
+    "p99 at most 50 ms" and "99 % within 50 ms" are equivalent. The share is above 0 and below 1.
     """
 
     share: float
@@ -68,7 +68,7 @@ class Slo:
                 f"{percentile:g} is not a percentile",
                 hint="use a percentile above 0 and below 100, e.g. 99",
             )
-        # 99.9 means the share 0.999, not the product of what binary numbers make of it.
+        # 99.9 means the share 0.999 exactly, not its binary product.
         return cls(float(Decimal(repr(float(percentile))) / 100), latency_s)
 
     @property
@@ -88,7 +88,7 @@ def percentile_of(share: float) -> float:
 def parse_slo(text: str) -> Slo:
     """Return the objective in `text`: ``p99=50ms``, ``p99<=0.05s`` or ``99.9%<=50ms``.
 
-    Raises WorkloadError where it means none.
+    Raises WorkloadError for other text.
     """
     checks.text(text, "an objective")
     form = _FORM.fullmatch(text)
@@ -111,15 +111,15 @@ def parse_slo(text: str) -> Slo:
 Above = Literal["error", "truncate"]
 ABOVES: tuple[Above, ...] = ("error", "truncate")
 MAX_VARIANTS = 256
-"""Bindings of one model: each is priced and planned."""
+"""Maximum number of bindings of one model, each of which is priced and planned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Follows:
     """Dimension with the size of a trace's column, rounded up to the next bucket.
 
-    A request takes the least of the ascending `buckets` that holds it; one that none holds is
-    refused, or cut to the largest ("truncate").
+    A request takes the smallest of the ascending `buckets` that holds it; one above all of them is
+    rejected, or cut to the largest ("truncate").
     """
 
     column: str
@@ -150,7 +150,7 @@ class Follows:
 
 
 Dims = Mapping[str, "int | Follows"]
-"""By dimension: a size, or what it follows."""
+"""By dimension: a size, or the column that it follows."""
 
 
 def variants(dims: Dims) -> tuple[dict[str, int], ...]:
@@ -187,16 +187,16 @@ class Stream:
     Attributes
     ----------
     name : str
-        Unique in its workload; its random numbers follow from it.
+        Name, unique in its workload, which determines its random numbers.
     model : str
         Path of an ONNX file, or ``zoo:NAME``.
     arrivals : arrivals, optional
-        When they come: at a rate (``Constant``, ``Poisson``, ``Gamma``, ``Mmpp``, ``Burst``),
-        as they came somewhere (``Replay``), or from so many clients (``Closed``).
+        Arrivals: at a rate (``Constant``, ``Poisson``, ``Gamma``, ``Mmpp``, ``Burst``), as recorded
+        (``Replay``), or from clients (``Closed``).
     share : float, optional
-        In the place of arrivals: the part of the workload's own arrivals that it gets.
+        Instead of arrivals: its share of the workload's shared arrivals.
     slos : tuple of Slo
-        What is asked of its latencies; each must hold.
+        Objectives for its latencies; each must hold.
     priority : int, optional
         1 goes first; absent: the default level of the deployment.
     dims : mapping of str to int or Follows
@@ -266,19 +266,18 @@ class Workload:
     Attributes
     ----------
     duration_s : float, optional
-        When requests no longer come; those that came are answered. Absent with `requests`, or
-        where every stream is a replay.
+        End of arrivals; earlier requests are still answered. Absent with `requests`, or if every
+        stream is a replay.
     requests : int, optional
-        How many come in all, the first of all streams together.
+        Total number of requests, the first of all streams together.
     warm_up_s : float
-        What comes before it is played, and not counted.
+        Requests before it are simulated, but not counted.
     seed : int
-        Of all random numbers.
+        Seed of all random numbers.
     arrivals : arrivals at a rate, or a replay, optional
-        Those of which streams get a share: each request goes to one of these streams, drawn by
-        their shares.
+        Shared arrivals: each request goes to a stream with a share, at random by these shares.
     failures : Failing, optional
-        Devices that fail meanwhile; absent: none does.
+        Failures of devices; absent: none.
     """
 
     streams: tuple[Stream, ...]
@@ -306,7 +305,7 @@ class Workload:
         self._share_origin()
 
     def _share_origin(self) -> None:
-        """Let each trace know the files of the others: the earliest time of all is their origin."""
+        """Pass the files of all traces to each: their earliest time is the common origin."""
         traces = [one for one in self.traces if one.start_s is None]
         files = tuple(dict.fromkeys(file for one in traces for file in (one.file, *one.beside)))
         if len(files) < 2:
@@ -324,8 +323,8 @@ class Workload:
     def faster(self, speedup: float) -> Workload:
         """Return the workload with all open-loop arrivals in 1/`speedup` of the time.
 
-        So a rate that a platform carries is looked for. Closed loops, the duration and the
-        warm-up stay as they are.
+        Used to search the rate that a platform sustains. Closed loops, the duration and the warm-up
+        are unchanged.
         """
         positive(speedup, "speedup")
         streams = tuple(
