@@ -1,7 +1,7 @@
 """Compiled subgraph as one ONNX file, with its weights and the device it is compiled for.
 
-The model's metadata say device, architecture, precision and the versions that wrote it, and have a
-SHA-256 of all else. The digest tells damage, not origin: what is read is checked as any model is.
+The model's metadata hold device, architecture, precision and the versions that wrote it, and a
+SHA-256 of all else. The digest detects damage, not origin: input is checked like any model.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Identity:
     precision: str = GRAPH_PRECISION
 
     def stated(self) -> dict[str, str]:
-        """Metadata of the file, by key of the model's metadata, versions included."""
+        """Return the metadata of the file, by key, including versions."""
         versions = {"hetsim": __version__, "onnxruntime": onnxruntime_version()}
         return {f"hetsim.{key}": text for key, text in (asdict(self) | versions).items()}
 
@@ -108,11 +108,10 @@ def import_compiled(
     where: str = "compiled subgraph",
     opener: Opener | None = None,
 ) -> CompiledSubgraph:
-    """Read what ``export`` wrote, check digest, device, versions and graph, and make it ready to
-    run.
+    """Return the subgraph written by ``export``, after checking digest, device, versions and graph.
 
     `where`: the file, for messages. `opener`: ``Device.open``; absent, ONNX Runtime on the CPU.
-    Raises ArtifactError where the file is damaged, for another device or versions, or refused.
+    Raises ArtifactError if the file is damaged, for another device or versions, or rejected.
     """
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
     from hetsim.graph.reading.onnx_file import from_memory
@@ -144,7 +143,7 @@ def import_compiled(
 
 
 def _content(stream: BinaryIO, where: str) -> bytes:
-    """All of a stream, read piece by piece: memory grows only with what is there."""
+    """Return a whole stream, read in pieces: memory only grows with its content."""
     parts, left = [], _LIMIT_BYTES + 1
     try:
         while left and (chunk := stream.read(min(left, _CHUNK_BYTES))):
@@ -161,7 +160,7 @@ def _content(stream: BinaryIO, where: str) -> bytes:
 
 
 def _whole(content: bytes, where: str) -> onnx.ModelProto:
-    """The model, where it is what its digest was taken of; without the digest."""
+    """Return the model without the digest, after checking it."""
     import onnx
 
     try:

@@ -46,37 +46,37 @@ GROUP = "hetsim.devices"
 
 
 class Device:
-    """Device of a platform; base class of those that other packages add.
+    """Device of a platform; base class for devices of other packages.
 
-    A device of its own overrides what differs: ``unavailable`` where it needs something on
-    the machine, ``query_model`` where rules and patterns do not say what it takes,
-    ``open`` where its kernels are not those of ONNX Runtime on the CPU.
+    Subclasses override what differs: ``unavailable`` if it requires something on the machine,
+    ``query_model`` if rules and patterns do not determine what it supports, ``open`` if its kernels
+    are not those of ONNX Runtime on the CPU.
 
     Parameters
     ----------
     name : str
         Name in the platform, e.g. ``gpu.1``.
     spec : DeviceSpec
-        What it can do, in figures.
+        Its capabilities as figures.
     ids : sequence of str
         All ids of the devices of its kind, e.g. ``("0", "1")``.
 
     Raises
     ------
     DeviceUnavailable
-        Where what it needs is missing, unless `simulate` says that figures are enough.
+        If a requirement is missing, unless `simulate` allows planning by figures alone.
     """
 
     simulate: ClassVar[bool] = False
-    """Whether a device that is unavailable can still be planned for, and run elsewhere."""
+    """Whether an unavailable device can still be planned for, and run elsewhere."""
 
     tolerance: ClassVar[float] = 0.0
-    """How far its outputs may be from those of ONNX Runtime's CPU kernels on the same subgraph,
-    over their largest magnitude; 0: equal to the last bit."""
+    """Maximum deviation of its outputs from ONNX Runtime's CPU kernels on the same subgraph,
+    relative to their largest magnitude; 0: equal to the last bit."""
 
     exports: ClassVar[bool] = True
-    """Whether what ``open`` returns is made of the ONNX that it is given and nothing else, so
-    that a file of it can be opened in another process."""
+    """Whether the result of ``open`` depends only on the given ONNX model, so that a file of it can
+    be opened in another process."""
 
     def __init__(self, name: str, spec: DeviceSpec, ids: Sequence[str] = ("0",)) -> None:
         self.name = name
@@ -94,16 +94,16 @@ class Device:
         self._properties = Properties(where, own, settings(name, spec, ids))
 
     def unavailable(self) -> tuple[str, str] | None:
-        """Return the missing requirement and the remedy, or None where the device can run."""
+        """Return the missing requirement and the remedy, or None if the device can run."""
         return None
 
     def query_model(self, graph: Graph) -> Support:
-        """List the nodes of `graph` that the device supports, with reasons for the others.
+        """Return the nodes of `graph` that the device supports, with reasons for the others.
 
-        By the rules and patterns of the description, asked of what ``transform_graph`` makes
-        of the graph and told of the graph's own nodes: a node that is fused with one that is
-        not taken is not taken. But for a CPU, nodes without compute are not taken where
-        nothing that computes is joined to them.
+        Applies the rules and patterns of the description to the result of ``transform_graph``, and
+        maps the answers to the graph's own nodes: a node fused with an unsupported one is
+        unsupported. Except on a CPU, nodes without compute are unsupported if no computing node is
+        joined to them.
         """
         library = bool(self._libraries)
         support = by_rules(self.name, self.spec, graph, library=library)
@@ -122,13 +122,13 @@ class Device:
         Parameters
         ----------
         extension : Extension
-            From ``hetsim.graph.reading.extension.load_extension``. The model must be loaded with
-            it, too.
+            From ``hetsim.graph.reading.extension.load_extension``. The model must also be loaded
+            with it.
 
         Raises
         ------
         UsageError
-            Where the device takes none of that sort.
+            If the device supports none of that kind.
         """
         sort = "function" if extension.shared_library is None else "library"
         if sort not in self.spec.custom_ops:
@@ -144,8 +144,8 @@ class Device:
     def transform_graph(self, graph: Graph) -> Graph:
         """Return the graph as the device's compiler transforms it, or `graph` itself.
 
-        The `origins` of a node that stands for others must be their names; `graph` must stay
-        as it is.
+        The `origins` of a node that replaces others must be their names; `graph` must not be
+        modified.
         """
         return graph
 
@@ -154,8 +154,8 @@ class Device:
     ) -> onnx.ModelProto:
         """Return the model as the device computes it; `proto` is left unchanged.
 
-        Values that it computes in another type are rounded wherever a node reads or writes
-        them; see ``precision.rounded``.
+        Values computed in another type are rounded wherever a node reads or writes them; see
+        ``precision.rounded``.
         """
         rounding = self.rounding(precision)
         if not rounding:
@@ -163,7 +163,7 @@ class Device:
         return rounded(proto, [rounding] * len(proto.graph.node), dtypes)
 
     def rounding(self, precision: str) -> Rounding:
-        """Return the rounded element types where float32 is computed in `precision`."""
+        """Return the rounded element types for float32 computed in `precision`."""
         if precision == default_precision(self.spec):
             return self.spec.rounding
         others = {k: v for k, v in self.spec.rounding.items() if k != "float32"}
@@ -179,14 +179,14 @@ class Device:
         model : Model
         nodes : sequence of int
         config : mapping of str to value, optional
-            Properties for this subgraph alone; they go before those of the device.
+            Properties for this subgraph only, which override those of the device.
 
         Raises
         ------
         UsageError
-            For a property that does not exist, cannot be set, or not to that.
+            For an unknown or read-only property, or an invalid value.
         ExecutionError
-            Where the kernels refuse the subgraph.
+            If the kernels reject the subgraph.
         """
         chosen_config = self._properties.merged(config or {})
         precision = str(chosen_config[PRECISION])
@@ -200,7 +200,7 @@ class Device:
         def write(stream: BinaryIO) -> None:
             from hetsim.device.artifact import export
 
-            # Cut out anew, so that what is compiled need not be held twice.
+            # Extracted again, so that the compiled model need not be held twice.
             again = self._computed(model, chosen, precision)
             name = f"{model.name}:{model.graph.nodes[min(chosen)].name}"
             identity = self.identity(precision)
@@ -219,18 +219,18 @@ class Device:
     def import_compiled(
         self, stream: BinaryIO, config: Mapping[str, object] | None = None
     ) -> CompiledSubgraph:
-        """Open a subgraph written by ``CompiledSubgraph.export``, also in another process.
+        """Return a subgraph written by ``CompiledSubgraph.export``, also in another process.
 
-        Nothing in the file is executed but the operators of its subgraph, and those only
-        after the file is found to be whole and what its header says.
+        Nothing in the file is executed except the operators of its subgraph, and those only after
+        the file is found to be intact and as described in its header.
 
         Raises
         ------
         UsageError
-            Where the device imports nothing, or for a property.
+            If the device cannot import, or for an invalid property.
         InvalidInput
-            Where it is damaged, or was made for another device, architecture or precision, or
-            by another version of hetsim or ONNX Runtime; what differs is named.
+            If it is damaged, or for another device, architecture or precision, or by another
+            version of hetsim or ONNX Runtime; differences are named.
         """
         from hetsim.device.artifact import import_compiled
 
@@ -262,7 +262,7 @@ class Device:
     ) -> CompiledSubgraph:
         """Open a serialised subgraph on the kernels of the device; see ``CompiledSubgraph``.
 
-        None opens it as the properties say.
+        `settings` None: as set by the properties.
         """
         from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 
@@ -280,14 +280,13 @@ class Device:
     def get_property(self, key: str) -> PropertyValue:
         """Return a property. Raises UsageError with the nearest key.
 
-        To be read: SUPPORTED_PROPERTIES (names that know whether they are mutable),
-        AVAILABLE_DEVICES, FULL_DEVICE_NAME, DEVICE_ARCHITECTURE, OPTIMIZATION_CAPABILITIES,
-        RANGE_FOR_ASYNC_INFER_REQUESTS (least, most, step), IMPORT_EXPORT_SUPPORT,
-        DEVICE_TOTAL_MEM_SIZE and DEVICE_FREE_MEM_SIZE (bytes; less the weights of the subgraphs
-        that this object compiled and that are still held). To be read and set: DEVICE_ID,
-        NUM_STREAMS, PERFORMANCE_HINT, INFERENCE_PRECISION_HINT, INFERENCE_NUM_THREADS and
-        PERF_COUNT (whether compiled subgraphs take down the time of every kernel, for
-        ``CompiledSubgraph.profile``).
+        Readable: SUPPORTED_PROPERTIES (names with their mutability), AVAILABLE_DEVICES,
+        FULL_DEVICE_NAME, DEVICE_ARCHITECTURE, OPTIMIZATION_CAPABILITIES,
+        RANGE_FOR_ASYNC_INFER_REQUESTS (minimum, maximum, step), IMPORT_EXPORT_SUPPORT,
+        DEVICE_TOTAL_MEM_SIZE and DEVICE_FREE_MEM_SIZE (bytes; minus the weights of live subgraphs
+        compiled by this object). Readable and settable: DEVICE_ID, NUM_STREAMS, PERFORMANCE_HINT,
+        INFERENCE_PRECISION_HINT, INFERENCE_NUM_THREADS and PERF_COUNT (whether compiled subgraphs
+        record the time of every kernel, for ``CompiledSubgraph.profile``).
         """
         if key == "SUPPORTED_PROPERTIES":
             return self._properties.names
@@ -296,7 +295,7 @@ class Device:
         return self._properties.get(key)
 
     def set_property(self, key: str, value: object) -> None:
-        """Set a property. Raises UsageError for one that does not exist or cannot be set so."""
+        """Set a property. Raises UsageError if it is unknown or read-only, or the value invalid."""
         self._properties.set(key, value)
 
 
@@ -310,7 +309,7 @@ def _of_unavailable(given: object) -> str | None:
 
 
 class _Held:
-    """Bytes of the weights that compiled subgraphs hold."""
+    """Weight bytes held by compiled subgraphs."""
 
     def __init__(self) -> None:
         self.nbytes = 0
@@ -320,4 +319,4 @@ class _Held:
 
 
 class SimulatedDevice(Device):
-    """Device known by its figures; ONNX Runtime's CPU kernels compute its results."""
+    """Device known by its figures, whose results ONNX Runtime's CPU kernels compute."""

@@ -10,11 +10,11 @@ from hetsim.hardware.variants import PRECISIONS
 
 PropertyValue = str | int | bool | tuple[object, ...]
 Allowed = tuple[PropertyValue, ...] | range
-"""Values that a property can be set to: some, or the whole numbers of a range."""
+"""Allowed values of a property: a list, or the integers of a range."""
 
 
 class PropertyName(str):
-    """Property name that knows whether the property can be set."""
+    """Property name with its mutability."""
 
     mutable: bool
 
@@ -26,9 +26,9 @@ class PropertyName(str):
 
 
 class Properties:
-    """Properties of one device, which errors call `where`.
+    """Properties of one device, called `where` in errors.
 
-    Those of `fixed` can only be read; `settable` has what the others can be set to, and are first.
+    Those in `fixed` are read-only; `settable` has the allowed values of the others.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Properties:
 
     @property
     def names(self) -> tuple[PropertyName, ...]:
-        """All names, sorted, each with whether it can be set."""
+        """Return all names, sorted, each with whether it can be set."""
         own = {**dict.fromkeys(self._fixed, False), **dict.fromkeys(self._allowed, True)}
         return tuple(PropertyName(name, own[name]) for name in sorted(own))
 
@@ -56,11 +56,11 @@ class Properties:
         return known[key]
 
     def set(self, key: str, value: object) -> None:
-        """Set a property. Raises UsageError for an unknown or read-only one, or a wrong value."""
+        """Set a property. Raises UsageError if it is unknown or read-only, or the value invalid."""
         self._values[key] = self._checked(key, value)
 
     def merged(self, config: Mapping[str, object]) -> dict[str, PropertyValue]:
-        """Return the settable properties with `config` laid over them; nothing is set."""
+        """Return the settable properties overridden by `config`, without setting them."""
         return {**self._values, **{key: self._checked(key, v) for key, v in config.items()}}
 
     def _checked(self, key: str, value: object) -> PropertyValue:
@@ -91,7 +91,7 @@ THREADS = "INFERENCE_NUM_THREADS"
 PROFILE = "PERF_COUNT"
 
 MOST_THREADS = 256
-"""That a kernel can be spread over."""
+"""Maximum threads of a kernel."""
 
 _CAPABILITIES = {"float32": "FP32", "float16": "FP16", "bfloat16": "BF16", "int8": "INT8"}
 
@@ -120,7 +120,7 @@ def metrics(spec: DeviceSpec, ids: Sequence[str], *, exports: bool) -> dict[str,
 def settings(
     name: str, spec: DeviceSpec, ids: Sequence[str]
 ) -> dict[str, tuple[Allowed, PropertyValue]]:
-    """Return the settable properties of the device called `name`, their values and defaults."""
+    """Return the settable properties of the device `name`, with allowed values and defaults."""
     own = name.rpartition(".")[2]
     return {
         "DEVICE_ID": (tuple(ids), own if own in ids else ids[0]),

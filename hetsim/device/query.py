@@ -13,25 +13,24 @@ _EVERY = ("hetero:", "multi:")
 
 
 def query(graph: Graph, devices: Sequence[Device]) -> dict[str, str]:
-    """Return the device of every node and value that one of `devices` supports, by name.
+    """Return the device of every supported node and value, by name.
 
     Parameters
     ----------
     graph : Graph
     devices : sequence of Device
-        In the order they are asked; a node goes to the first that takes it.
+        In order of priority; a node goes to the first that supports it.
 
     Returns
     -------
-    Device names by the names of nodes, inputs, constants and outputs. Nothing is computed of
-    a value by itself: inputs and constants go to the first device that takes one of their
-    readers, outputs with their producer, and inputs that nobody reads to the first device.
-    What nobody takes is left out.
+    Device names by the names of nodes, inputs, constants and outputs. Inputs and constants go to
+    the first device that supports one of their readers, outputs with their producer, and unread
+    inputs to the first device. Unsupported ones are absent.
 
     Raises
     ------
     UsageError
-        Where there is no device.
+        If there is no device.
 
     Source: OpenVINO, query_model of the HETERO plugin, restated.
     """
@@ -67,10 +66,10 @@ def _values(graph: Graph, home: Mapping[int, str], asked: Sequence[str]) -> dict
 def devices_named(text: str | Sequence[str], devices: Mapping[str, Device]) -> list[Device]:
     """Return the devices that a list names; ``gpu`` is the first of ``gpu.0``, ``gpu.1``.
 
-    A text may begin with ``hetero:`` or ``multi:``; ``gpu`` then is all devices of that name
-    that its property AVAILABLE_DEVICES lists, but for those named by themselves.
+    A text may begin with ``hetero:`` or ``multi:``; ``gpu`` then means all devices of that name in
+    its property AVAILABLE_DEVICES, except those named individually.
 
-    Raises UsageError for an empty list, an empty name, or one that is not there.
+    Raises UsageError for an empty list, an empty name, or an unknown one.
     """
     every = isinstance(text, str) and text.startswith(_EVERY)
     if isinstance(text, str):

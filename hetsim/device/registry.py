@@ -97,16 +97,16 @@ _HOOKS: Mapping[str, Callable[..., str | None]] = {
         ("add_extension", "identity", "get_property", "set_property"), lambda *given: None
     ),
 }
-"""What each hook must give, in words where it does not."""
+"""Check of each hook's result, which returns a description of the requirement."""
 
 
 SIMULATED = "simulated"
 THREADED = 1e-5
-"""How far sums may be off that several threads add up in parts."""
+"""Maximum relative error of sums that several threads add in parts."""
 
 
 def backends() -> tuple[str, ...]:
-    """Names allowed for ``backend:`` of a device, sorted."""
+    """Return the sorted names allowed for ``backend:`` of a device."""
     return tuple(sorted({SIMULATED, *plugin_names(GROUP)}))
 
 
@@ -139,7 +139,7 @@ def make_device(
     ids: Sequence[str] = ("0",),
     extensions: Sequence[Extension] = (),
 ) -> Device:
-    """Return the device of `spec` called `name`, with those of `extensions` it supports."""
+    """Return the device `name` of `spec`, with those of `extensions` that it supports."""
     kind = device_class(spec.backend)
     if kind is SimulatedDevice:
         device: Device = kind(name, spec, ids)

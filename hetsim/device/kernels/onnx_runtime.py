@@ -46,7 +46,7 @@ FOREIGN_TYPES: Mapping[str, ForeignType] = {
     "tensor(uint2)": ForeignType(25, "uint2", 2),
     "tensor(int2)": ForeignType(26, "int2", 2),
 }
-"""By the name that ONNX Runtime gives the type of an input or output."""
+"""Foreign types by ONNX Runtime's name for the type of an input or output."""
 
 
 def dtype_of(kind: ForeignType) -> np.dtype[np.generic]:
@@ -58,7 +58,7 @@ def dtype_of(kind: ForeignType) -> np.dtype[np.generic]:
 
 
 def to_bytes(array: NDArray[np.generic], kind: ForeignType) -> NDArray[np.uint8]:
-    """Return the elements of `array` in C order as ONNX packs them."""
+    """Return the elements of `array` in C order, packed as in ONNX."""
     wanted = dtype_of(kind)
     if array.dtype != wanted:
         raise ExecutionError(f"got an array of {array.dtype}, expected {wanted}")
@@ -99,7 +99,7 @@ _SUFFIX = "_kernel_time"
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """Time of one node: `seconds` by the wall clock, all runs together."""
+    """Time of one node: `seconds` of wall-clock time, over all runs."""
 
     node: str
     op_type: str
@@ -108,7 +108,7 @@ class KernelTime:
 
 
 class Profile:
-    """Profile of one session, in a folder of its own until it is read."""
+    """Profile of one session, in a temporary folder until it is read."""
 
     def __init__(self, options: onnxruntime.SessionOptions) -> None:
         self._lasting = ExitStack()
@@ -128,7 +128,7 @@ class Profile:
 
 
 Value = Any
-"""What crosses between subgraphs: a numpy array (strings as objects), a list of them for a
+"""Value that crosses between subgraphs: a numpy array (strings as objects), a list of them for a
 sequence, None for an empty optional."""
 
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
@@ -136,11 +136,11 @@ _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 @dataclass(frozen=True, slots=True)
 class KernelSettings:
-    """Settings with which the kernels of a subgraph are opened.
+    """Settings for opening the kernels of a subgraph.
 
-    One kernel is spread over `threads`; `profile` takes down the time of each; `libraries` are
-    paths of custom-op libraries. `plain` is ONNX Runtime's own default options, whose bits depend
-    on the whole graph and the processor: to see how far they are from ``SESSION_OPTIONS``.
+    `threads` are those of one kernel; `profile` records the time of each; `libraries` are paths of
+    custom-op libraries. `plain` selects ONNX Runtime's default options, whose bits depend on the
+    whole graph and the processor, for comparison with ``SESSION_OPTIONS``.
     """
 
     threads: int = 1
@@ -157,8 +157,8 @@ SESSION_OPTIONS: Mapping[str, str | int | bool] = {
     "session.disable_prepacking": True,
     "provider": "CPUExecutionProvider",
 }
-"""What makes a session's bits those of its nodes alone; subgraphs and the whole model are opened
-so. A device whose description says more threads has as many for a kernel."""
+"""Session options that make results bitwise independent of other nodes, for subgraphs and the whole
+model. A device with more threads in its description uses them for a kernel."""
 
 DEFAULT = KernelSettings()
 
@@ -166,30 +166,29 @@ DEFAULT = KernelSettings()
 class CompiledSubgraph:
     """Subgraph ready to run.
 
-    Two subgraphs that hold the same nodes give the same bits, whatever else is in them:
-    graph optimisation and weight prepacking are off, and the nodes run one after the other,
-    by default on one thread. External weights are memory-mapped, so that processes share
-    them.
+    Equal nodes give the same bits in any subgraph: graph optimisation and weight prepacking are
+    off, and the nodes run sequentially, by default on one thread. External weights are
+    memory-mapped, so that processes share them.
 
     Parameters
     ----------
     proto : bytes
-        A serialised ``onnx.ModelProto``.
+        Serialised ``onnx.ModelProto``.
     weights_dir : str or None
         Folder that the locations of external weights are relative to.
     output_names : sequence of str
-        Which outputs to compute, in this order.
+        Outputs to compute, in order.
     settings : KernelSettings
 
     Attributes
     ----------
     exporter : callable or None
-        Writes the subgraph to a stream, for ``export``; set by the device that compiled it.
+        Function that writes the subgraph to a stream, for ``export``; set by its device.
 
     Raises
     ------
     ExecutionError
-        Where ONNX Runtime refuses the subgraph.
+        If ONNX Runtime rejects the subgraph.
     """
 
     def __init__(
@@ -254,18 +253,18 @@ class CompiledSubgraph:
             )
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
-        """Compute the outputs, by name in the order of ``output_names``.
+        """Return the outputs, by name in the order of ``output_names``.
 
         Parameters
         ----------
         inputs : mapping of str to value
-            Every input of the subgraph; more is ignored. Arrays may be read-only, of any
-            byte order and layout; plain ones are not copied.
+            All inputs of the subgraph; others are ignored. Arrays may be read-only, of any byte
+            order and layout; plain ones are not copied.
 
         Raises
         ------
         ExecutionError
-            Where a kernel fails, an input is missing, or ``cancel`` was called.
+            If a kernel fails, an input is missing, or ``cancel`` was called.
         """
         feeds = {}
         for name in self.input_names:
@@ -285,13 +284,13 @@ class CompiledSubgraph:
         return dict(zip(self.output_names, found, strict=True))
 
     def cancel(self) -> None:
-        """Stop a run in another thread early, and every later one."""
+        """Stop a run in another thread early, and all later ones."""
         self._run_options.terminate = True
 
     def profile(self) -> tuple[KernelTime, ...]:
         """Return the time of every kernel in the runs so far, in execution order; end profiling.
 
-        Raises UsageError where it was not asked for, or was ended before.
+        Raises UsageError if profiling was not enabled, or has ended.
         """
         if self._profile is None:
             raise UsageError(
@@ -312,9 +311,9 @@ class CompiledSubgraph:
         Raises
         ------
         UsageError
-            Where it was not compiled by a device, which alone knows what it is for.
+            If it was not compiled by a device, which knows its target.
         InvalidInput
-            Where the file could not be opened again.
+            If the file could not be opened again.
         """
         if self.exporter is None:
             raise UsageError(
@@ -342,11 +341,11 @@ class CompiledSubgraph:
 
 
 def _runner(session: onnxruntime.InferenceSession) -> Callable[..., list[Value]]:
-    """Return what runs a session on inputs that are known to be there.
+    """Return the function that runs a session on inputs known to exist.
 
-    ``InferenceSession.run`` looks for names and devices that are not there, each time: half as long
-    as the kernels of a small subgraph. What it calls after that is not public; without it, it is
-    called.
+    ``InferenceSession.run`` checks names and devices each time, which takes half as long as the
+    kernels of a small subgraph. The function that it calls then is not public; if it is missing,
+    ``run`` is used.
     """
     inner = getattr(session, "_sess", None)
     found: Callable[..., list[Value]] = getattr(inner, "run", session.run)

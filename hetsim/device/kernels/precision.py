@@ -30,11 +30,11 @@ def widened_outputs(
     dtypes: Mapping[str, str],
     opsets: Mapping[str, int],
 ) -> tuple[int, ...] | None:
-    """Return the positions of the outputs that get wider when the inputs are widened.
+    """Return the positions of the outputs that become wider with the inputs.
 
-    `wider`: element types and what they become; `dtypes`: of each value; `opsets`: version by
-    domain. None where no input widens, or ONNX cannot tell: an op without a schema, one with
-    bodies, one that makes a sequence, or one that does not exist for the wider type.
+    `wider`: element types and their replacements; `dtypes`: of each value; `opsets`: version by
+    domain. None if no input becomes wider, or ONNX cannot tell: an op without a schema, one with
+    bodies, one that produces a sequence, or one not defined for the wider type.
     """
     from onnx import TypeProto, defs, helper, shape_inference
 
@@ -54,7 +54,7 @@ def widened_outputs(
     try:
         schema = defs.get_schema(node.op_type, opsets.get(node.domain, 0), node.domain)
         found = shape_inference.infer_node_outputs(schema, node, known)
-    except Exception as error:  # onnx raises types of its own for each, without a common base
+    except Exception as error:  # onnx raises different types for each, without a common base
         if (short := out_of_room(error)) is not None:
             raise short from error
         return None
@@ -72,7 +72,7 @@ def widened_outputs(
 
 
 Rounding = Mapping[str, str]
-"""Element types that a device computes in another, e.g. ``{"float32": "float16"}``."""
+"""Element types computed in another one, e.g. ``{"float32": "float16"}``."""
 
 _INT8_LARGEST = 127.0
 
@@ -80,10 +80,10 @@ _ROUND_SINCE = 11
 _BFLOAT16_SINCE = 13
 
 _SIZES = {"Range": (0, 1, 2), "Resize": (1, 2), "Upsample": (1,)}
-"""Inputs that say how many entries an output has, by op: no device computes with them."""
+"""Inputs that determine an output's size, by op: devices do not compute with them."""
 
 _LAST_BIT_IS_ONE = {"float32": 1.5 * 2**23, "float64": 1.5 * 2**52}
-"""Beside this number the values of a type are the whole ones: a sum with it is rounded to even."""
+"""Number near which representable values are the integers: adding it rounds to even."""
 
 
 def check_rounding(rounding: Rounding, where: str) -> None:
@@ -104,16 +104,15 @@ def rounded(
 ) -> onnx.ModelProto:
     """Return the model with every node's float inputs and outputs rounded as on its device.
 
-    A node computes in the types of the graph, between rounded values: the least that arithmetic of
-    that precision does to them. Where the device's type is the wider one, the node computes in it
-    and what it writes is rounded to the type of the graph, but where ONNX cannot infer types.
-    Rounding what is rounded changes nothing, so a model cut in parts gives the bits of the whole.
-    Bodies of control flow are rounded node by node; a model-local function where it is entered and
-    left.
+    A node computes in the types of the graph, between rounded values: the minimum effect of
+    arithmetic in that precision. If the device's type is the wider one, the node computes in it and
+    its outputs are rounded to the type of the graph, unless ONNX cannot infer types. Rounding is
+    idempotent, so a model cut in parts gives the bits of the whole. Bodies of control flow are
+    rounded node by node; model-local functions at their inputs and outputs.
 
-    `roundings`: by node of the graph; an empty one leaves it as it is. `dtypes`: of each value.
-    Raises ModelError where a value in a body has a type that cannot be inferred, or the operator
-    set of the graph has no bfloat16. O(V + E).
+    `roundings`: by node of the graph; empty for no change. `dtypes`: of each value. Raises
+    ModelError if a value in a body has a type that cannot be inferred, or the operator set of the
+    graph has no bfloat16. O(V + E).
     """
     import onnx
 
@@ -131,7 +130,7 @@ def rounded(
 
 
 class _Writer:
-    """Puts roundings between the nodes of a graph and of the graphs in it."""
+    """Writer of roundings between the nodes of a graph and of its inner graphs."""
 
     def __init__(self, taken: set[str], opsets: Mapping[str, int]) -> None:
         self._taken = taken
@@ -188,10 +187,10 @@ class _Writer:
         graph.node.extend(kept)
 
     def _rounding(self, source: str, result: str, dtype: str, target: str) -> list[onnx.NodeProto]:
-        """Nodes that make `result` of `source`, both of `dtype`, by way of `target`."""
+        """Return nodes that compute `result` from `source`, both of `dtype`, via `target`."""
         from onnx import helper
 
-        if dtype not in _LAST_BIT_IS_ONE:  # kernels of short types are few, and may keep float32
+        if dtype not in _LAST_BIT_IS_ONE:  # few kernels take short types
             wide, whole = self._fresh(f"{result}.wide"), self._fresh(f"{result}.whole")
             steps = self._rounding(wide, whole, "float32", target)
             return [*self._from_short(source, wide, "float32"), *steps, _cast(whole, result, dtype)]
@@ -209,7 +208,7 @@ class _Writer:
             for part in ("abs", "max", "floor", "top", "limit", "step", "ratio", "whole")
         }
 
-        # A tensor of nothing but zeros has no scale: any will do.
+        # An all-zero tensor has no scale: any will do.
         return [
             _constant(names["limit"], _INT8_LARGEST, dtype),
             _constant(names["floor"], 1e-30, dtype),
@@ -223,14 +222,14 @@ class _Writer:
         ]
 
     def _from_short(self, source: str, result: str, dtype: str) -> list[onnx.NodeProto]:
-        """Cast that ONNX Runtime does not merge with one that makes `source`; see `hold_casts`."""
+        """Return a cast that ONNX Runtime does not merge with `source`'s; see `hold_casts`."""
         from onnx import helper
 
         held = self._fresh(f"{result}.held")
         return [helper.make_node("Identity", [source], [held]), _cast(held, result, dtype)]
 
     def _to_whole(self, source: str, result: str, dtype: str) -> list[onnx.NodeProto]:
-        """Nodes that round numbers of at most 127 to whole ones, halves to even."""
+        """Return nodes that round numbers of at most 127 to integers, halves to even."""
         from onnx import helper
 
         if self._version >= _ROUND_SINCE:
@@ -284,7 +283,7 @@ def _dtype(name: str, dtypes: Mapping[str, str], node: onnx.NodeProto) -> str:
 
 
 def _types(graph: onnx.GraphProto) -> dict[str, str]:
-    """Element types that a body states of its values, after inference."""
+    """Return the element types that a body states for its values, after inference."""
     from hetsim.graph.reading.onnx_types import to_tensor
 
     found = {tensor.name: _stored(tensor.data_type) for tensor in graph.initializer}
@@ -303,7 +302,7 @@ def _stored(data_type: int) -> str:
 
 
 def _all_names(graph: onnx.GraphProto) -> set[str]:
-    """Every name of a value in the graph and in all bodies within."""
+    """Return the names of all values in the graph and its bodies."""
     found = {t.name for t in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
     found.update(v.name for values in (graph.input, graph.output) for v in values)
     for node in graph.node:

@@ -28,10 +28,10 @@ PROVIDERS: Mapping[str, tuple[str, str]] = {
     "migraphx": ("MIGraphXExecutionProvider", "onnxruntime-migraphx"),
     "xnnpack": ("XnnpackExecutionProvider", "a build of onnxruntime with XNNPACK"),
 }
-"""Execution providers by the name that users give: ONNX Runtime's name, and what to install."""
+"""Execution providers by user-facing name: ONNX Runtime's name, and the package to install."""
 
 _TRUNCATED_S = 0.5e-6
-"""The profiler cuts times off to whole microseconds: what is lost of each on average."""
+"""Mean loss of a time that the profiler truncates to whole microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,13 @@ class TimedNetwork:
 
 
 def available() -> tuple[str, ...]:
-    """Return the names of the execution providers that the installed onnxruntime has."""
+    """Return the names of the execution providers in the installed onnxruntime."""
     there = set(quiet_runtime().get_available_providers())
     return tuple(name for name, (provider, _) in PROVIDERS.items() if provider in there)
 
 
 def check_provider(name: str) -> None:
-    """Raise InvalidInput where there is no execution provider `name`, installed or not."""
+    """Raise InvalidInput if there is no execution provider `name`, installed or not."""
     if name not in PROVIDERS:
         hint = nearest(name, PROVIDERS)
         raise InvalidInput(f"no execution provider '{name}'", hint=hint, missing=True)
@@ -81,7 +81,7 @@ def provider_of(name: str) -> str:
 
 
 def runtime_version() -> str:
-    """Return ``ONNX Runtime`` with the version of the one that is installed."""
+    """Return ``ONNX Runtime`` with the installed version."""
     return f"ONNX Runtime {quiet_runtime().__version__}"
 
 
@@ -96,14 +96,14 @@ def time_network(
     weights_dir: str | None = None,
     profiled: bool = True,
 ) -> TimedNetwork:
-    """Time a network, first without and then with the profiler.
+    """Return times of a network, first without and then with the profiler.
 
-    Each time two runs warm up; then as many as `runs` follow, fewer where they would take more
-    than `most_s` seconds, but three at least. The options are the runtime's own, but for the
-    number of threads.
+    Two warm-up runs precede each; then up to `runs` follow, fewer if they take more than `most_s`
+    seconds, but at least three. Options are the runtime's defaults, except for threads.
 
-    `proto` is serialised, `provider` ONNX Runtime's name; external weights are below `weights_dir`.
-    Raises ExecutionError where the runtime refuses the network, or does not run all of it there.
+    `proto` is serialised, `provider` is ONNX Runtime's name; external weights are below
+    `weights_dir`. Raises ExecutionError if the runtime rejects the network, or does not run all of
+    it there.
     """
     options = _options(threads, weights_dir)
     cpu_s, wall_s = _timed(_open(proto, provider, options), inputs, runs, most_s)
@@ -119,7 +119,7 @@ def _options(threads: int, weights_dir: str | None) -> Any:
     options = quiet_runtime().SessionOptions()
     options.log_severity_level = SILENT
     options.intra_op_num_threads = threads
-    # Threads that wait for work in a loop would count as work.
+    # Threads that spin while waiting would count as work.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if weights_dir is not None:
         options.add_session_config_entry(
@@ -150,7 +150,7 @@ def _timed(
 
     options = RunOptions()
     options.log_severity_level = SILENT
-    # Kept while the runtime writes into them.
+    # Kept alive while the runtime writes into them.
     outputs = session.run(None, inputs, options)
     binding = _bound(session, inputs, outputs)
     cpu_s: list[float] = []
@@ -167,7 +167,7 @@ def _timed(
 
 
 def _bound(session: Any, inputs: Mapping[str, Any], outputs: Sequence[Any]) -> Any:
-    """Inputs and outputs in memory that stays, so that none is copied or made anew in a run."""
+    """Return inputs and outputs in fixed memory, so that runs neither copy nor allocate them."""
     binding = session.io_binding()
     for name, array in inputs.items():
         binding.bind_cpu_input(name, array)
@@ -180,7 +180,7 @@ def _bound(session: Any, inputs: Mapping[str, Any], outputs: Sequence[Any]) -> A
 
 
 def _kernels(events: Sequence[tuple[str, dict[str, Any]]]) -> tuple[TimedKernelRuns, ...]:
-    """Kernels in the order of a run; the two runs that warm up are left out."""
+    """Return kernels in execution order, without the two warm-up runs."""
     order: dict[tuple[str, str, str, str], tuple[int | None, list[float]]] = {}
     for name, event in events:
         args = event["args"]

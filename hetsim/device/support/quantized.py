@@ -14,7 +14,7 @@ from hetsim.hardware.variants import INT8
 DEQUANTIZE = frozenset({"DequantizeLinear", "com.microsoft:DequantizeLinear"})
 QUANTIZE = frozenset({"QuantizeLinear", "com.microsoft:QuantizeLinear"})
 PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-"""Ops that accumulate in wider integers, and can give them out as floats."""
+"""Ops that accumulate in wider integers, and can output floats."""
 
 INTEGER_PRODUCTS = frozenset({"ConvInteger", "MatMulInteger"})
 _ACTIVATIONS = frozenset({"Clip", "HardSwish", "LeakyRelu", "Relu", "Sigmoid"})
@@ -26,9 +26,9 @@ _WITH_WEIGHTS = 2
 _BIAS = 2
 _NARROW = 8
 _SCALED = 2
-"""Where the Mul stands behind a product of integers."""
+"""Position of the Mul after an integer product."""
 _MANY = 1 << 16
-"""Elements above which a product of two values is no scale."""
+"""Number of elements above which a product of two values is no scale."""
 
 
 _ACTS_AS = {
@@ -40,7 +40,7 @@ _ACTS_AS = {
 
 
 def fusing_key(node: Node, spec: DeviceSpec) -> str:
-    """Op type by which `node` takes its place in a fusion chain."""
+    """Return the op type by which `node` takes part in fusion chains."""
     key = op_key(node)
     return _ACTS_AS.get(key, key) if spec.quantized else key
 
@@ -49,8 +49,8 @@ def fusing_key(node: Node, spec: DeviceSpec) -> str:
 class Unit:
     """Nodes that form one kernel, ascending.
 
-    Its arithmetic is done in `dtype`: ``int8``, ``int16`` or an 8-bit float; None: in the types of
-    its nodes. In a `sealed` one all that goes in and comes out is quantized.
+    `dtype` is the type of its arithmetic: ``int8``, ``int16`` or an 8-bit float; None: the types of
+    its nodes. In a `sealed` one all inputs and outputs are quantized.
     """
 
     nodes: tuple[int, ...]
@@ -59,12 +59,12 @@ class Unit:
 
 
 class Quantized:
-    """Converting nodes of a graph, and the device's kernels around them. O(V + E)."""
+    """Conversion nodes of a graph, and the device's kernels around them. O(V + E)."""
 
     def __init__(self, graph: Graph, spec: DeviceSpec) -> None:
         known = ops_of(graph)
 
-        # What computes no integers converts in kernels of their own.
+        # Nodes without integer arithmetic convert in separate kernels.
         def of(ops: Iterable[str]) -> set[int]:
             if not spec.quantized:
                 return set()
@@ -85,14 +85,14 @@ class Quantized:
         return bool(self.conversions or self.products)
 
     def source(self, value: str) -> str | None:
-        """Integers that a DequantizeLinear converts to `value`, if one does."""
+        """Return the integers that a DequantizeLinear converts to `value`, if one does."""
         node = self.producers.get(value)
         if node is None or node not in self.dequantize:
             return None
         return self.graph.nodes[node].inputs[0]
 
     def arithmetic(self, node: Node, ops: frozenset[str]) -> str | None:
-        """Arithmetic in which `node` can run, given its inputs; None: only its own types."""
+        """Return the arithmetic in which `node` can run, given its inputs; None: its own types."""
         op = op_key(node)
         if op not in ops or node.captures:
             return None
@@ -118,13 +118,13 @@ class Quantized:
         return _widest(stored) if active else None
 
     def path(self, node: Node, spec: DeviceSpec, supported: Sequence[bool]) -> list[int]:
-        """`node` with the nodes after it in its kernel."""
+        """Return `node` with the nodes after it in its kernel."""
         chain = self.chain(node, spec, supported)
         found = max(chain, self._usual(node), key=len)
         return found if found[-1] in self.quantize else [*found, *self._quantized_after(found[-1])]
 
     def chain(self, node: Node, spec: DeviceSpec, supported: Sequence[bool]) -> list[int]:
-        """Longest declared chain that starts here, conversions between its nodes included."""
+        """Return the longest declared chain from here, including conversions between its nodes."""
         start = [node.id, *self._scaled_after(node)]
         if not all(supported[v] for v in start):
             return [node.id]
@@ -157,7 +157,7 @@ class Quantized:
         return found
 
     def _scaled_after(self, node: Node) -> list[int]:
-        """The Cast and the Mul by which a product of integers becomes floats, and their scale."""
+        """Return the Cast and Mul that convert an integer product to floats, and their scale."""
         if op_key(node) not in INTEGER_PRODUCTS:
             return []
         cast = self._after(node.id)
@@ -175,7 +175,7 @@ class Quantized:
         return [cast, scaling]
 
     def _usual(self, node: Node) -> list[int]:
-        """`node`, a sum where it is a product, and an activation, where all of it is quantized."""
+        """Return `node`, plus a sum for a product and an activation, if all of it is quantized."""
         found = [node.id]
         while len(found) <= _LONGEST:
             after = self._after(found[-1])
@@ -191,7 +191,7 @@ class Quantized:
         return [node.id]
 
     def loads(self, nodes: Sequence[int]) -> list[int]:
-        """DequantizeLinear nodes whose values only `nodes` read."""
+        """Return DequantizeLinear nodes whose values only `nodes` read."""
         inside = set(nodes)
         found: dict[int, None] = {}
         for v in nodes:
@@ -207,17 +207,17 @@ class Quantized:
         return list(found)
 
     def readers_of(self, v: int) -> tuple[int, ...]:
-        """Nodes that read the output of node `v`."""
+        """Return nodes that read the output of node `v`."""
         values = self.graph.nodes[v].writes
         return tuple(w for value in values for w in self.readers.get(value, ()))
 
     def _after(self, v: int) -> int | None:
-        """The only reader of all that node `v` makes."""
+        """Return the only reader of all outputs of node `v`, or None."""
         writes = self.graph.nodes[v].writes
         return self.only_reader(writes[0]) if len(writes) == 1 else None
 
     def only_reader(self, value: str) -> int | None:
-        """Node that alone reads `value`, where it is not an output."""
+        """Return the only reader of `value`, if it is not an output."""
         readers = self.readers.get(value, ())
         return readers[0] if len(readers) == 1 and value not in self.outputs else None
 
@@ -235,10 +235,10 @@ def integer_units(
     state: Contraction,
     refuse: Callable[[int], str | None] | None = None,
 ) -> Iterator[Unit]:
-    """Yield the units that a device computes in integers, in graph order; they enter `state`.
+    """Yield the units computed in integers, in graph order, and add them to `state`.
 
-    `supported`: by node, whether the device takes it alone. `refuse`: why another may not be a
-    member of a sealed unit, or None; absent: all members must be supported.
+    `supported`: by node, whether the device supports it individually. `refuse`: reason why another
+    node may not be in a sealed unit, or None; absent: all members must be supported.
     """
     graph = found.graph
     for node in graph.nodes:
@@ -269,7 +269,7 @@ def integer_units(
 
 
 def contraction(graph: Graph) -> Contraction:
-    """Graph with nothing contracted yet."""
+    """Return the graph without contractions."""
     return Contraction(Dag.from_edges(len(graph.nodes), graph.edges()))
 
 
@@ -278,7 +278,7 @@ def _between_floats(graph: Graph, node: Node) -> bool:
 
 
 def _widest(stored: Sequence[str]) -> str | None:
-    """What integers of these types are multiplied in; None where no arithmetic is meant."""
+    """Return the type in which such integers are multiplied; None if no arithmetic is meant."""
     widest = max(stored, key=lambda dtype: ITEM_BITS[dtype])
     bits = ITEM_BITS[widest]
     if "float" in widest:
@@ -290,7 +290,7 @@ _AS_INT8: Mapping[str, str] = dict.fromkeys(FLOATS, INT8)
 
 
 def integer_node(spec: DeviceSpec, graph: Graph, node: Node) -> bool:
-    """Whether a device that executes in int8 has an integer kernel for a float node. O(inputs)."""
+    """Return whether a device with assumed int8 has an integer kernel for a node. O(inputs)."""
     return (
         spec.executes == INT8
         and op_key(node) in spec.quantized
@@ -300,7 +300,7 @@ def integer_node(spec: DeviceSpec, graph: Graph, node: Node) -> bool:
 
 
 def fallback(spec: DeviceSpec, graph: Graph, node: Node) -> str | None:
-    """Reason why a device's runtime leaves a quantized product to another device, or None."""
+    """Return the reason why a runtime leaves a quantized product to another device, or None."""
     if op_key(node) not in spec.falls_back or len(node.inputs) < _WITH_WEIGHTS:
         return None
     activations, weights = node.inputs[:_WITH_WEIGHTS]
@@ -322,7 +322,7 @@ def fallback(spec: DeviceSpec, graph: Graph, node: Node) -> str | None:
 
 
 def _rows(tensor: Tensor) -> int:
-    """Rows of a matrix of activations; 0 where its shape is open."""
+    """Return the rows of a matrix of activations; 0 if its shape is open."""
     shape = tensor.shape
     if not shape or not all(isinstance(size, int) and size > 0 for size in shape):
         return 0
@@ -331,14 +331,14 @@ def _rows(tensor: Tensor) -> int:
 
 
 def _requests(graph: Graph) -> int:
-    """First dimension of the first input, where it is known."""
+    """Return the first dimension of the first input, or 1 if unknown."""
     shape = graph.tensors[graph.inputs[0]].shape if graph.inputs else None
     first = shape[0] if shape else 1
     return first if isinstance(first, int) else 1
 
 
 def fitted_in_int8(spec: DeviceSpec) -> bool:
-    """Whether the device's int8 figures are fitted to networks in int8."""
+    """Return whether the device's int8 figures are fitted to networks in int8."""
     return spec.executes == INT8 and INT8 in spec.kernels
 
 
@@ -361,7 +361,7 @@ def held_tensor_bytes(tensor: Tensor, types: Mapping[str, str]) -> int:
 
 
 def float_refusal(spec: DeviceSpec, graph: Graph, node: Node) -> str | None:
-    """Reason why a device that executes in int8 cannot compute a float node, or None."""
+    """Return the reason why a device with assumed int8 cannot compute a float node, or None."""
     inside = node.branches or (node.body is not None and not node.whole)
     if spec.executes != INT8 or inside or integer_node(spec, graph, node):
         return None
@@ -373,8 +373,8 @@ def float_refusal(spec: DeviceSpec, graph: Graph, node: Node) -> str | None:
 
 
 def is_quantized(graph: Graph) -> bool:
-    """Whether the model, or a graph inside one of its nodes, is quantized."""
-    # Of the many nodes there are few kinds.
+    """Return whether the model, or a graph inside one of its nodes, is quantized."""
+    # The many nodes are of few kinds.
     for key in ops_of(graph):
         name = key.rpartition(":")[2]
         if key in _INTEGERS or name in _QUANTIZED_OPS or name.startswith("QLinear"):
@@ -402,12 +402,12 @@ _KEPT = "conversions at the ends"
 
 
 def integers_alone(spec: DeviceSpec) -> bool:
-    """Whether a device computes only in integers."""
+    """Return whether a device computes only in integers."""
     return bool(spec.quantized) and not any("float" in rate for rate in spec.flops_per_s)
 
 
 def taken_off(spec: DeviceSpec, graph: Graph) -> frozenset[int]:
-    """Return the conversions of `graph`, and views outside of them, that the host runs instead."""
+    """Return the conversions of `graph`, and views outside of them, that the host runs."""
     return _at_the_ends(graph) if integers_alone(spec) else frozenset()
 
 
@@ -429,7 +429,7 @@ def _at_the_ends(graph: Graph) -> frozenset[int]:
 
 
 def _stores(graph: Graph) -> set[int]:
-    """QuantizeLinear nodes of the model's inputs, and the views that lead to nothing else."""
+    """Return QuantizeLinear nodes of model inputs, and the views that lead only to them."""
     given, found, views = set(graph.inputs), set[int](), list[Node]()
     for node in graph.nodes:
         if not node.inputs or node.inputs[0] not in given:
@@ -448,7 +448,7 @@ def _stores(graph: Graph) -> set[int]:
 
 
 def _loads(graph: Graph) -> set[int]:
-    """DequantizeLinear nodes whose results only leave the model, and the views behind them."""
+    """Return DequantizeLinear nodes whose results only leave the model, and the views behind."""
     readers, outputs, found = graph.consumers(), set(graph.outputs), set[int]()
     views: set[int] = set()
     for node in reversed(graph.nodes):

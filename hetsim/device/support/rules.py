@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Answer of a device to ``query_model``.
+    """Result of ``query_model``.
 
-    `supported`: by node id, whether it takes the node alone; `reasons`: why not, one for each that
-    is not; `composites`: nodes that it takes together as one kernel, disjoint, by first node.
+    `supported`: by node id, whether the device supports it individually; `reasons`: one for each
+    unsupported node; `composites`: disjoint nodes supported together as one kernel, by first node.
     """
 
     device: str
@@ -41,16 +41,16 @@ class Support:
 
     @property
     def taken(self) -> tuple[bool, ...]:
-        """By node id: whether the device supports the node alone or within a composite."""
+        """Whether the device supports each node, individually or within a composite."""
         whole = {node for match in self.composites for node in match.nodes}
         return tuple(alone or node in whole for node, alone in enumerate(self.supported))
 
 
 def by_rules(name: str, spec: DeviceSpec, graph: Graph, *, library: bool = False) -> Support:
-    """Apply the spec's support rule to every node, match its patterns, and find its units.
+    """Return support by the spec's rule, its patterns, and integer units.
 
-    Members of a composite need not be among the ops that the rule accepts, nor have the attributes.
-    O(V + tensors), and that of ``matching.find_matches``.
+    Members of a composite need not satisfy the rule's lists of ops and attributes. O(V + tensors),
+    plus that of ``matching.find_matches``.
     """
     from hetsim.device.support.quantized import folded, taken_off
 
@@ -74,7 +74,7 @@ def _quantized_units(
     matched: tuple[Match, ...],
     reasons: dict[int, str],
 ) -> tuple[Match, ...]:
-    """Units of integers that it takes whole though not their nodes alone; see `Quantized`."""
+    """Return integer units supported only as a whole; see `Quantized`."""
     from hetsim.device.support.quantized import Quantized, contraction, integer_units
     from hetsim.graph.patterns.matching import Match
 
@@ -105,7 +105,7 @@ def _quantized_units(
 
 
 def _by_patterns(spec: DeviceSpec, graph: Graph, reasons: dict[int, str]) -> tuple[Match, ...]:
-    """Match the patterns of the description, and say in `reasons` what came of them."""
+    """Return matches of the description's patterns, and add results to `reasons`."""
     from hetsim.graph.patterns.matching import find_matches
     from hetsim.graph.patterns.pattern import check_names
 
@@ -124,7 +124,7 @@ def _by_patterns(spec: DeviceSpec, graph: Graph, reasons: dict[int, str]) -> tup
 
 
 def without_lone_housekeeping(support: Support, graph: Graph, idle: frozenset[int]) -> Support:
-    """Remove groups of only housekeeping nodes: they compute nothing there. O(V + E)."""
+    """Return support without groups of only housekeeping nodes, which compute nothing. O(V + E)."""
     taken = support.taken
     home = joined(len(taken), ((u, v) for u, v in graph.edges() if taken[u] and taken[v]))
     computing = {home[v] for v in range(len(taken)) if taken[v] and v not in idle}
@@ -139,7 +139,7 @@ def without_lone_housekeeping(support: Support, graph: Graph, idle: frozenset[in
 
 
 def is_static(tensor: Tensor) -> bool:
-    """Whether a tensor's shape is known in full, independent of the inputs."""
+    """Return whether a tensor's shape is fully known, independent of the inputs."""
     return (
         not tensor.measured
         and tensor.shape is not None
@@ -148,10 +148,10 @@ def is_static(tensor: Tensor) -> bool:
 
 
 def refusal(spec: DeviceSpec, graph: Graph, node_id: int, *, library: bool = False) -> str | None:
-    """Return the reason why a device of `spec` refuses the node alone, or None.
+    """Return the reason why a device of `spec` does not support the node individually, or None.
 
-    A function that the rule does not name is taken where all of its body is, control flow where all
-    that it may run is.
+    A function that the rule does not name is supported if all of its body is, control flow if all
+    graphs that it may run are.
     """
     rule = spec.support
     node = graph.nodes[node_id]
@@ -179,7 +179,7 @@ def refusal(spec: DeviceSpec, graph: Graph, node_id: int, *, library: bool = Fal
 
 
 def casts_nothing(spec: DeviceSpec, graph: Graph, node: Node) -> bool:
-    """Whether `node` casts between two float types that the device computes as one."""
+    """Return whether `node` casts between two float types that the device computes as one."""
     if op_key(node) != "Cast":
         return False
     kinds = {graph.tensors[name].dtype for name in (*node.reads, *node.writes)}
@@ -189,14 +189,14 @@ def casts_nothing(spec: DeviceSpec, graph: Graph, node: Node) -> bool:
 
 
 def _listed(rule: SupportRule, op: str) -> bool:
-    """Whether lists of ops accept `op`, which `except_ops` does not name."""
+    """Return whether lists of ops accept `op`, which `except_ops` does not name."""
     if rule.ops is not None:
         return op in rule.ops
     return ":" not in op or rule.foreign is None or op in rule.foreign
 
 
 def _custom_refusal(spec: DeviceSpec, graph: Graph, node_id: int, library: bool) -> str | None:
-    """Why it refuses an operator from outside ONNX; None for all others too."""
+    """Return the reason why an operator from outside ONNX is unsupported, or None."""
     node = graph.nodes[node_id]
     if node.custom:
         if "library" not in spec.custom_ops:
@@ -213,7 +213,7 @@ def _custom_refusal(spec: DeviceSpec, graph: Graph, node_id: int, library: bool)
 
 
 def _first_refusal(spec: DeviceSpec, graph: Graph, library: bool) -> str | None:
-    """Why it does not take all of a graph inside a node, alone or as parts of its patterns."""
+    """Return the reason why part of a graph inside a node is unsupported, or None."""
     reasons = (refusal(spec, graph, inner.id, library=library) for inner in graph.nodes)
     first = next((reason for reason in reasons if reason is not None), None)
     if first is None or not spec.patterns:
@@ -222,7 +222,7 @@ def _first_refusal(spec: DeviceSpec, graph: Graph, library: bool) -> str | None:
 
 
 def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | None:
-    """Return the reason why a device of `spec` refuses the node even within a pattern, or None."""
+    """Return the reason why the device does not support the node even in a pattern, or None."""
     rule = spec.support
     node = graph.nodes[node_id]
     version = graph.opsets.get("")
@@ -238,12 +238,12 @@ def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | No
     limits = (rule.dtypes, rule.max_rank, rule.max_tensor_bytes)
     if limits == (None, None, None) and not rule.static_shapes_only:
         return None
-    # What is asked as if is asked of the types in which the device then holds the values.
+    # With an assumed precision, the types of the device's storage count.
     types = {} if spec.executes is None else held_in(spec, graph, node)
     folded = node.writes and graph.dequantized.keys() >= set(node.writes)
     for name in (*node.reads, *node.writes):
         if folded and name in graph.constants:
-            # Stored integers are read by what reads their floats, in whatever type they are.
+            # Stored integers are read by the readers of their floats, in whatever type these are.
             continue
         tensor = graph.tensors[name]
         held = types.get(tensor.dtype, tensor.dtype)
@@ -304,7 +304,7 @@ def mapped_back(graph: Graph, alone: Support, changed: Graph, answer: Support) -
 
 
 def _disjoint(composites: Sequence[Match], refused: dict[int, str]) -> tuple[Match, ...]:
-    """Those that share no node with an earlier one nor with what is refused."""
+    """Return those that share no node with an earlier one or with unsupported nodes."""
     taken: set[int] = set(refused)
     kept: list[Match] = []
     for match in composites:
@@ -315,12 +315,12 @@ def _disjoint(composites: Sequence[Match], refused: dict[int, str]) -> tuple[Mat
 
 
 Kind = Literal["op", "attribute", "opset", "type", "shape", "rank", "size", "lone", "other"]
-"""The op itself, or one inside of it; an attribute's value; the operator set; the element type of a
-tensor; a shape that depends on data; too many dimensions; too many bytes; nothing that computes is
-joined to it there; or what a device of another package says."""
+"""Kind of reason: the op itself, or one inside of it; an attribute's value; the operator set; the
+element type of a tensor; a data-dependent shape; too many dimensions; too many bytes; no computing
+node joined to it; or a reason of another package's device."""
 
 _JOINTS = re.compile(r"; (?=taken only as a part of |no match of ')")
-"""Where ``rules`` adds to a reason; names of tensors may have semicolons, too."""
+"""Separator of parts that ``rules`` adds to a reason; tensor names may have semicolons too."""
 
 _NO_MATCH = re.compile(r"no match of ('.*?'): (.*)", re.DOTALL)
 _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
@@ -340,8 +340,8 @@ _NAMED_VALUE = re.compile(r"\b(tensor|value) '([^']*)'")
 def cause_of(reason: str) -> tuple[Kind, str]:
     """Return the category of a reason, and its text.
 
-    Of an op in a pattern that did not match, those of the pattern: what keeps the device from
-    taking all of it.
+    For an op in a pattern that did not match, the pattern's: what keeps the device from supporting
+    all of it.
 
     >>> cause_of("op LRN")
     ('op', 'op LRN')
