@@ -1,6 +1,6 @@
 """Checks of public functions' arguments, before any work starts.
 
-A rule takes an argument and its name, and raises InvalidInput where it does not fit.
+A rule takes an argument and its name, and raises InvalidInput if the argument does not fit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from hetsim.errors import InvalidInput, nearest
 
 RENAMED = {"draws": "samples", "lifetime_years": "depreciation_years"}
-"""Old keyword to new."""
+"""New name of each renamed keyword."""
 
 Rule = Callable[[Any, str], None]
 Given = ParamSpec("Given")
@@ -27,7 +27,7 @@ Gives = TypeVar("Gives")
 
 
 def takes(**rules: Rule) -> Callable[[Callable[Given, Gives]], Callable[Given, Gives]]:
-    """Check the arguments that are given; None passes where it is the default."""
+    """Return a decorator that checks arguments by name; None passes if it is the default."""
 
     def decorate(function: Callable[Given, Gives]) -> Callable[Given, Gives]:
         parameters = signature(function).parameters
@@ -58,7 +58,7 @@ def takes(**rules: Rule) -> Callable[[Callable[Given, Gives]], Callable[Given, G
 
 
 def shown(value: object) -> str:
-    """Return `value` as short text for a message, even where its own ``repr`` fails."""
+    """Return `value` as short text for a message, even if its own ``repr`` fails."""
     try:
         text = repr(value)
     except Exception:
@@ -73,7 +73,7 @@ def refused(name: str, value: object, wanted: str, hint: str | None = None) -> I
 
 
 def instance(*homes: str) -> Rule:
-    """Want an object of one of these classes, ``module:Class``; no module is loaded for that."""
+    """Return the rule of an instance of these classes, ``module:Class``, which it never imports."""
     names = [home.partition(":")[2] for home in homes]
     wanted = " or ".join(f"a{'n' * (name[0] in 'AEIOU')} {name}" for name in names)
 
@@ -90,19 +90,19 @@ def instance(*homes: str) -> Rule:
 
 
 def real(value: Any, name: str) -> None:
-    """Want a real number of any size; the caller checks its range."""
+    """Require a real number of any size; the caller checks its range."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise refused(name, value, "a number")
 
 
 def text(value: Any, name: str) -> None:
-    """Want a str."""
+    """Require a str."""
     if not isinstance(value, str):
         raise refused(name, value, "a text")
 
 
 def path(value: Any, name: str) -> None:
-    """Want a path, or its text."""
+    """Require a path, or its text."""
     if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
         raise refused(name, value, "a path")
     if "\0" in os.fspath(value):
@@ -110,13 +110,13 @@ def path(value: Any, name: str) -> None:
 
 
 def function(value: Any, name: str) -> None:
-    """Want something that can be called."""
+    """Require a callable."""
     if not callable(value):
         raise refused(name, value, "a function")
 
 
 def one_of(*choices: str) -> Rule:
-    """Want one of these texts."""
+    """Return the rule of one of these texts."""
 
     def rule(value: Any, name: str) -> None:
         if not isinstance(value, str) or value not in choices:
@@ -127,13 +127,13 @@ def one_of(*choices: str) -> Rule:
 
 
 def flag(value: Any, name: str) -> None:
-    """Want True or False."""
+    """Require True or False."""
     if not isinstance(value, bool | np.bool_):
         raise refused(name, value, "True or False")
 
 
 def whole(least: int | None = None, most: int | None = None) -> Rule:
-    """Want a whole number of this range, both ends included."""
+    """Return the rule of an integer in this range, both ends included."""
     if least is not None and most is not None:
         wanted = f"a whole number from {least} to {most}"
     else:
@@ -155,7 +155,7 @@ def number(
     most: float | None = None,
     finite: bool = True,
 ) -> Rule:
-    """Want a real number, never NaN, from `least` on or above `above`, and no more than `most`."""
+    """Return the rule of a number, never NaN, from `least` on or above `above`, up to `most`."""
     wanted = "a finite number" if finite else "a number"
     if least is not None:
         wanted += f" from {least:g} on"
@@ -186,7 +186,7 @@ def number(
 
 
 def sequence(each: Rule | None = None, *, length: int | None = None) -> Rule:
-    """Want a list, a tuple, or an array of one axis, every entry of which passes `each`."""
+    """Return the rule of a list, a tuple, or a 1-D array, every entry of which passes `each`."""
 
     def rule(value: Any, name: str) -> None:
         listed = isinstance(value, Sequence) and not isinstance(value, str | bytes)
@@ -208,7 +208,7 @@ def sequence(each: Rule | None = None, *, length: int | None = None) -> Rule:
 
 
 def collection(each: Rule) -> Rule:
-    """Want a set, or a list, every entry of which passes `each`."""
+    """Return the rule of a set, or a list, every entry of which passes `each`."""
 
     def rule(value: Any, name: str) -> None:
         if isinstance(value, Set):
@@ -219,7 +219,7 @@ def collection(each: Rule) -> Rule:
 
 
 def mapping(key: Rule, value: Rule | None = None) -> Rule:
-    """Want a mapping whose keys and values pass `key` and `value`."""
+    """Return the rule of a mapping whose keys and values pass `key` and `value`."""
 
     def rule(given: Any, name: str) -> None:
         if not isinstance(given, Mapping):
@@ -233,7 +233,7 @@ def mapping(key: Rule, value: Rule | None = None) -> Rule:
 
 
 def either(rule: Rule, other: Rule) -> Rule:
-    """Want a value that passes one of two rules; the error is that of the second."""
+    """Return the rule of a value that passes one of two rules; the error is that of the second."""
 
     def both(value: Any, name: str) -> None:
         try:
@@ -247,7 +247,7 @@ def either(rule: Rule, other: Rule) -> Rule:
 def rows(given: Any, name: str, entries: str) -> list[tuple[Any, ...]]:
     """Return an iterable's entries as tuples with the parts that `entries` names.
 
-    Raises InvalidInput where it is none, or an entry has more parts or fewer.
+    Raises InvalidInput if `given` is not iterable, or an entry has more parts or fewer.
     """
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise refused(name, given, f"a list of ({entries})")

@@ -10,32 +10,32 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 COMPILE_S = 15.0
-"""Seconds that numba may take for one function: with less left nothing is compiled."""
+"""Seconds that numba may take for one function: with less time left nothing is compiled."""
 
 LOAD_S = 1.0
-"""Seconds that a large library may take to load: with less left it is not."""
+"""Seconds that a large library may take to load: with less time left it is not loaded."""
 
 _UNTIL: ContextVar[float] = ContextVar("until", default=math.inf)
 _CLOCK: ContextVar[Callable[[], float]] = ContextVar("clock", default=time.process_time)
 _stopped_s = [0.0]
-"""Seconds of this process in ``stopped`` blocks, by the clock of each."""
+"""Seconds that this process spent in ``stopped`` blocks, by the clock of each block."""
 
 
 class OutOfTime(Exception):
-    """Deadline passed: the caller that set it keeps the best plan found before."""
+    """Error of a passed deadline: the caller that set it keeps the best plan found before."""
 
 
 def now_s() -> float:
-    """Return the CPU seconds of this process, ``stopped`` blocks left out.
+    """Return the CPU seconds of this process without those in ``stopped`` blocks.
 
-    Within ``by_wall_clock`` those of the wall clock.
+    Within ``by_wall_clock`` they are seconds of the wall clock.
     """
     return _CLOCK.get()() - _stopped_s[0]
 
 
 @contextmanager
 def stopped() -> Iterator[None]:
-    """Stop the clock of every deadline in the block: once on a machine, code is compiled there."""
+    """Stop the clock of every deadline in the block: for compilation, done once on a machine."""
     began_s = now_s()
     try:
         yield
@@ -58,7 +58,7 @@ def by_wall_clock() -> Iterator[None]:
 
 @contextmanager
 def until(end_s: float) -> Iterator[None]:
-    """Let ``check`` raise within the block from a second of the clock on, or an earlier one."""
+    """Set a deadline for the block, in seconds of ``now_s``; an earlier one stays in force."""
     token = _UNTIL.set(min(end_s, _UNTIL.get()))
     try:
         yield
@@ -67,7 +67,7 @@ def until(end_s: float) -> Iterator[None]:
 
 
 def is_set() -> bool:
-    """Whether there is a deadline."""
+    """Return whether a deadline is set."""
     return _UNTIL.get() < math.inf
 
 
@@ -78,16 +78,16 @@ def left_s() -> float:
 
 
 def check(takes_s: float = 0.0) -> None:
-    """Raise OutOfTime where less than the `takes_s` seconds of the next step remain."""
+    """Raise OutOfTime if fewer seconds remain than the `takes_s` of the next step."""
     if left_s() < takes_s or left_s() <= 0.0:
         raise OutOfTime
 
 
 def may_compile() -> bool:
-    """Whether there is time to compile a function."""
+    """Return whether enough time is left to compile a function."""
     return left_s() >= COMPILE_S
 
 
 def may_load(module: str) -> bool:
-    """Whether a large library is loaded, or there is time to load it."""
+    """Return whether a large library is loaded, or enough time is left to load it."""
     return module in sys.modules or left_s() >= LOAD_S

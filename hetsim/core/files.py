@@ -29,7 +29,7 @@ THREADS = "use --executor threads"
 
 
 def need(module: str, what: str, instead: str = "use Linux or macOS, or WSL on Windows") -> None:
-    """Raise UsageError where the system lacks a `module` of Python's that `what` needs."""
+    """Raise UsageError if this system's Python lacks the `module` that `what` needs."""
     try:
         importlib.import_module(module)
     except ImportError:
@@ -48,7 +48,7 @@ def no_such_file(
 
 
 def siblings(path: Path, suffix: str = "") -> str:
-    """Return the hint for a file that does not exist: the nearest name with `suffix` beside it."""
+    """Return the hint for a file that does not exist: the nearest name with `suffix` next to it."""
     folder = path if path.is_dir() else path.parent
     suffix = suffix or path.suffix
     try:
@@ -77,7 +77,7 @@ def this_user() -> int:
 def try_lock(file: IO[Any] | int) -> bool:
     """Lock `file` unless another process holds it; closing the file releases it.
 
-    False where the system has no such locks, too: then nothing counts as left by its owner.
+    Also False if the system has no such locks: then no file counts as abandoned.
     """
     try:
         import fcntl
@@ -91,7 +91,7 @@ def try_lock(file: IO[Any] | int) -> bool:
 
 
 def own_folders(base: Path, prefix: str) -> Iterator[Path]:
-    """Yield the folders in `base` with this prefix that belong to this user, in order; no links."""
+    """Yield this user's folders in `base` with this prefix, sorted by name; links are skipped."""
     for folder in sorted(base.glob(f"{prefix}*")):
         try:
             found = folder.lstat()
@@ -103,9 +103,9 @@ def own_folders(base: Path, prefix: str) -> Iterator[Path]:
 
 @contextmanager
 def left_by_its_owner(lock: Path) -> Iterator[bool]:
-    """Say whether no process holds a file that its owner locks, and hold it meanwhile if so.
+    """Yield whether no process holds the lock on a file, and hold it within the block if so.
 
-    Raises OSError where it cannot be opened, or is a link.
+    Raises OSError if the file cannot be opened, or is a link.
     """
     held = os.open(lock, open_flags("O_RDONLY", "O_NOFOLLOW"))
     try:
@@ -115,13 +115,13 @@ def left_by_its_owner(lock: Path) -> Iterator[bool]:
 
 
 ROOM = "set HETSIM_CACHE_DIR to a writable folder with free space"
-"""What to do where something cannot be written there."""
+"""Hint for errors on writing to the cache folder."""
 
 
 def cache_dir() -> Path:
     """Return hetsim's cache folder; it may not exist yet.
 
-    ``HETSIM_CACHE_DIR`` names it; else it is ``hetsim`` below ``XDG_CACHE_HOME`` or
+    ``HETSIM_CACHE_DIR`` names it; otherwise it is ``hetsim`` below ``XDG_CACHE_HOME`` or
     ``~/.cache``.
     """
     own = os.environ.get("HETSIM_CACHE_DIR")
@@ -137,10 +137,10 @@ def private_folder(*names: str) -> Path | None:
     Parameters
     ----------
     names : str
-        Its place: the first is the one that is shut to others.
+        Path below ``cache_dir``, name by name; the first folder is closed to others.
 
-    None where there is no room for one: no home folder, a file system that is read-only or
-    full of others' rights, a folder or link of somebody else in its place.
+    None if none can be made: no home folder, a file system that is read-only or without
+    permissions, a folder or link of another user in its place.
     """
     try:
         top = cache_dir() / names[0]
@@ -167,19 +167,19 @@ def temporary_place(kind: str) -> tuple[Path, str]:
 
 
 def scratch_folder() -> contextlib.AbstractContextManager[Path]:
-    """Give an empty folder among temporary files; see ``lasting_folder``."""
+    """Return the context of an empty folder among temporary files; see ``lasting_folder``."""
     return lasting_folder(*temporary_place("tmp"))
 
 
 @contextlib.contextmanager
 def lasting_folder(base: Path, prefix: str) -> Iterator[Path]:
-    """Give an empty folder in `base` for this user alone, removed when the context ends.
+    """Yield an empty folder in `base` for this user alone, removed when the context ends.
 
-    Its name begins with `prefix` and cannot be guessed; none that is there is used. A lock says
-    that its owner lives, so that the folders of killed processes are told apart and removed here,
-    this user's own and no others; a lock, unlike a process id, holds across containers and reboots.
+    Its name begins with `prefix` and cannot be guessed; existing folders are not used. A lock shows
+    that the owner lives, so that folders of killed processes are recognised and removed here, only
+    those of this user; a lock, unlike a process id, holds across containers and reboots.
 
-    Raises OSError where none can be made.
+    Raises OSError if none can be made.
     """
     _remove_abandoned(base, prefix)
     # Locked under a name that nobody removes, and only then shown.
@@ -199,7 +199,7 @@ def lasting_folder(base: Path, prefix: str) -> Iterator[Path]:
 
 
 def _remove_abandoned(base: Path, prefix: str) -> None:
-    """Remove folders whose owner is gone; nothing that is a link, or another user's."""
+    """Remove folders whose owner has ended; never a link, or a folder of another user."""
     for folder in own_folders(base, prefix):
         with contextlib.suppress(OSError):
             if folder.name.startswith(prefix + _DRAFT):
@@ -212,7 +212,7 @@ def _remove_abandoned(base: Path, prefix: str) -> None:
 
 
 TEXT_LIMIT_BYTES = 2**28
-"""More than any plan or description needs."""
+"""Most bytes that are read of a text file: more than any plan or description needs."""
 
 _PIECE_BYTES = 2**20
 
@@ -224,14 +224,14 @@ def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> Buffer
     ----------
     path : path
     follow : bool
-        Whether a link to a file is as good.
+        Whether a link to a file is accepted.
 
     Raises
     ------
     OSError
-        As ``open`` does, and for everything that is no regular file.
+        As in ``open``, and for everything that is not a regular file.
     ValueError
-        Where `path` holds a null byte.
+        If `path` contains a null byte.
     """
     # A pipe without a writer would keep even the opening waiting.
     flags = ("O_RDONLY", "O_NONBLOCK", "O_CLOEXEC", *(() if follow else ("O_NOFOLLOW",)))
@@ -254,8 +254,8 @@ def read_regular(path: str | os.PathLike[str], limit_bytes: int = TEXT_LIMIT_BYT
 def read_most(stream: BufferedReader, nbytes: int) -> bytes:
     """Return the rest of a file, up to `nbytes`.
 
-    Memory is taken for what there is, not for `nbytes`. What a file system makes up as it is read
-    has no size beforehand, and is read to its end.
+    Memory is allocated for what the file has, not for `nbytes`. A file that the system generates on
+    reading has no size beforehand, and is read to its end.
     """
     stated = os.fstat(stream.fileno()).st_size
     data = stream.read(min(nbytes, stated + 1))
@@ -269,10 +269,10 @@ def read_most(stream: BufferedReader, nbytes: int) -> bytes:
 
 
 KEPT_FROM_BYTES = 2**24
-"""Of files whose digest is kept."""
+"""Least size of files whose digest is kept, in bytes."""
 
 SETTLED_S = 2.0
-"""Since a file was changed, from which on another change shows in its times."""
+"""Seconds since a file was changed after which a further change alters its time stamps."""
 
 
 def sha256_of(path: str | os.PathLike[str] | BufferedReader) -> str:
@@ -283,10 +283,10 @@ def sha256_of(path: str | os.PathLike[str] | BufferedReader) -> str:
 
 
 def kept_sha256(found: os.stat_result, made: Callable[[], str]) -> str:
-    """Return a file's SHA-256, in hex: that which is kept, or the one that is `made`.
+    """Return a file's SHA-256, in hex: the one in the cache, or else the result of `made`.
 
-    Of a large file it is kept in the cache folder by device, inode, size and the times of change
-    that are `found` before it is read. What was changed within SETTLED_S is not kept.
+    Digests of large files are kept in the cache folder by device, inode, size and the times of
+    change that are `found` before reading. A file changed within SETTLED_S is not kept.
     """
     settled = time.time() - max(found.st_mtime, found.st_ctime) > SETTLED_S
     large = found.st_size >= KEPT_FROM_BYTES
@@ -309,12 +309,12 @@ _DIGEST_DIGITS = 64
 
 
 def create(path: str | os.PathLike[str]) -> BufferedWriter:
-    """New file, open for writing. Raises FileExistsError where the name is taken, by a link too."""
+    """Return a new file, open for writing. Raises FileExistsError if the name is taken."""
     return open(path, "xb", opener=_unfollowed)
 
 
 def append(path: str | os.PathLike[str]) -> FileIO:
-    """Regular file, open for unbuffered appending, created where there is none.
+    """Return a regular file, open for unbuffered appending, created if it does not exist.
 
     Raises OSError for everything else of that name, such as a symbolic link or a pipe.
     """
@@ -331,9 +331,9 @@ def _unfollowed(path: str | os.PathLike[str], flags: int) -> int:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BufferedWriter]:
-    """Temporary file in the folder of `path`, renamed to `path` where nothing is raised.
+    """Yield a temporary file next to `path`, renamed to `path` unless the block raises.
 
-    Else it is deleted, and a file at `path` stays as it was.
+    If it raises, the file is deleted, and a file at `path` stays as it was.
     """
     draft = _draft_of(path)
     stream = create(draft)
@@ -349,7 +349,7 @@ def whole_file(path: Path) -> Iterator[BufferedWriter]:
 
 @contextmanager
 def draft_folder(path: Path) -> Iterator[Path]:
-    """New temporary folder in the parent of `path`, which is created where it is missing.
+    """Yield a new temporary folder in the parent of `path`, which is created if it is missing.
 
     The caller renames it, or moves what it needs out of it; the rest is deleted.
     """

@@ -2,7 +2,7 @@
 
 Loading numba takes 0.5 CPU seconds in every process, and compiling a function 2 to 10 on the first
 use on a machine. So each caller states the work that takes plain Python about a second, as its
-`compile_from`, and gives the same answer either way.
+`compile_from`; both ways give the same answer.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from hetsim.core import deadline
 from hetsim.core.machine_code import Compiled
 
 LOADING, LOADING_MORE = 0.5, 0.1
-"""Seconds left to plain Python from which what is kept is loaded: of all functions together, numba;
-of one, its machine code."""
+"""Seconds of work in plain Python from which cached machine code is loaded: of all functions
+together, to load numba; of one, to load its code."""
 
 _done: dict[Callable[..., Any], float] = {}
-"""Seconds of work asked for in this process so far, by function."""
+"""Seconds of work requested in this process so far, by function."""
 
 _kept: dict[Callable[..., Any], bool] = {}
-"""Whether machine code of a function is kept, as far as it was asked."""
+"""Whether machine code of a function is cached, for the functions that were checked."""
 
 
 def pays(compiled: Compiled, work: float, least: float, compile_from: float) -> bool:
@@ -31,13 +31,13 @@ def pays(compiled: Compiled, work: float, least: float, compile_from: float) -> 
     Parameters
     ----------
     compiled : Compiled
-        The machine code; work is added up by what is left to Python in its place.
+        The machine code; the work that Python did in its place is added up.
     work, least, compile_from : float
-        In one unit: what is asked for now, what it must be to outweigh handing over arrays, and
-        what is compiled, of all that this process has asked for. What is kept from another process
-        is loaded from a part of that on.
+        In one unit: the work of this call, the least that outweighs passing arrays, and the total
+        in this process that justifies compilation. Code cached by another process is loaded from a
+        part of that total on.
 
-    Where a deadline leaves no time to compile, nothing new is.
+    If a deadline leaves no time to compile, nothing new is compiled.
     """
     if work < least:
         return False
@@ -59,7 +59,7 @@ def pays(compiled: Compiled, work: float, least: float, compile_from: float) -> 
 def called(
     compiled: Compiled, first: Sequence[Any], columns: Sequence[Any], *, as_arrays: bool
 ) -> tuple[Any, Sequence[Any]]:
-    """Call machine code on arrays or plain Python on lists; return its result, and those."""
+    """Call machine code on arrays or plain Python on lists; return its result, and the columns."""
     if as_arrays:
         return compiled(*first, *columns), columns
     rows = [column.tolist() for column in columns]

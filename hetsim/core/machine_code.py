@@ -23,7 +23,7 @@ NAME = "machine-code"
 def folder_of(digest: str) -> Path | None:
     """Return the cache folder of a function's machine code; None where it cannot be created.
 
-    It lies where ``NUMBA_CACHE_DIR`` says, or else in ``files.private_folder``; its name is
+    It lies in ``NUMBA_CACHE_DIR`` if that is set, or else in ``files.private_folder``; its name is
     ``digest_of`` the function.
     """
     named = _named()
@@ -40,11 +40,11 @@ def folder_of(digest: str) -> Path | None:
 def digest_of(
     function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False
 ) -> str:
-    """Return 16 hexadecimal digits of all that machine code depends on and numba does not look at.
+    """Return 16 hex digits of all that machine code depends on and numba does not compare.
 
-    numba compares types, its own version, the processor and the file of the outermost function,
-    but neither functions and constants of other files nor the fields of named tuples, which are
-    found by place, nor how ``records`` reads them.
+    numba compares types, its own version, the processor and the file of the outermost function, but
+    neither functions and constants of other files nor the fields of named tuples, which are found
+    by position, nor the layout that ``records`` reads.
     """
     text = repr((inline, [(_contents(one.__code__), _globals(one)) for one in (function, *parts)]))
     extensions = Path(__file__).with_name("records.py").read_bytes() if inline else b""
@@ -52,13 +52,13 @@ def digest_of(
 
 
 def _named() -> str:
-    """The folder that the user has named for numba, or nothing."""
+    """Cache folder that the user has set for numba, or an empty text."""
     loaded: Any = sys.modules.get("numba")
     return os.environ.get("NUMBA_CACHE_DIR", "") if loaded is None else loaded.config.CACHE_DIR
 
 
 def _contents(code: CodeType) -> tuple[Any, ...]:
-    """What a function does, and the functions inside it."""
+    """Byte code, names and constants of a function, and of the functions inside it."""
     inside = tuple(_contents(one) if isinstance(one, CodeType) else one for one in code.co_consts)
     return code.co_code, code.co_names, inside
 
@@ -90,20 +90,20 @@ def machine_code(
 ) -> Compiled:
     """Return `function`, within the subset of Python that numba compiles, as machine code.
 
-    numba is loaded at the first call, and compiles the function for arguments of their types where
-    that is not kept.
+    numba is loaded at the first call, and compiles the function for the types of the arguments
+    unless that is cached.
 
-    `parts` are functions that it or other parts call, by their own names, each after those that
-    it calls; a part takes the place of whatever else bears its name. `inline` puts the parts' code
-    wherever they are called, which pays where they are small and called often; such a function
-    and its parts make no arrays, and take named tuples by reference (``records``), of which arrays
-    are read and written element by element. Not `forced`, LLVM judges which: the largest functions
-    are compiled in a third of the time. One without parts that keeps to this compiles faster with
-    `inline`, too.
+    `parts` are functions that it or other parts call, by their own names, each after those that it
+    calls; a part replaces whatever else has its name. `inline` puts the parts' code wherever they
+    are called, which pays if they are small and called often; such a function and its parts make no
+    arrays, and take named tuples by reference (``records``), of which arrays are read and written
+    element by element. Unless `forced`, LLVM decides what to inline: the largest functions are
+    compiled in a third of the time. A function without parts that makes no arrays compiles faster
+    with `inline`, too.
 
-    Division follows numpy: by zero it gives infinity or NaN. Machine code is kept in a folder of
-    the user's own, never beside the package, where others may write; without such a folder every
-    process makes it anew. Of processes that need the same function at once, one makes it.
+    Division follows numpy: by zero it gives infinity or NaN. Machine code is cached in a folder of
+    the user's own, never next to the package, where others may write; without such a folder every
+    process compiles it again. Of processes that need the same function at once, one compiles it.
     """
     return Compiled(function, parts, inline, forced)
 
@@ -135,15 +135,15 @@ class Compiled:
 
     @property
     def loaded(self) -> bool:
-        """Whether this process has called it."""
+        """Whether this process has called the function."""
         return self._made is not None
 
     @property
     def kept(self) -> bool:
-        """Whether it is most likely cached on disk; answers without loading numba.
+        """Whether the machine code is most likely cached on disk; numba is not loaded for that.
 
-        What was made by another numba, or for another processor, counts; then it is made anew.
-        What another copy of the file has, or was made before the file was written, does not.
+        Code of another version of numba, or for another processor, counts, though it is made again.
+        Code of another copy of the file, or older than the file, does not.
         """
         function, parts, inline = self._of
         folder = folder_of(digest_of(function, *parts, inline=inline))
@@ -159,7 +159,7 @@ class Compiled:
         return False
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call it. The first call with arguments of their types loads or makes it."""
+        """Call the function; the first call with new argument types loads or compiles it."""
         if self._made is None:
             with _making:
                 if self._made is None:
@@ -217,7 +217,7 @@ def _dispatcher(
 
 
 def _numba() -> Any:
-    """Import numba, but not scipy's linear algebra, which it looks for, until that is called."""
+    """Return numba, imported without scipy's linear algebra until that is called."""
     import numba
 
     with suppress(ImportError, AttributeError):
@@ -232,7 +232,7 @@ def _numba() -> Any:
 
 
 def _compile_once(part: Any) -> None:
-    """Let calls with a constant run what is compiled for any number, not another copy of it."""
+    """Make calls with a constant run the code for any number, instead of compiling a copy."""
     from numba import types
 
     found = part.get_call_template
@@ -246,8 +246,8 @@ def _compile_once(part: Any) -> None:
 def _with(function: Callable[..., Any], parts: dict[str, Any], digest: str) -> FunctionType:
     """Return a function that calls `parts` by their names, with `digest` in its own.
 
-    numba tells the symbols of one function compiled twice apart by a count, which begins anew in
-    each process. Of two that come from the cache under one symbol, the second would run the first.
+    numba distinguishes the symbols of one function compiled twice by a count, which starts again in
+    each process. Of two cached under one symbol, the second would run the first.
     """
     scope = {**function.__globals__, **parts}
     made = FunctionType(function.__code__, scope, function.__name__)
@@ -256,7 +256,7 @@ def _with(function: Callable[..., Any], parts: dict[str, Any], digest: str) -> F
 
 
 def _keep(made: Any, folder: Path) -> None:
-    """Let numba keep machine code in `folder`; what is damaged there is made anew."""
+    """Make numba cache machine code in `folder`; damaged files there are made again."""
     import numba
 
     config: Any = numba.config
@@ -287,7 +287,7 @@ def _keep(made: Any, folder: Path) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold a folder; other processes that compile the same function wait, and then find it."""
+    """Lock a folder; other processes that compile the same function wait, and then find it."""
     held = -1
     try:
         with suppress(ImportError, OSError):

@@ -1,4 +1,4 @@
-"""Options as fields of dataclasses: their types, and values checked or read as these."""
+"""Options as fields of dataclasses: their types, and conversion of values and texts to them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hetsim.errors import UsageError, nearest
 
 
 def field_types(kind: Any) -> dict[str, Any]:
-    """Return the type of each field, by name; empty where `kind` is not a dataclass."""
+    """Return the type of each field, by name; empty if `kind` is not a dataclass."""
     if not is_dataclass(kind):
         return {}
     hints = get_type_hints(kind)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 OWN = "hetsim"
-"""Who provides what is no package's."""
+"""Provider of hetsim's own entries."""
 
 PROMISES: Mapping[str, str] = {
     "connected": "each group is weakly connected, ignoring constants",
@@ -28,7 +28,7 @@ PROMISES: Mapping[str, str] = {
     "replicas": "may place replicas of the whole model on several devices and distribute requests",
     "proof": "reports whether the plan is proven optimal of its kind, or its optimality gap",
 }
-"""What an entry may promise beyond what all hold: no cycles, and memory that suffices."""
+"""Promises that an entry may make beyond those of all: no cycles, and sufficient memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Option:
     name : str
         The keyword in Python, and ``--set NAME=VALUE`` on the command line.
     kind : str
-        Which values it takes.
+        Values that it takes.
     default : str
-        Empty: none.
+        Default value; empty without one.
     meaning : str
-        What it does, in plain text; empty where nothing is said of it.
+        Effect in plain text; empty if undocumented.
     """
 
     name: str
@@ -61,13 +61,13 @@ class Entry:
     ----------
     name : str
     usage : str
-        How it is written, with what may follow a colon.
+        Syntax, with what may follow a colon.
     summary : str
-        What it does, in one line.
+        Description in one line.
     promises : tuple of str
-        Of PROMISES.
+        Keys of PROMISES.
     needs : tuple of str
-        What must be there for it, in words.
+        Requirements, in words.
     provider : str
         ``hetsim``, or the package that adds it.
     """
@@ -89,7 +89,7 @@ class Entry:
 def meanings(kind: Any) -> dict[str, str]:
     """Return the text of each field from the ``Attributes`` section of a class and its bases.
 
-    In one line each; markup is left out. Nothing where docstrings are stripped.
+    Each is one line without markup. Empty if docstrings are stripped.
     """
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
@@ -132,7 +132,7 @@ GROUPS = ("hetsim.devices", "hetsim.strategies", "hetsim.cost_models")
 
 
 def plugin_names(group: str) -> tuple[str, ...]:
-    """Names that installed packages add to a group, sorted. Nothing is imported."""
+    """Return the names that installed packages add to a group, sorted, without importing them."""
     return tuple(sorted(_found(group)))
 
 
@@ -142,9 +142,9 @@ def load_plugin(group: str, name: str) -> Any:
     Raises
     ------
     PluginError
-        Where two packages claim the name, or the package cannot be imported; it is named.
+        If two packages claim the name, or the package cannot be imported; the error names it.
     KeyError
-        Where no package has the name.
+        If no package has the name.
     """
     points = _found(group)[name]
     if len(points) > 1:
@@ -169,7 +169,7 @@ def plugin_owner(group: str, name: str) -> str:
 
 
 def plugin_complaints(group: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """List the broken plugins of a group and their errors; the others can be used.
+    """Return one message for each broken plugin of a group; the others can be used.
 
     `own` are the names of hetsim itself, which no package may claim.
     """
@@ -187,12 +187,12 @@ def plugin_complaints(group: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 
 def asked(group: str, name: str, hook: str, call: Callable[[], Gives]) -> Gives:
-    """Return the result of `call`, which asks `hook` of a plugin; its errors name the plugin.
+    """Return the result of `call`, which calls `hook` of a plugin; its errors name the plugin.
 
     Raises
     ------
     PluginError
-        Where the hook raises what is no error of hetsim's; package and hook are named.
+        If the hook raises an error other than hetsim's; it names package and hook.
     """
     try:
         return call()
@@ -223,12 +223,12 @@ def answered(
     call: Callable[[], Gives],
     wanting: Callable[[Gives], str | None],
 ) -> Gives:
-    """Return the result of ``asked`` where `wanting` accepts it.
+    """Return the result of ``asked`` if `wanting` accepts it.
 
     Raises
     ------
     PluginError
-        As ``asked``; and where what the hook gave is not what `wanting` says that it must be.
+        As in ``asked``; also if `wanting` rejects the result, with the type that it requires.
     """
     given = asked(group, name, hook, call)
     wanted = wanting(given)
@@ -238,7 +238,7 @@ def answered(
 
 
 def is_amount(given: object) -> bool:
-    """Whether a hook's result is a finite number from 0 on."""
+    """Return whether a hook's result is a finite number of at least 0."""
     number = isinstance(given, int | float) and not isinstance(given, bool)
     return number and 0 <= given < math.inf  # type: ignore[operator]
 

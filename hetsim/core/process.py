@@ -1,4 +1,4 @@
-"""The process that hetsim runs in: its threads, signals, children and garbage collection."""
+"""State of the process that hetsim runs in: threads, signals, children, garbage collection."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _stacks: weakref.WeakSet[ExitStack] = weakref.WeakSet()
 
 
 def ended_by_this_process(stack: ExitStack) -> ExitStack:
-    """Return `stack`; in a forked child an empty one that closes nothing."""
+    """Return `stack`, made empty in a forked child, where it must close nothing."""
     _stacks.add(stack)
     return stack
 
 
 def refuse_child(owner: int, what: str) -> None:
-    """Raise UsageError in a process other than `owner`, in which `what` was opened."""
+    """Raise UsageError if this process is not `owner`, in which `what` was opened."""
     if os.getpid() != owner:
         raise UsageError(
             f"{what} was opened in process {owner}, from which this one was forked",
@@ -38,13 +38,13 @@ def refuse_child(owner: int, what: str) -> None:
 
 
 def after_fork(forget: Callable[[], None]) -> None:
-    """Register `forget` to run in every forked child, where the system forks."""
+    """Register `forget` to run in every forked child, if the system forks."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=forget)
 
 
 def keep(thing: object) -> None:
-    """Keep an object alive until the process ends, where Python would close generators."""
+    """Keep an object alive until the process ends, so that Python does not close its generators."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
@@ -59,7 +59,7 @@ after_fork(_forget)
 def begun(thread: threading.Thread, where: str | None = None) -> threading.Thread:
     """Start a thread, and return it.
 
-    Raises OutOfRoom, at `where`, where the system has none to give.
+    Raises OutOfRoom, at `where`, if the system cannot start another.
     """
     try:
         thread.start()
@@ -69,15 +69,15 @@ def begun(thread: threading.Thread, where: str | None = None) -> threading.Threa
 
 
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Where the system has them: being told to, and the terminal closed."""
+"""Signals that the system has for a request to end and for the closing of the terminal."""
 
 
 @contextlib.contextmanager
 def ending_left_to_others() -> Iterator[None]:
     """Block these signals in threads that start within, so that others handle them.
 
-    The system gives a signal to any thread that does not hold it back: where each but the main one
-    does, the main thread alone decides when it comes. Nothing where the system has no masks.
+    The system delivers a signal to any thread that does not block it: if all but the main one do,
+    the main thread alone handles it. No effect if the system has no signal masks.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -93,7 +93,7 @@ def own_environment() -> dict[str, str]:
     """Return the environment for a Python process that hetsim starts.
 
     Neither the working directory nor the folder of a script is on its path. An empty entry of
-    ``PYTHONPATH``, as ``export PYTHONPATH=$PYTHONPATH:/opt/x`` makes one, is the working directory.
+    ``PYTHONPATH``, as ``export PYTHONPATH=$PYTHONPATH:/opt/x`` may leave, is the working directory.
     """
     inherited = os.environ.get("PYTHONPATH", "")
     kept = () if sys.flags.ignore_environment else elsewhere(inherited.split(os.pathsep))
@@ -115,8 +115,8 @@ def elsewhere(path: Iterable[str]) -> list[str]:
 def started(module: str, function: str, *numbers: int, **how: Any) -> subprocess.Popen[Any]:
     """Start a process that calls a function of this package with `numbers`.
 
-    It finds this package where this process did, and other modules where this process would, the
-    working directory excepted. `how` is for ``Popen``.
+    It finds this package where this process did, and other modules where this process would, except
+    in the working directory. `how` are arguments of ``Popen``.
     """
     start = (
         "import sys; sys.path.insert(0, sys.argv[1]); import hetsim; del sys.path[0]; "
@@ -136,8 +136,8 @@ _was_enabled = [False]
 def collecting_put_off() -> Iterator[None]:
     """Suspend garbage collection inside the block, in other threads as well.
 
-    Each search goes through all that there is, so that searches take longer the more is made.
-    Calls may overlap; after the last, it is as before the first.
+    Each collection visits all objects, and so takes longer the more there are. Calls may overlap;
+    after the last, the state is as before the first.
     """
     with _lock:
         if not _inside[0]:

@@ -13,7 +13,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 ENOUGH = 0.02
-"""Share of the work from which on what is left is told by what was done."""
+"""Share of the work from which on the remaining time is estimated from the time so far."""
 
 ABOUT = "about {} left"
 AT_MOST = "at most {} left"
@@ -26,17 +26,17 @@ class Told:
     Attributes
     ----------
     share : float
-        Which of it is done, in [0, 1].
+        Share of the work that is done, in [0, 1].
     what : str
-        What is under way.
+        Current item.
     left_s : float or None
-        Seconds until the share is `until`, or of what `of` names; infinite where nobody knows;
-        None where they follow from the share.
+        Seconds until the share is `until`, or until what `of` names ends; infinite if unknown; None
+        if they follow from the share.
     until : float
     words : str
-        How `left_s` is told.
+        Wording of `left_s`.
     of : str
-        What is over then, where that is not all of the work.
+        Name of what ends then, if that is not all of the work.
     """
 
     share: float
@@ -52,7 +52,7 @@ Hearer = Callable[[Told], None]
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """The part of all work that is under way: from which share to which."""
+    """Current part of all work: its first and last share."""
 
     hearer: Hearer
     low: float
@@ -60,7 +60,7 @@ class _Scope:
     name: str
 
     def at(self, share: float) -> float:
-        """Return which share of all work is done where `share` of the part is."""
+        """Return the share of all work that is done at `share` of the part."""
         return self.low + (self.high - self.low) * share
 
 
@@ -84,10 +84,10 @@ def say(
     words: str = ABOUT,
     of: str = "",
 ) -> None:
-    """Report the share of the current part that is done, and the item in work.
+    """Report the share of the current part that is done, and the current item.
 
-    `left_s`: seconds until that part is over, or what `of` names, where the work knows them, and
-    infinite where nobody does; `words`: in which they are told.
+    `left_s`: seconds until that part ends, or what `of` names, if the worker knows them, and
+    infinite if they are unknown; `words`: their wording.
     """
     scope = _scope.get()
     if scope is not None:
@@ -97,7 +97,7 @@ def say(
 
 
 def rest_s(passed_s: float, share: float) -> float | None:
-    """Return the estimated remaining seconds where `share` took `passed_s`; None: too early."""
+    """Return the estimated remaining seconds if `share` took `passed_s`; None: too early."""
     return passed_s * (1.0 - share) / share if share >= ENOUGH else None
 
 
@@ -108,11 +108,11 @@ class Pace:
         self._began_s = monotonic()
 
     def passed_s(self) -> float:
-        """Return the seconds since it began."""
+        """Return the seconds since the work began."""
         return monotonic() - self._began_s
 
     def left_s(self, share: float) -> float | None:
-        """Return the remaining seconds where `share` is done; None: too early to say."""
+        """Return the seconds left if `share` is done; None: too early to say."""
         return rest_s(self.passed_s(), share)
 
 
@@ -120,7 +120,7 @@ class Pace:
 def before(then_s: float) -> Iterator[None]:
     """Count the block as the first step of the current part; the rest takes up to `then_s`.
 
-    Shares that are said within it are of it; how much of the part it is follows from how long it
+    Shares reported within are of the block; its size within the part follows from the time that it
     takes.
     """
 
@@ -140,7 +140,7 @@ def before(then_s: float) -> Iterator[None]:
 def stage(of: str = "") -> Iterator[None]:
     """Time the block as a stage: ``about 5 s left of planning``.
 
-    For what is followed by something that nobody can weigh against it before.
+    For a block before work whose duration nobody can estimate beforehand.
     """
 
     def timed(told: Told, outer: _Scope, pace: Pace) -> Told:
@@ -155,9 +155,9 @@ def stage(of: str = "") -> Iterator[None]:
 
 @contextmanager
 def _retold(how: Callable[[Told, _Scope, Pace], Told]) -> Iterator[None]:
-    """Let what is said within the block, in shares of it, be told of the part under way by `how`.
+    """Convert reports within the block, in shares of it, to the current part by `how`.
 
-    It is given what is said, that part, and the pace since the block began.
+    `how` takes the report, that part, and the pace since the block began.
     """
     outer = _scope.get()
     if outer is None:
@@ -204,11 +204,11 @@ def each(
     ----------
     items : sequence
     name : function
-        What an item is called; empty: not at all.
+        Name of an item; empty: unnamed.
     weight : function
-        About how long an item takes beside the others; above 0.
+        Rough duration of an item relative to the others; above 0.
     low, high : float
-        From which to which share of the part under way all of them are.
+        First and last share of the current part that the items take.
     """
     if _scope.get() is None:
         yield from items

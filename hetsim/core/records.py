@@ -1,14 +1,13 @@
 # mypy: disable-error-code="no-untyped-call,untyped-decorator,override,misc"
-"""Extensions of numba for functions whose parts are put inline: records, and fewer steps.
+"""Extensions of numba for functions with inlined parts: records, and fewer steps.
 
-A record is a named tuple of arrays, handed over by the address of a table. numba passes a named
-tuple by value: of forty arrays that is 280 numbers, loaded and stored at every access and every
-call, and half of what it takes to compile. Machine code reads from a
-record's table what it needs, and knows that the table does not change. Two words a field: where an
-array's data are, and how many; or a number's bits. Fields are arrays of one dimension without gaps,
-or numbers.
+A record is a named tuple of arrays, passed as the address of a table. numba passes a named tuple by
+value: for forty arrays that is 280 numbers, loaded and stored at every access and every call, and
+half of the compile time. Machine code reads from a record's table what it needs, and knows that the
+table does not change. A field takes two words: the address and length of an array; or a number's
+bits. Fields are arrays of one dimension without gaps, or numbers.
 
-Loaded with numba alone. numba does not promise that all of this stays: see ``machine_code``.
+Loaded with numba alone. numba does not promise that these interfaces stay: see ``machine_code``.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ from numba.np.numpy_support import from_dtype
 
 
 class Record:
-    """A named tuple as machine code takes it, for as long as its arrays are held elsewhere.
+    """Named tuple in the layout of machine code, valid while its arrays are held elsewhere.
 
-    `key` tells one kind of record from another: the named tuple, and the type of each field.
-    Raises TypeError where a field is neither a number nor an array of one dimension without gaps.
+    `key` identifies the kind of record: the named tuple, and the type of each field. Raises
+    TypeError if a field is neither a number nor an array of one dimension without gaps.
     """
 
     __slots__ = ("_arrays", "_fields", "_numbers", "_of", "address", "key", "table")
@@ -86,7 +85,7 @@ class Record:
         self.key = tuple(kinds)
 
     def is_of(self, record: Any) -> bool:
-        """Whether it is of a named tuple of the very arrays, and the same numbers."""
+        """Return whether it was made of the same arrays, by identity, and equal numbers."""
         return (
             type(record) is self._of
             and all(record[at] == number for at, number in self._numbers)
@@ -97,7 +96,7 @@ class Record:
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 _DATA = 40
-"""Where PyArrayInterface, numpy's protocol for C, has the address of the data."""
+"""Offset of the data's address in PyArrayInterface, numpy's protocol for C."""
 
 
 def address_of(array: Any) -> int:
@@ -134,7 +133,7 @@ _known: dict[Any, Any] = {}
 
 
 class RecordType(types.Type):
-    """A named tuple by its fields: name and type of each."""
+    """Type of a record: name and type of each field."""
 
     def __init__(self, name: str, fields: tuple[tuple[str, Any], ...]) -> None:
         self.fields = fields
@@ -207,7 +206,7 @@ def _field(context: Any, builder: Any, kind: RecordType, value: Any, name: str) 
 
 
 class Column(types.Type):
-    """An array of a record: an address and a length, where numba's own has seven numbers."""
+    """Array of a record: an address and a length, instead of numba's seven numbers."""
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
@@ -246,7 +245,7 @@ class _Length(AbstractTemplate):
 
 
 def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """The address of an element; negative indices count from the end."""
+    """Address of an element; negative indices count from the end."""
     column = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0])
     at = args[1]
     if not isinstance(at, ir.Constant) or at.constant < 0:
@@ -281,7 +280,7 @@ class _Unoptimised(JITCodeLibrary):
         module.data_layout = self._codegen._data_layout
 
     def _finalize_final_module(self) -> None:
-        """Give the module to callers alone: nothing runs it by itself, so nothing is emitted."""
+        """Give the module to callers alone: it is never run on its own, so nothing is emitted."""
         self._finalize_dynamic_globals()
         self._finalized = True
 
@@ -292,7 +291,7 @@ class _Once(JITCodeLibrary):
         module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        """Optimise once; numba does before and after it drops counts of references."""
+        """Optimise once; numba optimises both before and after it removes reference counts."""
         try:
             manager, builder = self._codegen._module_pass_manager()
         except (AttributeError, TypeError):  # numba before 0.62 has other passes
@@ -307,7 +306,7 @@ _UNUSED = {
     "LiteralUnroll", "LiteralPropagationSubPipelinePass", "InlineOverloads", "NopythonRewrites",
     "DeadBranchPrune", "DumpParforDiagnostics",
 }  # fmt: skip
-"""Steps of numba for what these functions do not have."""
+"""Steps of numba for constructs that these functions do not have."""
 
 
 _functions: Any = BaseFunction
@@ -316,9 +315,9 @@ _type_of_call = _functions.get_call_type
 
 @contextmanager
 def _typed_once() -> Iterator[None]:
-    """Let numba look once for what a function of its own makes of arguments of some types.
+    """Make numba type its internal functions once per combination of argument types.
 
-    At every call it tries whatever implements the function, of ``getitem`` a dozen.
+    Otherwise it tries every implementation at every call, a dozen for ``getitem``.
     """
     known: dict[Any, Any] = {}
 
@@ -338,7 +337,7 @@ def _typed_once() -> Iterator[None]:
 
 
 class Whole(Compiler):
-    """Steps of numba for a function whose parts are put inline."""
+    """Compiler steps of numba for a function with inlined parts."""
 
     def define_pipelines(self) -> Any:
         pipelines = super().define_pipelines()
@@ -356,9 +355,9 @@ class Whole(Compiler):
 
 
 class Part(Whole):
-    """Steps of numba for code inlined into its callers, which optimise and emit it with theirs.
+    """Compiler steps of numba for parts, which their callers optimise and emit.
 
-    Else LLVM would do both once for every level of calls above it.
+    Otherwise LLVM would do both once for every level of calls above it.
     """
 
     def _compile_bytecode(self) -> Any:

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     import plotly.graph_objects
 
 REPR_LINES, REPR_MOST = 5, 400
-"""Lines and characters of a repr at most."""
+"""Most lines and most characters of a repr."""
 
 
 class Result:
     """Base of all results.
 
-    The views are made by ``hetsim.reporting``, of the record that ``--json`` prints and the tables
-    that the terminal shows; it is loaded when one is first asked for.
+    ``hetsim.reporting`` makes the views, of the record that ``--json`` prints and the tables that
+    the terminal shows; it is loaded on first use.
     """
 
     __slots__ = ()
@@ -29,8 +29,8 @@ class Result:
     def to_pandas(self) -> pandas.DataFrame:
         """Return the rows as a DataFrame, by the keys of ``--json``: ``latency_s``, ``peak_bytes``.
 
-        A figure within a record has a path for a name, `sure.cost_s.p10`. Raises NotInstalled
-        where pandas is not installed.
+        A figure within a record is named by its path, `sure.cost_s.p10`. Raises NotInstalled if
+        pandas is not installed.
         """
         found: pandas.DataFrame = _views().frame(self)
         return found
@@ -38,16 +38,16 @@ class Result:
     def plot(self) -> plotly.graph_objects.Figure:
         """Return the main picture of the result's page as a plotly figure.
 
-        Raises UsageError where the result has nothing to draw.
+        Raises UsageError if the result has nothing to draw.
         """
         found: plotly.graph_objects.Figure = _views().plot(self)
         return found
 
     @checks.takes(path=checks.path, force=checks.flag)
     def report(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Write the HTML page that ``--report`` writes, but for sliders that repeat a command.
+        """Write the HTML page that ``--report`` writes, without sliders that repeat a command.
 
-        Raises UsageError where `path` exists and `force` is not given.
+        Raises UsageError if `path` exists and `force` is not given.
         """
         _views().report(self, path, force=force)
 

@@ -24,7 +24,7 @@ _DISK = {
 _FILES = (errno.EMFILE, errno.ENFILE)
 _NO_THREAD = "can't start new thread"
 _NOT_MAPPED = "failed to map segment from shared object"
-"""What the system's loader says of a library, and nothing after it, where memory is short."""
+"""End of the system loader's message on a library if memory is short."""
 _THREADS = "close other programs, or raise the limits of memory and processes (ulimit -v, -u)"
 _LESS = "close other programs, use smaller inputs, or use a machine with more memory"
 
@@ -33,16 +33,16 @@ _REFUSED = re.compile(
     r"smaller than requested bytes of (\d+)|bad_alloc|bad allocation|cannot allocate memory)\s*$",
     re.IGNORECASE,
 )
-"""How messages of libraries end where no memory was left. Names come before, in quotes."""
+"""Ends of libraries' messages on exhausted memory; names come before them, in quotes."""
 
 _OF_NUMPY = re.compile(r"Unable to allocate ([\d.]+) ([KMGTPE]?)i?B")
 
 REFUSED = "Failed to allocate memory for requested buffer of size"
-"""What ONNX Runtime says before a number."""
+"""Text of ONNX Runtime's message before the number of bytes."""
 
 _READ_LENGTH = 1000
 _BEYOND = 2**62
-"""Bytes that no machine has: a size that went wrong, and no memory that is short."""
+"""Bytes that no machine has: such a size is a miscalculation, not a lack of memory."""
 
 
 def out_of_room(
@@ -53,20 +53,20 @@ def out_of_room(
     needed_bytes: int = 0,
     hint: str = "",
 ) -> OutOfRoom | None:
-    """Return the message where `error` means that disk or memory is exhausted, else None.
+    """Return the OutOfRoom error if `error` means that disk or memory is exhausted, else None.
 
     Parameters
     ----------
     error : exception
-        Of the system, of Python, or of a library that says it by its message alone.
+        Error of the system, of Python, or of a library, known by its message alone.
     at : str or path, optional
-        What was being written or made, as users know it.
+        Name, for users, of what was being written or made.
     path : path, optional
-        Where on the disk, if `at` does not say it; what is free there is told.
+        Place on the disk, if `at` is not one; the message states the free space there.
     needed_bytes : int
-        What it takes as a whole, where that is known.
+        Bytes that the whole needs, if known.
     hint : str
-        What to do, if not what always helps.
+        Advice, if not the usual one.
     """
     where = None if at is None else os.fspath(at)
     if isinstance(error, OutOfRoom):
@@ -110,9 +110,9 @@ def out_of_room(
 def no_room_in(
     folder: str | os.PathLike[str], nbytes: int, at: str | os.PathLike[str], *, hint: str = ""
 ) -> OutOfRoom | None:
-    """Return the message where `folder` cannot hold a file of `nbytes`; None where it can.
+    """Return the error if `folder` cannot hold a file of `nbytes`; None if it can.
 
-    For what libraries write: their errors do not say why. Nothing stays of what is tried.
+    For files that libraries write, whose errors give no reason. The trial file is removed.
     """
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -123,9 +123,9 @@ def no_room_in(
 
 
 def check_memory(nbytes: int) -> None:
-    """Raise MemoryError where this process cannot allocate this many bytes. O(1): none is touched.
+    """Raise MemoryError if this process cannot allocate this many bytes. O(1): none is touched.
 
-    For what libraries take: some end the process, or blame what they read, where none is left.
+    Without memory, some libraries end the process, or blame their input.
     """
     if nbytes:
         try:
@@ -135,7 +135,7 @@ def check_memory(nbytes: int) -> None:
 
 
 def memory_refused(message: str) -> int | None:
-    """Return the bytes that a message says were refused, 0 where unknown; None: no such message."""
+    """Return the bytes that a message says were refused, 0 if unknown; None: no such message."""
     found = _REFUSED.search(message[-_READ_LENGTH:])
     if found is None:
         return None
@@ -174,7 +174,7 @@ def _text(name: object) -> str | None:
 
 
 def memory_bytes() -> int:
-    """Return the machine's memory in bytes; 16 GiB where the system does not report it."""
+    """Return the machine's memory in bytes; 16 GiB if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -182,7 +182,7 @@ def memory_bytes() -> int:
 
 
 def resident_bytes() -> int:
-    """Return the resident memory of this process in bytes; 0 where unknown."""
+    """Return the resident memory of this process in bytes; 0 if unknown."""
     try:
         with open("/proc/self/statm", "rb") as stream:
             return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -16,7 +16,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001
-"""What begins a formula (OWASP, CSV Injection), the wide forms of Asian input methods too."""
+"""Characters that begin a formula (OWASP, CSV Injection), wide forms of Asian input included."""
 
 
 def plain(text: str) -> str:
@@ -43,7 +43,7 @@ def plainly(value: Any) -> Any:
 
 
 def cell(text: str) -> str:
-    """Text of a CSV cell, quoted where a spreadsheet would take it for a formula.
+    """Return the text of a CSV cell, quoted if a spreadsheet would read it as a formula.
 
     >>> cell("=1+1"), cell("relu")
     ("'=1+1", 'relu')
@@ -52,14 +52,14 @@ def cell(text: str) -> str:
 
 
 def cut(text: str, most: int = 2000) -> str:
-    """Return `text`; where longer than `most` characters, its start and its end."""
+    """Return `text`; if it is longer than `most` characters, its start and its end."""
     if len(text) <= most:
         return text
     return f"{text[: most * 3 // 4]} ... {text[-most // 4 :]}"
 
 
 def tally(names: Iterable[str]) -> dict[str, int]:
-    """Count equal names; most frequent first, then by name."""
+    """Return the counts of equal names; most frequent first, then by name."""
     counts: dict[str, int] = {}
     for name in names:
         counts[name] = counts.get(name, 0) + 1
@@ -67,7 +67,7 @@ def tally(names: Iterable[str]) -> dict[str, int]:
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
-    """Return the second of each pair by the first; both in the order in which they come."""
+    """Return the second items of pairs by the first; both in order of appearance."""
     found: dict[K, list[V]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
@@ -77,10 +77,10 @@ def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
 def fields(one: object, names: str = "") -> Record:
     """Return attributes of `one` as plain data, in this order: all of a dataclass, or those named.
 
-    ``cost=usd`` gives ``usd`` under another name; a path such as `kind.name` goes into what it has,
-    and is None where something on it is. Records within become records, tuples and arrays lists,
-    sets sorted lists, errors and paths their text. ``interval(low high)`` gives these fields of a
-    part: of several parts or a mapping of each, of None None; ``why?`` None where it is empty.
+    ``cost=usd`` gives ``usd`` under another name; a path such as `kind.name` leads into attributes,
+    and is None if one on the way is. Nested records become records, tuples and arrays lists, sets
+    sorted lists, errors and paths text. ``interval(low high)`` gives these fields of a part: of
+    each of several or of a mapping, None for None; ``why?`` None if it is empty.
 
     >>> from fractions import Fraction
     >>> fields(Fraction(3, 4), "numerator of=denominator(real)")
@@ -102,7 +102,7 @@ def fields(one: object, names: str = "") -> Record:
 
 @functools.cache
 def _names(names: str) -> list[str]:
-    """Names apart by blanks that stand outside all brackets."""
+    """Names separated by blanks outside all brackets."""
     found, depth = [""], 0
     for char in names:
         depth += (char == "(") - (char == ")")

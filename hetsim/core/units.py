@@ -41,7 +41,7 @@ def parse_seconds(text: str) -> float | None:
 
 
 def parse_per_s(text: str) -> float | None:
-    """Return the events a second of a rate such as ``100/s``, ``30/min`` or ``100``, else None.
+    """Return the events per second of a rate such as ``100/s``, ``30/min`` or ``100``, else None.
 
     >>> parse_per_s("100/s"), parse_per_s("30/min"), parse_per_s("a few")
     (100.0, 0.5, None)
@@ -51,7 +51,7 @@ def parse_per_s(text: str) -> float | None:
 
 
 def in_si(value: float, unit: float) -> float:
-    """Return a value given in units of `scale` in SI units: 5 of 1e-6 is 5e-06."""
+    """Return a value given in `unit` in SI units: 5 of 1e-6 is 5e-06."""
     # Dividing rounds right where the unit is a part: 5 / 1e6 is 5e-06, 5 * 1e-6 is not.
     return value * unit if unit >= 1 else value / round(1 / unit)
 
