@@ -1,1 +1,1 @@
-"""Reports: tables, JSON, traces, and the folder that keeps them together."""
+"""Reports: tables, JSON, traces, and the folder that contains them all."""

@@ -18,10 +18,10 @@ from hetsim.core.text import Record, plain
 from hetsim.reporting.formatting import figure_text
 
 PLAIN_WIDTH = 120
-"""Columns of output that goes to a file or a pipe."""
+"""Columns of output to a file or a pipe."""
 
 CUT = "\N{HORIZONTAL ELLIPSIS}"
-"""Sign that rich puts where it cuts text."""
+"""Sign that rich inserts where it cuts text."""
 
 LEAST = 8
 """Least width of a column that wraps."""
@@ -31,12 +31,12 @@ WIDEST, STEP = 320, 4
 
 
 class _Shown(Console):
-    """A console that writes as escapes whatever would steer a terminal, wherever it is from."""
+    """Console that escapes every character that would steer a terminal, whatever its origin."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
-        """Yield the segments of `renderable`; those that rich steers by itself stay."""
+        """Yield the segments of `renderable`; rich's own control segments stay."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             if control or text.replace("\n", "").isprintable():
@@ -46,7 +46,7 @@ class _Shown(Console):
 
 
 def console(stream: TextIO) -> Console:
-    """Return a console on `stream`: as wide as the terminal, PLAIN_WIDTH where there is none.
+    """Return a console on `stream`: as wide as the terminal, or PLAIN_WIDTH without one.
 
     The environment variable COLUMNS overrides both. Markup is off: names are printed as
     they are.
@@ -60,11 +60,10 @@ def console(stream: TextIO) -> Console:
 
 
 def whole(target: Console, report: RenderableType) -> str:
-    """Return `report` as `target` prints it, as wide as it must be for no figure to be cut off.
+    """Return `report` as `target` prints it, wide enough that no figure is cut off.
 
-    Where the terminal is too narrow for a table its lines are longer than the terminal is wide: a
-    line that goes on in the next can be read, and one that ends in dots cannot. What stands beside
-    it is not wider for that.
+    If the terminal is too narrow for a table, the table's lines exceed the terminal's width: a
+    wrapped line can be read, one that ends in dots cannot. Text next to the table is not widened.
     """
     if isinstance(report, Group):
         return "".join(whole(target, part) for part in report.renderables)
@@ -89,7 +88,7 @@ def whole(target: Console, report: RenderableType) -> str:
 
 
 def _keep_words(table: Table) -> None:
-    """Let no column that wraps be so narrow that nothing in it can be read."""
+    """Keep each column that wraps wide enough to be read."""
     for column in table.columns:
         if column.overflow == "fold" and not column.no_wrap and column.min_width is None:
             texts = (column.header, *column.cells)
@@ -103,14 +102,14 @@ Cell = str | Text | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """Heading of a column, its lines apart by line breaks, and how its cells stand.
+    """Heading of a column, its lines separated by line breaks, and the alignment of its cells.
 
     Attributes
     ----------
     text : str
-        ``#`` before it: figures, to the right; ``|``: names. Neither wraps; other text does.
+        Prefix ``#``: figures, right-aligned; ``|``: names. Neither wraps; other text does.
     least : int or None
-        Columns that it has at least.
+        Least width in characters.
     """
 
     text: str
@@ -126,8 +125,8 @@ def table(
 ) -> Table:
     """Return a table in the house style.
 
-    Cells of `rows` are freed of characters that steer a terminal; `style` is that of a row by its
-    number; `lines`: a rule stands below each row.
+    Cells of `rows` are freed of characters that steer a terminal; `style` returns the style of a
+    row by its number; `lines`: a rule stands below each row.
     """
     made = Table(
         box=SIMPLE_HEAD,
@@ -154,7 +153,7 @@ def table(
 
 
 Column = str | tuple[str | Heading, str | Callable[[Any], Cell]] | Literal[False] | None
-"""``heading=path`` of an attribute, or a heading and a path or function; else left out."""
+"""``heading=path`` of an attribute, or a heading and a path or function; None, False: left out."""
 
 
 def table_of(
@@ -162,10 +161,10 @@ def table_of(
     *columns: Column,
     style: Callable[[int], str] = lambda row: "",
 ) -> Table:
-    """Return the ``table`` of records, a column for each attribute, or function of a record.
+    """Return the ``table`` of records, with one column for each attribute, or function of a record.
 
-    Attributes are written as ``figure_text`` has them, by the unit that their name ends in; one
-    that ends in ``%`` is a share.
+    Attributes are formatted by ``figure_text`` in the unit that their name ends in; one that ends
+    in ``%`` is a share.
     """
     known = [_column(one) for one in columns if one]
     cells = ([of(row) for _, of in known] for row in rows)
@@ -202,9 +201,9 @@ Part = RenderableType | Sequence[RenderableType] | None
 
 
 def stack(*parts: Part) -> RenderableType:
-    """Return the parts that exist, with blank lines between them.
+    """Return the parts that are not empty, with blank lines between them.
 
-    A part may be several lines or tables in a row; an empty one is none, nor a table without rows.
+    A part may be several lines or tables; one without content or rows is left out.
     """
     there = (one for one in parts if not (isinstance(one, Table) and not one.row_count))
     shown = [[part] if isinstance(part, (str, Text, Table, Group)) else part for part in there]
@@ -216,24 +215,24 @@ def stack(*parts: Part) -> RenderableType:
 
 
 def bold(text: str) -> Text:
-    """Return a sentence that stands out, free of characters that steer a terminal."""
+    """Return a sentence in bold, free of characters that steer a terminal."""
     return Text(plain(text), style="bold")
 
 
 def remark(head: str, text: str) -> Text:
-    """Return a line that begins with what it is about, in bold: ``npu: infeasible``."""
+    """Return a line that begins with its subject, in bold: ``npu: infeasible``."""
     return Text.assemble((f"{plain(head)}: ", "bold"), plain(text))
 
 
 ROWS_MOST = 400
-"""Rows of a printed table that a page shows."""
+"""Most rows of a printed table that a page shows."""
 
 HYPHEN = "-\n"
 """End of a heading's line within a word."""
 
 
 def parts(report: RenderableType) -> Iterator[Record]:
-    """Yield texts and tables of the terminal as plain data."""
+    """Yield the texts and tables of a terminal report as plain data."""
     if isinstance(report, Group):
         for one in report.renderables:
             yield from parts(one)
@@ -244,7 +243,7 @@ def parts(report: RenderableType) -> Iterator[Record]:
 
 
 def plain_table(printed: Table) -> Record:
-    """Return a table as plain data: title, headings, rows of lines, and rows that stand out."""
+    """Return a table as plain data: title, headings, rows of lines, and highlighted rows."""
     columns = printed.columns
     headings = [
         f"{'#' * (one.justify == 'right')}{' '.join(str(one.header).replace(HYPHEN, '').split())}"

@@ -31,7 +31,7 @@ SHARES = (
 
 
 def figure_text(name: str, value: float | str | None) -> str:
-    """Return a figure in the unit that its name ends in, a share where that is ``%``; or a text.
+    """Return a figure in the unit that its name ends in, as a share for ``%``; or a text.
 
     >>> figure_text("latency_s", 0.0123), figure_text("gain%", 0.5), figure_text("nodes", 7)
     ('12.3 ms', '50 %', '7')
@@ -67,7 +67,7 @@ def ratio(value: float | None) -> str:
 
 
 def percent(share: float | None, *, sign: bool = False) -> str:
-    """Return a share such as ``12 %``; one decimal below ten, a plus where `sign` is asked for.
+    """Return a share such as ``12 %``; one decimal below ten, a plus if `sign` is set.
 
     >>> percent(0.081, sign=True)
     '+8.1 %'
@@ -82,7 +82,7 @@ def percent(share: float | None, *, sign: bool = False) -> str:
 
 
 def share_text(share: Fraction) -> str:
-    """Return a share near one with three digits of what it lacks, rounded down.
+    """Return a share near one to three digits of its distance from one, rounded down.
 
     >>> share_text(Fraction("0.99994567"))
     '99.99456 %'
@@ -99,31 +99,31 @@ def share_text(share: Fraction) -> str:
 
 
 def relative_change(was: float, now: float) -> float | None:
-    """Return the relative change from `was` to `now`; None where undefined."""
+    """Return the relative change from `was` to `now`; None if undefined."""
     if not (math.isfinite(was) and math.isfinite(now)) or was == 0:
         return None
     return now / was - 1
 
 
 def time_text(seconds: float | None) -> str:
-    """Return seconds with a fitting unit; a dash where they are unknown or undefined."""
+    """Return seconds with a fitting unit; a dash if they are unknown or undefined."""
     return ABSENT if seconds is None or math.isnan(seconds) else format_seconds(seconds)
 
 
 def difference_text(seconds: float | None) -> str:
-    """Return seconds more or fewer, with their sign; a dash where they are not known."""
+    """Return a difference in seconds with its sign; a dash if unknown."""
     if seconds is None:
         return ABSENT
     return f"{'+' if seconds > 0 else ''}{format_seconds(seconds)}"
 
 
 def latency_text(seconds: float) -> str:
-    """Return a latency, or ``rejected`` where it is infinite."""
+    """Return a latency, or ``rejected`` if it is infinite."""
     return "rejected" if math.isinf(seconds) else time_text(seconds)
 
 
 def number_text(value: float) -> str:
-    """Return a plain number with four significant digits; a dash where it is none."""
+    """Return a plain number with four significant digits; a dash for NaN."""
     return ABSENT if math.isnan(value) else f"{value:.4g}"
 
 
@@ -165,7 +165,7 @@ def listed(counts: Mapping[str, int], limit: int = 4) -> str:
 
 
 def percentile_lines(one: Percentile | None) -> list[str]:
-    """Return a percentile and, in a line of its own, its interval; a dash where there is none."""
+    """Return a percentile and, on its own line, its interval; a dash without one."""
     if one is None:
         return [ABSENT]
     if math.isinf(one.estimate_s):
@@ -177,20 +177,20 @@ def percentile_lines(one: Percentile | None) -> list[str]:
 
 
 def between(low: str, high: str) -> str:
-    """Return ``1.2 to 1.4 ms``, a shared unit once; one end where both are equal."""
+    """Return ``1.2 to 1.4 ms``, a shared unit once; one end if both are equal."""
     number, _, unit = low.partition(" ")
     shared = unit and high.endswith(f" {unit}")
     return low if low == high else f"{number if shared else low} to {high}"
 
 
 def name_lines(strategy: str, most: int = 13) -> list[str]:
-    """Return a strategy on one line, or with its argument on a second."""
+    """Return a strategy on one line, or with its argument on a second if it is long."""
     name, colon, argument = strategy.partition(":")
     return [name + colon, argument] if colon and len(strategy) > most else [strategy]
 
 
 def bytes_text(nbytes: int | None) -> str:
-    """Return a size; a dash where it is not known."""
+    """Return a size; a dash if it is unknown."""
     return ABSENT if nbytes is None else format_bytes(nbytes)
 
 
@@ -229,10 +229,10 @@ def fold_siblings(names: Iterable[str]) -> list[tuple[str, list[str]]]:
 def fold_rows(
     rows: Iterable[Row], name: Callable[[Row], str], looks: Callable[[Row], Hashable]
 ) -> list[tuple[str, Row]]:
-    """Return the rows with neighbours that look alike as one, under their folded name.
+    """Return the rows with neighbours that look alike merged into one, under a folded name.
 
-    Rows are joined where `looks`, what a row shows besides its name, is equal and their names are
-    numbered siblings.
+    Rows are merged if `looks`, their content except the name, is equal and their names are numbered
+    siblings.
     """
     return [(range_, run[0]) for range_, run in _folded(rows, name, looks)]
 
@@ -252,7 +252,7 @@ def _folded(
 
 
 def fold_links(links: Sequence[Link]) -> list[tuple[str, Link]]:
-    """Return the links with like ones as one: what they join, and the first of them.
+    """Return the links with like ones merged: the range of their ends, and the first of them.
 
     Like links have the same figures and share no bus. ``cpu - gpu.0-7``: one device with each
     of its siblings; ``gpu.0-7, each to each``: all pairs. Others stand alone. O(links).

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hetsim.problem.problem import Problem
 
 Text = str | Iterable[str]
-"""Content of a file, whole or in pieces that are dropped once written."""
+"""Content of a file, as one text or in pieces that are dropped once written."""
 
 OWN_FILES = (
     "plan.json",
@@ -36,9 +36,9 @@ OWN_FILES = (
 
 
 def check_folder(folder: Path, *, force: bool) -> None:
-    """Raise UsageError where `folder` is a file, or not empty.
+    """Raise UsageError if `folder` is a file, or not empty.
 
-    Called before the work as well as by ``write_folder``: a user learns of it at once.
+    Called before the work as well as by ``write_folder``, so that users learn of it at once.
     """
     if folder.is_symlink() and not folder.exists():
         raise UsageError("it is a broken link", where=f"--out {folder}")
@@ -64,10 +64,10 @@ def check_folder(folder: Path, *, force: bool) -> None:
 def write_folder(folder: Path, files: Mapping[str, Text], *, force: bool = False) -> None:
     """Write `files` (text by name, of ``OWN_FILES``) to `folder`, all of them or none.
 
-    All are written to a folder beside it first. That is then renamed where `folder` is new or
-    empty; otherwise, with `force`, its files are moved in one by one, each whole, and nothing else
-    in `folder` is touched. Raises UsageError where `folder` is a file, or has files and `force` is
-    not given; InvalidInput, OutOfRoom where the disk refuses, or is full.
+    All are written to a folder next to it first. That is then renamed if `folder` is new or empty;
+    otherwise, with `force`, its files are moved in one by one, each whole, and nothing else in
+    `folder` is touched. Raises UsageError if `folder` is a file, or has files and `force` is not
+    given; InvalidInput, OutOfRoom if the disk refuses, or is full.
     """
     unknown = sorted(set(files) - set(OWN_FILES))
     if unknown:
@@ -88,7 +88,7 @@ def write_folder(folder: Path, files: Mapping[str, Text], *, force: bool = False
 
 @contextmanager
 def _written(where: str, target: Path) -> Iterator[None]:
-    """Context in which what the disk refuses is told by `where`."""
+    """Context in which errors of the disk name `where`."""
     try:
         yield
     except OSError as error:
@@ -98,9 +98,9 @@ def _written(where: str, target: Path) -> Iterator[None]:
 
 
 def check_file(path: Path, *, force: bool, option: str = "--trace") -> None:
-    """Raise UsageError where `path` may not be written to: it exists, or has no folder.
+    """Raise UsageError if `path` may not be written to: it exists, or has no folder.
 
-    - `option`: of the command line that names the path; empty: Python does.
+    - `option`: the command-line option that sets the path; empty: set in Python.
     """
     where = f"{option} {path}".lstrip()
     replaces = "--force" if option else "force=True"
@@ -119,7 +119,7 @@ def check_file(path: Path, *, force: bool, option: str = "--trace") -> None:
 def write_file(path: Path, text: Text, *, force: bool = False, option: str = "--trace") -> None:
     """Write `text` to `path`, whole or not at all; over a file only with `force`.
 
-    Raises UsageError as ``check_file`` does; InvalidInput, OutOfRoom where the disk refuses, or is
+    Raises UsageError as ``check_file`` does; InvalidInput, OutOfRoom if the disk refuses, or is
     full.
     """
     check_file(path, force=force, option=option)
@@ -157,7 +157,7 @@ def manifest_json(
 
     `seed` is that of the random inputs of a run; `measured` has figures that differ from run to
     run, such as wall-clock seconds; `others` are the problems of further models on the platform,
-    `files` what else was read, by what it is.
+    `files` the other files that were read, by kind.
     """
     from hetsim.problem.record import given_record, supposed_record
 

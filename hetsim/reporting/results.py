@@ -42,22 +42,22 @@ if TYPE_CHECKING:
     from hetsim.sweeping.verb import Swept
 
 COMMAND = ("hetsim", "in", "Python")
-"""What a page names as the command that made it."""
+"""Command that pages made in Python name."""
 
 DRAWN = (
     "platforms", "strategies", "findings", "sensitivities", "units", "placed", "front", "uses"
 )  # fmt: skip
-"""Pictures of plotly's, by the view that a page has them in; the first that there is is drawn."""
+"""Pictures of plotly's by the views of a page; the first one present is drawn."""
 
 
 def _lazy(path: str) -> Callable[..., Any]:
-    """The function ``module:name`` of reporting, loaded when it is first called."""
+    """Function ``module:name`` of reporting, imported at the first call."""
     module, _, name = path.partition(":")
     return lambda *found: getattr(import_module(f"hetsim.reporting.{module}"), name)(*found)
 
 
 def _with_plan(path: str) -> Callable[[Any], Any]:
-    """The same of a function that takes the plan of a timeline or run before it."""
+    """Variant of a function that takes the plan of a timeline or run as its first argument."""
 
     def call(found: Timeline | Run) -> Any:
         timeline: Timeline = getattr(found, "timeline", None) or found  # type: ignore[assignment]
@@ -70,9 +70,9 @@ def _with_plan(path: str) -> Callable[[Any], Any]:
 class View:
     """Views of one class of results.
 
-    `record` is what ``--json`` prints, `printed` what the terminal shows, `rows` the path of the
-    rows in the record: a list, or a mapping by name. `pictures` are what a page draws and the
-    record lacks; `say` is the answer in a sentence, where it is not that of the record.
+    `record` is the output of ``--json``, `printed` that of the terminal, `rows` the path of the
+    rows in the record: a list, or a mapping by name. `pictures` are data that a page draws and the
+    record lacks; `say` is the answer in a sentence, if it is not that of the record.
     """
 
     record: Callable[[Any], Record]
@@ -103,7 +103,7 @@ def _own_record(found: Plan | Nodes) -> Record:
 
 
 def _cut(plan: Plan) -> str:
-    """What a plan cuts, into what, and why."""
+    """Subgraphs of a plan, and the reason for them, in a sentence."""
     reason = f" {plan.reason[:1].upper()}{plan.reason[1:]}." if plan.reason else ""
     return verdict_of(_own_record(plan)) + reason
 
@@ -129,7 +129,7 @@ def _explanation_record(found: Explanation) -> Record:
 
 
 def _explained(found: Explanation) -> str:
-    """Cost of a plan, what it is made of, and what would help most."""
+    """Cost of a plan, its parts, and the most helpful change, in a sentence."""
     from hetsim.reporting.tables.analysis import shares_text
 
     of = "latency" if found.objective == "latency" else "time a request"
@@ -142,7 +142,7 @@ def _nodes_pictures(found: Nodes) -> Record:
 
 
 def _outage_record(key: str, of: str) -> Callable[[Any], Record]:
-    """The record of a service with what was asked of its outages."""
+    """Function that returns the record of a service with an answer about its outages."""
 
     def record(found: Survived | Availability) -> Record:
         from hetsim.reporting.tables.service_record import service_record
@@ -237,7 +237,7 @@ VIEWS: Mapping[str, View] = {
         _timeline_pictures,
     ),
 }
-"""Views by the name of the class of a result."""
+"""Views by the class name of a result."""
 
 
 def _view(found: object) -> View:
@@ -250,7 +250,7 @@ def pictures(found: object) -> Record:
 
 
 def record_of(found: object) -> Record:
-    """Return a result's record as JSON has it: infinities are None."""
+    """Return a result's record as JSON represents it: infinities are None."""
     return Record(json.loads(to_compact_json(_view(found).record(found))))
 
 
@@ -313,7 +313,7 @@ def _html(part: Record) -> str:
 
 
 def lines(found: object) -> list[str]:
-    """Return a result in a few lines: what it is, its answer, and the figures it is about."""
+    """Return a result in a few lines: its subject, its answer, and the figures behind it."""
     view, record = _view(found), record_of(found)
     say = verdict_of(record) if view.say is None else view.say(found)
     if record["schema"].startswith("hetsim-plan/"):
@@ -347,7 +347,7 @@ def plot(found: object) -> plotly.graph_objects.Figure:
 
 
 def _coloured(value: Any, theme: Mapping[str, str]) -> Any:
-    """A figure with the theme's colours in the place of their names."""
+    """Copy of a figure with the theme's colours instead of their names."""
     if isinstance(value, Mapping):
         return {key: _coloured(one, theme) for key, one in value.items()}
     if isinstance(value, list):
@@ -356,7 +356,7 @@ def _coloured(value: Any, theme: Mapping[str, str]) -> Any:
 
 
 def _bars_of(picture: Record) -> Record:
-    """A timeline's tasks as bars: a row for each stream and link."""
+    """Figure of a timeline's tasks as bars: one row for each stream and link."""
 
     def traces() -> Iterator[Record]:
         columns = unpacked(picture["tasks"])
@@ -384,7 +384,7 @@ def _bars_of(picture: Record) -> Record:
 
 
 def _points(picture: Record) -> Record:
-    """The points of a sweep by the two figures that its page draws first."""
+    """Figure of the points of a sweep by the two figures that its page draws first."""
     x, y = picture["first"]
     columns = picture["columns"]
     axes = [name for name in picture["axes"] if name != "key"]

@@ -1,9 +1,9 @@
 """Requests under load as Chrome trace events, the JSON that Perfetto opens.
 
-A process a stream, with each request by name, where it waited and was served; a process a model,
-with the batches of each instance and an arrow from each request to its batch, how many wait and are
-served over time, and replicas where they come and go; and a process for devices that were down. Of
-a run for real all that twice, named by its clock: as it was, and as it was simulated.
+One process per stream has each request by name, with its waiting and service; one per model has the
+batches of each instance, an arrow from each request to its batch, the numbers of waiting and served
+requests over time, and the start and end of replicas; one more has devices that were down. A real
+run has all of it twice, named by its clock: as measured, and as simulated.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Drawing:
         self.events.append((at_ns, {**entry, "pid": pid, "tid": tid, "ts": microseconds(at_ns)}))
 
     def entries(self) -> Iterator[Entry]:
-        """Yield names, then what happened by time; at one time, in the order of its drawing."""
+        """Yield names, then events by time; at one time, in drawing order."""
         for pid, name in enumerate(self.processes, start=1):
             yield metadata("process_name", pid, None, name=name)
             yield metadata("process_sort_index", pid, None, sort_index=pid)
@@ -89,7 +89,7 @@ class _Drawing:
 def service_trace_json(service: Service, simulated: Service | None = None) -> str:
     """Return the requests that were kept of `service` (``serve(keep=)``) as JSON text.
 
-    `simulated` is what was simulated of a run for real, which is drawn below it, in seconds of the
+    `simulated` is the simulation of a real run, which is drawn below it, in seconds of the
     workload. O(K log K) for K requests; the same in every process.
     """
     assert service.kept is not None
@@ -115,7 +115,7 @@ def service_trace_json(service: Service, simulated: Service | None = None) -> st
 
 
 def _requests(drawing: _Drawing, service: Service, outcomes: Outcomes) -> dict[int, Track]:
-    """Draw each request on a row of its stream; return those of which were answered."""
+    """Draw each request on a row of its stream; return the rows of those that were answered."""
     found: dict[int, Track] = {}
     for at, stream in enumerate(service.streams):
         mine = np.flatnonzero(outcomes.stream == at).tolist()
@@ -144,7 +144,7 @@ def _requests(drawing: _Drawing, service: Service, outcomes: Outcomes) -> dict[i
 def _batches(
     drawing: _Drawing, service: Service, outcomes: Outcomes, of_request: dict[int, Track]
 ) -> None:
-    """Draw the batches of each model, what waits for them, and replicas."""
+    """Draw the batches of each model, its waiting requests, and its replicas."""
     models = list(dict.fromkeys(one.model for one in service.models))
     of_stream = [models.index(stream.model) for stream in service.streams]
     model_of = np.array(of_stream, dtype=np.int64)[outcomes.stream]
@@ -190,7 +190,7 @@ def _of_model(
 
 
 def _downs(drawing: _Drawing, service: Service, kept: Kept) -> None:
-    """Draw when devices were down."""
+    """Draw the intervals in which devices were down."""
     last_s = service.duration_s
     devices = sorted({failure.device for failure in kept.happened})
     if devices:

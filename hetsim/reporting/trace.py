@@ -1,9 +1,9 @@
 """A timeline as Chrome trace events, the JSON that Perfetto and chrome://tracing open.
 
-Source: "Trace Event Format" (Google, the Chromium project): complete events ``X``, flow
-events ``s`` and ``f``, counters ``C``, metadata ``M``. Times are in microseconds, each of them a
-whole number of nanoseconds: Perfetto cuts off what is below, and drops a slice that reaches into
-the next.
+Source: "Trace Event Format" (Google, the Chromium project): complete events ``X``, flow events
+``s`` and ``f``, counters ``C``, metadata ``M``. Times are in microseconds, each of them a whole
+number of nanoseconds: Perfetto cuts off smaller parts, and drops a slice that reaches into the
+next.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def trace_json(
 ) -> str:
     """Return the trace of `timeline` as JSON text, the same in every process.
 
-    One process a device with a thread a stream, one process for the links with a thread a link
-    direction or bus; transfers that hold no link are drawn on lanes of their route. Arrows lead
-    from the subgraph that makes a value to its transfer, and on to each subgraph that waits for it.
-    One process for the requests, each from its arrival to its answer, or without `arrivals_s` from
-    its first task to its last. Counters: requests under way; what waits for a device or a link and
-    could start; memory and power of each device, where they are known. What a run did, `real`, is
-    drawn above `timeline`, and both are named by their clock. O(E log E).
+    Each device is a process with one thread per stream; the links are one process with one thread
+    per link direction or bus; transfers that hold no link are drawn on lanes of their route. Arrows
+    lead from the subgraph that produces a value to its transfer, and on to each subgraph that waits
+    for it. One process has the requests, each from its arrival to its answer, or without
+    `arrivals_s` from its first task to its last. Counters: open requests; ready tasks that wait for
+    a device or a link; memory and power of each device, if known. A real run, `real`, is drawn
+    above `timeline`, and both are named by their clock. O(E log E).
     """
     return "".join(trace_pieces(plan, timeline, real, arrivals_s))
 
@@ -62,9 +62,9 @@ def trace_pieces(
     real: Sequence[Event] = (),
     arrivals_s: Sequence[float] | None = None,
 ) -> Iterator[str]:
-    """Yield the text of ``trace_json`` piece by piece, so that nobody needs to hold all of it."""
+    """Yield the text of ``trace_json`` piece by piece, so that it need not be held as a whole."""
     drawn: list[Drawn] = []
-    # A reader takes a thread with its process's number for the main one: there is none.
+    # A reader takes a thread with its process's number for the main one: no thread has it.
     last = (0, FIRST_THREAD)
     if real:
         done = Events.of(real)
@@ -100,7 +100,7 @@ def trace_pieces(
 
 
 FIRST_THREAD = 1000
-"""Threads have numbers above it, and processes below."""
+"""Number above which threads are numbered, and below which processes are."""
 
 
 def _extents(events: Events) -> Times:
@@ -114,19 +114,19 @@ def _extents(events: Events) -> Times:
 
 
 AT_A_TIME = 16_384
-"""Entries that are made text at once."""
+"""Entries that are formatted at once."""
 
 Block = tuple[Callable[[int], Entry], tuple[Ints, Ints, Ints, Ints]]
-"""Entries of one sort by their places, and what they are ordered by: nanoseconds, whether they
-last, rank, and number of their event."""
+"""Entries of one sort by their indices, and their sort keys: nanoseconds, whether they have a
+duration, rank, and number of their event."""
 
 
 def entries(drawn: Sequence[Drawn]) -> Iterator[str]:
-    """Yield the texts of all entries by time, many at once, with commas between them.
+    """Yield the texts of all entries by time, in batches, with commas between them.
 
-    At one time, each slice is followed by its own arrow ends: a reader binds an arrow's end to
-    the slice that opened last on its track, so a slice without duration must come, with its
-    arrows, before the one that starts as it ends. O(E log E) in the number of entries.
+    At one time, each slice is followed by its own arrow ends: a reader binds an arrow's end to the
+    slice that opened last on its track, so a slice without duration must precede, with its arrows,
+    the one that starts as it ends. O(E log E) in the number of entries.
     """
     blocks = [(story, *block) for story, one in enumerate(drawn) for block in one.blocks]
     sizes = [keys[0].size for _, _, keys in blocks]
@@ -148,8 +148,8 @@ def entries(drawn: Sequence[Drawn]) -> Iterator[str]:
 class Drawn:
     """All entries of the events of one clock, in blocks.
 
-    `critical` has indices of events, None where nobody knows which are; `times` from when to when
-    each request is drawn; `above` is what is drawn above it, whose arrows are numbered before.
+    `critical` has indices of events, None if unknown; `times` has start and end of each drawn
+    request; `above` is drawn above it, with lower arrow numbers.
     """
 
     def __init__(
@@ -176,9 +176,9 @@ class Drawn:
         source, target = self.arrows.source, self.arrows.target
         owner = np.repeat(np.arange(len(events)), np.diff(part_at))
         self._owner = owner.tolist()
-        # A time at which a slice, and no neighbour on its track, is open.
+        # Time at which a slice, and no neighbour on its track, is open.
         inside_ns = start_ns[source] + length_ns[source] // 2
-        # Of each arrow its begin, then its end.
+        # Begin of each arrow, then its end.
         both, parts, ends_ns = (
             np.stack(ends, axis=1).ravel()
             for ends in (
@@ -243,7 +243,7 @@ def _complete(
 
 
 def text_of(value: Any) -> str:
-    """Return a part of a trace as it is written: every text of it plain, and nothing between."""
+    """Return a part of a trace as compact JSON, with every text of it plain."""
     return json.dumps(plainly(value), allow_nan=False, separators=(",", ":"))
 
 
@@ -274,9 +274,9 @@ class Arrows:
 
 
 def arrows_of(plan: Plan, events: Events) -> Arrows:
-    """Return those from the maker of a value to its transfer, and from that to each reader.
+    """Return the arrows from the producer of a value to its transfer, and from that to each reader.
 
-    By their transfers, each the one to it first. O(E log E) for E events.
+    Grouped by transfer, each with the one into it first. O(E log E) for E events.
     """
     computes = np.array([one.kind == "compute" and one.group >= 0 and not one.lost
                          for one in events.sorts], dtype=bool)  # fmt: skip
@@ -288,7 +288,7 @@ def arrows_of(plan: Plan, events: Events) -> Arrows:
     keys, computing = keys[by_key], computing[by_key]
 
     def when_computed(of: Ints, group: int) -> Ints:
-        """The last event that computed a group for the requests of events `of`; -1: none did."""
+        """Return the last event to compute a group for the requests of `events`; -1: none did."""
         if group < 0 or group >= most or not keys.size:
             return np.full(of.size, -1, dtype=np.int64)
         wanted = events.request[of] * most + group
@@ -299,11 +299,11 @@ def arrows_of(plan: Plan, events: Events) -> Arrows:
     for sort, readers, own in _transfers(plan, events):
         one = events.sorts[sort]
         maker = when_computed(own, one.group)
-        # What was done again after a failure may have been done after it was sent on.
+        # A computation repeated after a failure may be later than the transfer of its value.
         some = (maker >= 0) & (events.start_s[maker] <= events.start_s[own])
         found.append((maker[some], own[some], own[some], 0))
         for place, reader in enumerate(readers, start=1):
-            # After a failure a subgraph may have been given up for others.
+            # After a failure a subgraph may have been replaced by others.
             if reader >= 0 and plan.groups[reader].device == one.device:
                 reading = when_computed(own, reader)
                 some = (reading >= 0) & (events.start_s[own] <= events.start_s[reading])
@@ -318,7 +318,7 @@ def arrows_of(plan: Plan, events: Events) -> Arrows:
 
 
 def _transfers(plan: Plan, events: Events) -> Iterator[tuple[int, list[int], Ints]]:
-    """Yield transfers of one sort and replica: the sort, the groups that read it, the events."""
+    """Transfers of one sort and replica: the sort, the groups that read it, the events."""
     problem = plan.problem
     owners: list[list[int]] = []
     for first, one in zip(plan.offsets, plan.replicas, strict=True):
@@ -341,9 +341,9 @@ def _transfers(plan: Plan, events: Events) -> Iterator[tuple[int, list[int], Int
 
 
 def ranks_of(arrows: Arrows, start_ns: Ints, length_ns: Ints) -> Ints:
-    """Return by event how many before it, without duration, it waited for at its own time.
+    """Return by event the length of its chain of zero-duration predecessors at its own time.
 
-    An arrow must begin in a trace before it ends, at one time, too.
+    An arrow must begin in a trace before it ends, even at equal times.
     """
     source, target = arrows.source, arrows.target
     at_once = (length_ns[source] == 0) & (start_ns[source] == start_ns[target])

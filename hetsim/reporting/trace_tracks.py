@@ -1,4 +1,4 @@
-"""The rows of a trace, and what it counts: requests under way, what waits, memory, and power."""
+"""Rows of a trace, and its counters: open requests, waiting tasks, memory, and power."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Track = tuple[int, int]
 class Tracks:
     """Rows of events, and names of the rows.
 
-    `requests` are by number from when to when each is drawn, `clock` begins the names of processes;
-    process and thread numbers up to `after` are taken.
+    `requests` are the start and end of each drawn request, by number; `clock` begins the names of
+    processes; process and thread numbers up to `after` are taken.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Tracks:
             zip(problem.devices, problem.streams, strict=True), start=first
         ):
             own = [name for name in drawn if name.rpartition("/")[0] == device]
-            # What a clock of another machine says may overlap by a little: it gets a row more.
+            # Times of another machine's clock may overlap slightly: the event gets a further row.
             most = max((int(name.rpartition("/")[2]) + 1 for name in own), default=0)
             for stream in range(max(streams, most)):
                 self._by_name[f"{device}/{stream}"] = self._add(pid, f"stream {stream}")
@@ -72,7 +72,7 @@ class Tracks:
 
     @property
     def last(self) -> Track:
-        """The highest process and thread numbers that may be taken."""
+        """Highest process and thread numbers in use."""
         return self.requests_pid, self._tid
 
     def pid_of(self, name: str) -> int:
@@ -102,7 +102,7 @@ class Tracks:
     def of(self, events: Events) -> tuple[Ints, Ints, Ints]:
         """Return the rows of events.
 
-        By event where its own begin, and at the end how many there are; the process and the
+        These are the index of each event's first row, followed by their total; the process and the
         thread of each.
         """
         tracks = [
@@ -119,7 +119,7 @@ class Tracks:
         return at, flat[place, 0], np.where(tid < 0, self._lane_of[owner], tid)
 
     def metadata(self) -> Iterator[Entry]:
-        """Name and order every process and thread."""
+        """Yield entries that name and order every process and thread."""
         for pid, name in self._processes.items():
             yield metadata("process_name", pid, None, name=name)
             # Requests stand above the devices that they run on.
@@ -133,7 +133,7 @@ class Tracks:
 def rows(
     spans: Iterable[tuple[float, float]], name: str, add: Callable[[str], Track]
 ) -> list[Track]:
-    """Return for each span, by their starts, the first row that is free there. O(n log n).
+    """Return the first free row for each span, in order of their starts. O(n log n).
 
     `add` makes a row of a name: ``name (1)``, ``name (2)``, as many as are needed.
     """
@@ -167,10 +167,10 @@ Times = Mapping[int, tuple[float, float]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counter:
-    """One line of a trace: its name, what it counts, and its value from each time on.
+    """Line of a trace: its name, its unit, and its value from each time on.
 
-    `of` is the device that it is of; ``""``: all requests; ``links``: all links. Times are
-    nanoseconds and ascend; neighbouring values differ.
+    `of` is its device; ``""``: all requests; ``links``: all links. Times are nanoseconds and
+    ascend; neighbouring values differ.
     """
 
     of: str
@@ -187,17 +187,17 @@ class Counter:
 
 
 def shown(value: float) -> float:
-    """Return a number as text, whole ones without a point."""
+    """Return a number for JSON, a whole one as an integer."""
     return int(value) if value.is_integer() else value
 
 
 def nanoseconds(seconds: float) -> int:
-    """Return a time as traces have it."""
+    """Return a time in nanoseconds, as traces store it."""
     return round(seconds * 1e9)
 
 
 def microseconds(nanoseconds: int) -> float:
-    """Return the number that a reader which cuts off after nanoseconds takes for these.
+    """Return the microseconds that readers truncate to exactly these nanoseconds.
 
     >>> int(1001 / 1000 * 1000), int(microseconds(1001) * 1000)
     (1000, 1001)
@@ -209,7 +209,7 @@ def microseconds(nanoseconds: int) -> float:
 
 
 def read_nanoseconds(microseconds: float) -> int:
-    """Return a time of a trace, which is cut off below nanoseconds when it is read."""
+    """Return the nanoseconds of a time in a trace, truncated as readers do."""
     return int(microseconds * 1000)
 
 
@@ -227,7 +227,7 @@ def all_microseconds(nanoseconds: Ints) -> list[float]:
 def counted(
     of: str, name: str, unit: str, at_ns: Ints, by: Floats, base: float = 0.0
 ) -> list[Counter]:
-    """Return a counter that starts at `base` and changes so; none where it never changes."""
+    """Return a counter that starts at `base` and changes by `by`; empty if it never changes."""
     order = np.lexsort((by, at_ns))
     at_ns = np.concatenate(([0], at_ns[order]))
     value = np.cumsum(np.concatenate(([base], by[order])))
@@ -263,14 +263,14 @@ def under_way(times: Times) -> list[Counter]:
 
 
 def begins_and_ends(times: Times) -> tuple[Floats, Floats]:
-    """Return when each request arrived, and when it was answered, in the order of `times`."""
+    """Return the arrival and the answer of each request, in the order of `times`."""
     spans = np.array(list(times.values()), dtype=float).reshape(-1, 2)
     return spans[:, 0], spans[:, 1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tasks:
-    """When each task of each request ran; a row a request, NaN where there is no such task."""
+    """Execution times of each task, one row per request; NaN if there is no such task."""
 
     replica: Ints
     begin_s: Floats
@@ -280,7 +280,7 @@ class _Tasks:
 
 
 def _tasks(laid_out: PlanTasks, events: Events, times: Times) -> _Tasks | None:
-    """Times by request and task; None where failures made them others than the plan's."""
+    """Times by request and task; None if failures made them differ from the plan's."""
     if (events.request < 0).any() or any(one.kind == "failure" or one.lost for one in events.sorts):
         return None
     deal = np.array(laid_out.plan.period, dtype=np.int64)
@@ -308,7 +308,7 @@ def _tasks(laid_out: PlanTasks, events: Events, times: Times) -> _Tasks | None:
 
 
 def _tasks_of_sorts(laid_out: PlanTasks, template: Template, events: Events) -> list[int]:
-    """The task of a template that each sort of event is; -1 where it is none."""
+    """Task of a template for each sort of event; -1 if there is none."""
     problem = laid_out.plan.problem
     known = {
         (problem.values[one.value].name, problem.devices[one.source], problem.devices[one.target]):
@@ -325,7 +325,7 @@ def _tasks_of_sorts(laid_out: PlanTasks, template: Template, events: Events) -> 
 
 
 def _waiting(laid_out: PlanTasks, tasks: _Tasks) -> list[Counter]:
-    """Ready subgraphs that wait for each device, and ready transfers that wait for links."""
+    """Counters of ready subgraphs that wait for each device, and transfers that wait for links."""
     devices = laid_out.plan.problem.devices
     changes: dict[str, list[tuple[Ints, Floats]]] = {}
     for replica, template in enumerate(laid_out.templates):
@@ -354,7 +354,7 @@ def _joined(changes: Sequence[tuple[Ints, Floats]]) -> tuple[Ints, Floats]:
 
 
 def _memory(laid_out: PlanTasks, timeline: Timeline, tasks: _Tasks) -> list[Counter]:
-    """Weights and live activations of each device."""
+    """Counters of weights and live activations of each device."""
     problem = laid_out.plan.problem
     if not timeline.peak_memory_bytes:
         return []
@@ -377,7 +377,7 @@ def _memory(laid_out: PlanTasks, timeline: Timeline, tasks: _Tasks) -> list[Coun
 
 
 def _power(plan: Plan, events: Events) -> list[Counter]:
-    """Watts of each device whose power is known: idle, and what busy streams add."""
+    """Counters of watts of each device whose power is known: idle, plus busy streams."""
     problem = plan.problem
     found = []
     for name, width, idle_w, busy_w in zip(

@@ -1,1 +1,1 @@
-"""Reports that people look at: one HTML file each, with all that it shows inside."""
+"""HTML reports: one self-contained file each."""

@@ -1,4 +1,4 @@
-"""Pages of answers: a verb's, that of a record on disk, and an index of several."""
+"""Pages of answers: those of verbs, of records on disk, and an index of several."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from hetsim.reporting.tables.question import STATUSES
 from hetsim.reporting.tables.verdicts import Found, binds, title, verdict_of
 
 ROOM_BYTES = 200_000
-"""Most bytes of a page's record; above, its longest lists are cut."""
+"""Most bytes of a page's record; in larger ones the longest lists are cut."""
 
 LENGTHS = (2**10, 2**8, 2**6, 2**4, 3)
-"""Entries that a list of a large record has at most, as far as is needed."""
+"""Lengths to which lists of a large record are cut, tried in order until it fits."""
 
 ASKED_TOO = ("what_if", "explanation", "sensitivities", "failures", "autoscaling", "survived")
-"""Entries of a record that are answers to options."""
+"""Entries of a record that answer options."""
 
 CHANGES = "Answers to further options: what-if changes, explanation, sensitivities, and failures."
 SUBGRAPHS = (
@@ -52,8 +52,8 @@ def answer_island(
 ) -> Island:
     """Return the page of a record.
 
-    `pictures` are what the record does not hold: timelines, memory, subgraphs, other rates, and
-    ``printed`` of a page that is read back. `printed` is what the verb prints on a terminal;
+    `pictures` are data that the record lacks: timelines, memory, subgraphs, other rates, and
+    ``printed`` of a page that is read from disk. `printed` is the terminal output of the verb;
     without it tables are made of the record.
     """
     schema = record["schema"]
@@ -123,11 +123,11 @@ MAIN = {
         "without a figure are not shown.",
     ),
 }
-"""The view that is drawn above the answer's tables and its caption, by the kind of report."""
+"""View above the answer's tables and its caption, by the kind of report."""
 
 
 def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Section:
-    """The terminal's tables of the answer, or else tables of the record."""
+    """Section of the terminal's tables of the answer, or else of tables of the record."""
     kind = KINDS[record["schema"]]
     notes, tables = [], []
     said = tuple(filter(None, told))
@@ -154,7 +154,7 @@ def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Sect
 
 
 def _problem(record: Found) -> Found | None:
-    """The problem that a record is of."""
+    """Problem of a record."""
     if "problem" in record:
         found: Found | None = record["problem"]
         return found
@@ -163,7 +163,7 @@ def _problem(record: Found) -> Found | None:
 
 
 def _provenance(problem: Found) -> Section:
-    """Question, and provenance and uncertainty of its times."""
+    """Section of the question, and of the provenance and uncertainty of its times."""
     asked = record_tables({key: one for key, one in problem.items() if key != "figures"}, "Asked")
     figures = problem["figures"]
     if figures is None:
@@ -184,7 +184,7 @@ def _provenance(problem: Found) -> Section:
 
 
 def _lean(record: Found) -> Found:
-    """The record with its longest lists cut until it fits a page; ``lists_most`` tells how."""
+    """Record with its longest lists cut until it fits a page; ``lists_most`` is their length."""
     for most in LENGTHS:
         if len(to_compact_json(record)) <= ROOM_BYTES:
             break
@@ -199,9 +199,9 @@ def _cut(value: Any, most: int) -> Any:
 
 
 def island_of(left: SavedAnswer, command: Sequence[str]) -> Island:
-    """Return the page of `left`; `command` stands in where it has none.
+    """Return the page of `left`; `command` is used if it has none.
 
-    Raises InvalidInput where its record lacks fields, as one of another version may.
+    Raises InvalidInput if its record lacks fields, as one of another version may.
     """
     pictures = left.pictures
     with whole(left):
@@ -221,7 +221,7 @@ def island_of(left: SavedAnswer, command: Sequence[str]) -> Island:
 
 
 def _subgraphs(plan: Record) -> Section:
-    """Subgraphs of a saved plan, without the model."""
+    """Section of the subgraphs of a saved plan, without the model."""
     nodes = [group["nodes"] for group in plan["groups"]]
     rows = [
         (f"g{index}", str(group["device"]), str(len(of)), str(of[0]), str(of[-1]))

@@ -17,7 +17,7 @@ from hetsim.reporting.pages.saved import SavedAnswer, whole
 from hetsim.sweeping.rows import ASKED
 
 ROWS_MOST = 500
-"""Figures, and nodes, that are told one by one."""
+"""Most figures, and nodes, that are listed one by one."""
 
 _NO_FIGURES = ("problem", "served", "schema", "verdict", "profiles", "measured", "rows_file")
 
@@ -25,14 +25,14 @@ _OPTIONS = (
     "objective", "objectives", "draws", "draw_seed", "sustained", "seed", "requests", "target_s",
     "rate_per_s", "max_devices", "unit", "kinds", "policies", "executor", "precision",
 )  # fmt: skip
-"""Entries of a record that say what was asked, or how."""
+"""Entries of a record that state the question or the method."""
 
 _SORTS = {
     "model": "model", "platform": "platform", "devices": "platform", "host": "platform",
     "figures": "figures", "profiles": "figures", "measured": "figures",
     "contention": "options", "execute": "options", "cost": "options", "pessimistic": "options",
 }  # fmt: skip
-"""Sort of each entry of a problem."""
+"""Sort of difference of each entry of a problem."""
 
 _EVIDENCE = ("of", "source", "status", "before", "precision", "runtime", "kin", "within_80",
              "measured_share", "sha256")  # fmt: skip
@@ -45,7 +45,7 @@ _TARGETS = ("--report", "--trace", "--out", "-o", "--force", "--json", "--quiet"
 def difference_island(first: SavedAnswer, second: SavedAnswer, command: Sequence[str]) -> Island:
     """Return the difference of two answers as a page.
 
-    Raises UsageError where they are of two kinds, InvalidInput where one is damaged.
+    Raises UsageError if they are of two kinds, InvalidInput if one is damaged.
     """
     if first.kind != second.kind:
         raise UsageError(
@@ -88,7 +88,7 @@ def difference_island(first: SavedAnswer, second: SavedAnswer, command: Sequence
 
 
 def _figures(left: SavedAnswer) -> Record:
-    """The answer of a record without its question; of a sweep its rows by what was asked."""
+    """Answer of a record without its question; for a sweep its rows by question."""
     found = {key: value for key, value in left.record.items() if key not in _NO_FIGURES}
     if left.rows:
         found["rows"] = {}
@@ -102,7 +102,7 @@ def _figures(left: SavedAnswer) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One thing of the question that differs.
+    """Difference in one part of the question.
 
     ``sort`` is ``model``, ``platform``, ``figures``, ``options`` or ``versions``.
     """
@@ -118,11 +118,11 @@ def causes(first: SavedAnswer, second: SavedAnswer) -> list[Cause]:
     if all(commands):
         for one, words in zip((was, now), commands, strict=True):
             one["options"].update(words)
-    # What only one tells is no difference.
+    # An entry that only one record has is no difference.
     for one, other in ((was, now), (now, was)):
         one["versions"] = {key: one["versions"][key] for key in sorted(one["versions"])
                            if key in other["versions"]}  # fmt: skip
-        # All of a device that is not in both is one difference.
+        # A device that only one of both has counts as one difference.
         for name, part in one["figures"].items():
             if name not in other["figures"] and isinstance(part, dict):
                 told = (part.get(key) for key in ("of", "source", "status", "precision"))
@@ -194,7 +194,7 @@ def _evidence(key: str, prefix: str, parts: Record) -> Iterator[tuple[tuple[str,
 
 
 def _words(command: Sequence[str]) -> dict[str, str]:
-    """The words of a command by option, what stands alone by its place; where it left what is out.
+    """Words of a command by option, arguments by position; options about output are left out.
 
     >>> _words(("hetsim", "compare", "zoo:a", "--platform", "laptop", "--json"))
     {'verb': 'compare', 'argument 1': 'zoo:a', '--platform': 'laptop'}
@@ -230,7 +230,7 @@ class Placed:
 def placed(left: SavedAnswer) -> list[Placed]:
     """Return the placement of each plan of an answer, the first plan first.
 
-    Empty where the answer tells of no node. Raises InvalidInput where its plans are damaged.
+    Empty if the answer has no nodes. Raises InvalidInput if its plans are damaged.
     """
     found, record = left.subgraphs(), left.record
     try:

@@ -13,16 +13,16 @@ from hetsim.core.units import format_seconds, significant
 from hetsim.reporting.pages.page import packed, told
 
 BARS_MOST, DOTS_MOST = 30, 100
-"""Bars of a figure; the table under it has all."""
+"""Most bars, and most dots, of a figure; the table under it has all."""
 
 STACKED_MOST = 16
-"""Rows of a stacked figure, the largest; the table under it has all."""
+"""Most rows of a stacked figure, the largest; the table under it has all."""
 
 PLAIN_BYTES = 20_000
-"""Up to here a figure stands in the page as it is; above, as gzip in base64."""
+"""Most bytes of a figure that stands in the page as JSON; larger ones are gzip in base64."""
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
-"""Colours that eyes of every kind tell apart (Okabe and Ito 2008)."""
+"""Colours that stay distinct for colour-blind readers (Okabe and Ito 2008)."""
 
 BLUE, ORANGE, GREEN, RED = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[5]
 
@@ -49,17 +49,17 @@ def logarithmic(values: Sequence[float]) -> Record:
 
 
 def colour(index: int) -> str:
-    """Return the colour of a device by its place; grey below 0."""
+    """Return the colour of a device by its index; grey below 0."""
     return GREY if index < 0 else COLOURS[index % len(COLOURS)]
 
 
 def pattern(index: int) -> str:
-    """Return the pattern of a device by its place."""
+    """Return the pattern of a device by its index."""
     return PATTERNS[(index + 3 * (index // len(COLOURS))) % len(PATTERNS)] if index >= 0 else ""
 
 
 def label(text: str, most: int = 60) -> str:
-    """Return a text as plotly shows it: it takes some markup, and is not to."""
+    """Return a text with plotly's markup escaped, cut to `most` characters."""
     shown = told(text)
     short = shown if len(shown) <= most else f"{shown[: most - 3]}..."
     return escape(short, quote=False)
@@ -77,8 +77,8 @@ def figure(
     """Return a figure, as plotly takes it; packed where it is large. ``--ink`` is a colour of the
     theme.
 
-    `alt` is said of it to those who do not see it, `name` what it is chosen by where a view has
-    several, `note` what stands under it.
+    `alt` describes it to those who cannot see it, `name` identifies it in a view with several,
+    `note` stands under it.
     """
     made = {"name": told(name), "note": told(note), "alt": told(alt), "height": height,
             "data": list(data), "layout": layout}  # fmt: skip
@@ -86,7 +86,7 @@ def figure(
 
 
 def rule(axis: Literal["x", "y"], at: float, shade: str, dash: str = "dash") -> Record:
-    """Return a straight line through a figure at a place of an axis."""
+    """Return a straight line through a figure at a position on an axis."""
     other = "y" if axis == "x" else "x"
     return {"type": "line", f"{axis}0": at, f"{axis}1": at, f"{other}ref": "paper",
             f"{other}0": 0, f"{other}1": 1,
@@ -94,13 +94,13 @@ def rule(axis: Literal["x", "y"], at: float, shade: str, dash: str = "dash") -> 
 
 
 def remark(text: str, shade: str, **place: Any) -> Record:
-    """Return a text at a place of a figure, as an annotation of plotly's."""
+    """Return a text at a position in a figure, as an annotation of plotly's."""
     font = {"color": shade, "size": 13}
     return {"text": label(text), "showarrow": False, "font": font, **place}
 
 
 def limits_drawn(limits_s: Sequence[float], **place: Any) -> tuple[list[Record], list[Record]]:
-    """Return lines across a figure of latencies at their limits, and the texts beside them."""
+    """Return lines across a figure of latencies at their limits, and the texts next to them."""
     notes = [
         remark(f"limit: {format_seconds(limit)}", "--bad", xref="paper", y=math.log10(limit),
                yanchor="bottom", **place)
@@ -121,10 +121,10 @@ def axis(title: str, **more: Any) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: its value, and the value as text; None is left out.
+    """Bar of a figure: its value, and the value as text; a bar without a value is left out.
 
-    ``low`` and ``high`` are the ends of its interval; ``more`` is said where it is pointed at, in
-    the place of its name.
+    ``low`` and ``high`` are the ends of its interval; ``more`` is shown on hovering, instead of its
+    name.
     """
 
     name: str
@@ -146,10 +146,10 @@ def bars(
     line_text: str = "",
     dots: bool = False,
 ) -> list[Record]:
-    """Return the figure of some bars, the first on top; none where none has a value.
+    """Return the figure of some bars, the first on top; empty if none has a value.
 
-    `name`: that of the value, without its unit; `line`: a limit, with its name.
-    `dots`: dots on a logarithmic axis of seconds, for figures over several powers of ten.
+    `name`: that of the value, without its unit; `line`: a limit, with its name. `dots`: dots on a
+    logarithmic axis of seconds, for figures over several powers of ten.
     """
     rows = [row for row in given if row.value is not None][: DOTS_MOST if dots else BARS_MOST]
     if not rows:
@@ -227,11 +227,11 @@ def bars(
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A row of a stacked figure: steps of a figure over time, from each time to the next.
+    """Row of a stacked figure: a step function of time, constant from each time to the next.
 
-    The last time is the end of the last value; `device` says whose colour and pattern it has, below
-    0 grey; `top` ends its axis, of which `axis` says more; `line` is a limit, `base` a part that
-    stays; `hover` is what each value is in words.
+    The last time is the end of the last value; `device` determines colour and pattern, below 0
+    grey; `top` is the end of its axis, `axis` has further settings of it; `line` is a limit, `base`
+    a constant part; `hover` is the text of each value.
     """
 
     name: str

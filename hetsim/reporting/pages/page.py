@@ -29,26 +29,26 @@ from hetsim.version import __version__
 SCHEMA = "hetsim-report/2"
 
 CELL_MOST = 400
-"""Characters of a table's cell that are shown; the record has all."""
+"""Most characters of a table's cell that are shown; the record has all."""
 
 BYTES_MOST = 2_500_000
-"""A report is at most so large; what does not fit is cut, and the page says so."""
+"""Most bytes of a report; pictures beyond it are left out, and the page says so."""
 
 UNPACKED_MOST = 2**26
-"""Bytes that what is packed in a page holds at most, all of it together: as many as a file that is
-read for a report, and ten times what the fullest page has."""
+"""Most bytes that the packed data of a page may have when unpacked, in total: as many as a file
+that is read for a report, and ten times those of the fullest page."""
 
 _GZIP = 16 + zlib.MAX_WBITS
 _UNIT = re.compile(r"(?<=\d) (%|[num]?s|[KMG]iB|B|[kmu]?J)(?![\w/])")
 _OPTION = re.compile(r"(--[a-z][a-z-]*)")
 
 Cell = str | Sequence[str]
-"""One line of a table's cell, or several."""
+"""Content of a table's cell: one line, or several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer in a sentence, its bottleneck, and its confidence."""
+    """Answer in a sentence, its bottleneck, and its confidence."""
 
     say: str
     binds: str = ""
@@ -60,7 +60,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A headline figure: label, value, and note."""
+    """Headline figure: label, value, and note."""
 
     label: str
     figure: str
@@ -72,7 +72,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text under headings, of which those with ``#`` are of figures; `marked` stand out."""
+    """Rows of text under headings; ``#`` marks columns of figures, `marked` highlighted rows."""
 
     title: str
     headings: tuple[str, ...]
@@ -85,11 +85,11 @@ class Table:
             _check_texts(*(line for one in row for line in _lines(one)))
 
     def columns(self) -> list[tuple[str, bool]]:
-        """Return each heading, and whether it is of figures."""
+        """Headings, each with whether its column has figures."""
         return [(told(name.removeprefix("#")), name.startswith("#")) for name in self.headings]
 
     def shown(self) -> list[list[str]]:
-        """Return the cells as they are shown: their lines not without end."""
+        """Cells as they are shown, their lines cut to CELL_MOST."""
         return [["\n".join(map(told, _lines(one))) for one in row] for row in self.rows]
 
 
@@ -102,10 +102,10 @@ def table(
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A view's part that is there before any script runs: captions and tables, in ascending order.
+    """Part of a view that is visible without scripts: captions and tables, in ascending order.
 
-    `view` names the pictures that are drawn above the tables, if there are any; `open`: the tables
-    are seen at once; `notes` are paragraphs between caption and tables.
+    `view` names the pictures that are drawn above the tables, if any; `open`: the tables are
+    unfolded; `notes` are paragraphs between caption and tables.
     """
 
     view: str
@@ -124,8 +124,8 @@ class Section:
 class Island:
     """Content of one report.
 
-    `kind` is the verb, ``plan``, ``folder`` or ``difference``, `record` what the verb prints as
-    JSON; `pictures` are what views draw and the record does not hold, as columns.
+    `kind` is the verb, ``plan``, ``folder`` or ``difference``, `record` the verb's output with
+    ``--json``; `pictures` are data that views draw and the record lacks, as columns.
     """
 
     kind: str
@@ -139,13 +139,13 @@ class Island:
 
     @property
     def command_line(self) -> str:
-        """The command as it is typed."""
+        """Command as it is typed."""
         return plain(join(("hetsim", *self.command[1:])))
 
     def text(self) -> str:
         """Return the data for scripts as JSON that cannot end its HTML element.
 
-        Such JSON is ASCII, so the line ends that scripts know beyond JSON's are escaped, too.
+        The JSON is ASCII, so that line ends of scripts that JSON allows are escaped, too.
         """
         data = {
             "report": SCHEMA,
@@ -163,7 +163,7 @@ class Island:
 
 
 def told(text: str) -> str:
-    """Return `text` as it is shown: on one line, control characters escaped, not without end."""
+    """Return `text` as it is shown: on one line, control characters escaped, cut to CELL_MOST."""
     return cut(plain(text), CELL_MOST)
 
 
@@ -172,7 +172,7 @@ def _lines(one: Cell) -> Sequence[str]:
 
 
 def _check_texts(*shown: object) -> None:
-    """Raise TypeError for what is no text: records from files may hold anything in its place."""
+    """Raise TypeError for anything but text: records from files may contain any type."""
     for one in shown:
         if not isinstance(one, str):
             raise TypeError(f"a {type(one).__name__} where there must be a text")
@@ -181,9 +181,9 @@ def _check_texts(*shown: object) -> None:
 def page(island: Island) -> str:
     """Return the report as HTML, the same for the same island.
 
-    The meta element's policy lets the page's own two scripts run, by their digests, and nothing
-    else: no request, and no script that a name may bring. What makes it larger than BYTES_MOST is
-    left out, the largest picture first, and the page says so.
+    The policy in its meta element lets the page's own two scripts run, by their digests, and
+    nothing else: no request, and no script that a name may contain. Pictures beyond BYTES_MOST are
+    left out, the largest first, and the page says so.
     """
     left_out: list[str] = []
     while True:
@@ -237,18 +237,18 @@ def _template() -> jinja2.Template:
 
 
 def _bound(text: str) -> str:
-    """Keep a figure and its unit on one line."""
+    """Text with figures and their units kept on one line."""
     return _UNIT.sub("\N{NO-BREAK SPACE}\\1", text)
 
 
 def _options(text: str) -> Markup:
-    """Keep options whole, which browsers would break behind their dashes."""
+    """Markup with options kept whole, which browsers would break at their dashes."""
     return Markup(_OPTION.sub(r'<span class="option">\1</span>', str(escape(text))))
 
 
 @functools.cache
 def _script() -> str:
-    """The page's script, those of views, and the line that starts them; comments left out."""
+    """Script of the page, those of views, and the line that starts them, without comments."""
     views = sorted(_assets().joinpath("views").iterdir(), key=lambda one: one.name)
     parts = (asset("page.js"), *(one.read_text(encoding="utf-8") for one in views))
     lines = (line.strip() for part in (*parts, "hetsim.start();\n") for line in part.splitlines())
@@ -259,7 +259,7 @@ def _script() -> str:
 
 
 def asset(name: str) -> str:
-    """Return a file that pages are made of."""
+    """Return the text of a file that pages are built from."""
     return _assets().joinpath(name).read_text(encoding="utf-8")
 
 
@@ -269,7 +269,7 @@ def _assets() -> Traversable:
 
 @functools.cache
 def plotly() -> tuple[str, str]:
-    """Return plotly's own script packed, and the digest that the page lets it run by."""
+    """Return plotly's script, packed, and its digest for the page's policy."""
     script = (files("plotly") / "package_data" / "plotly.min.js").read_bytes()
     return pack(script), _digest(script)
 
@@ -285,10 +285,10 @@ def pack(content: bytes) -> str:
 
 
 def packed(value: Any, differences: Sequence[str] = ()) -> Record:
-    """Return `value` as a record that the page's script unpacks again.
+    """Return `value` as a record that the page's script unpacks.
 
-    Columns named by `differences`, of whole numbers, or of lists of them, are kept as the steps
-    from one to the next: those of times take a third of the room so.
+    Columns named by `differences`, of whole numbers or lists of them, are stored as differences
+    from one to the next: columns of times shrink to a third.
     """
     if differences:
         value = {
@@ -308,7 +308,7 @@ def _steps(column: Sequence[Any]) -> list[Any]:
 def unpacked(value: Any) -> Any:
     """Return the content of `packed`; anything else unchanged.
 
-    Raises ValueError on damage, and where it holds more than ``UNPACKED_MOST`` bytes.
+    Raises ValueError if it is damaged, or has more than ``UNPACKED_MOST`` bytes.
     """
     if not _is_packed(value):
         return value
@@ -328,9 +328,9 @@ def _sums(steps: Sequence[Any]) -> list[Any]:
 
 
 def check_packed(value: Any) -> None:
-    """Raise ValueError where something within `value` that is packed is damaged, or all is large.
+    """Raise ValueError if packed data within `value` is damaged, or too large in total.
 
-    At most ``UNPACKED_MOST`` bytes are unpacked, however little they take packed, and none kept.
+    At most ``UNPACKED_MOST`` bytes are unpacked, however small they are packed, and none kept.
     """
     left, waiting = UNPACKED_MOST, [value]
     while waiting:
@@ -351,7 +351,7 @@ def _is_packed(value: Any) -> bool:
 
 
 def _inflated(text: str, most: int) -> bytes:
-    """Return the bytes of one whole gzip; raises ValueError or zlib.error where it is none."""
+    """Return the bytes of one whole gzip; raises ValueError or zlib.error for anything else."""
     stream = zlib.decompressobj(_GZIP)
     found = stream.decompress(base64.b64decode(text, validate=True), most + 1)
     if len(found) > most:

@@ -49,7 +49,7 @@ RATE = ("--rate", "--requests", "--duration", "--within", "--slo", "--speedup", 
 def without(command: Sequence[str], verb: str, options: Sequence[str] = ()) -> list[str]:
     """Return the command line, program first, with another verb and without these options.
 
-    Those that leave files, or only say how an answer is printed, are left out as well.
+    Options that write files, or only change how an answer is printed, are left out as well.
     """
     found = ["hetsim", verb]
     gone = (*VALUES, *options)
@@ -74,13 +74,13 @@ def _after_verb(command: Sequence[str]) -> list[str]:
 
 
 SHARES = (0.1, 0.3, 0.5, 0.65, 0.75, 0.82, 0.88, 0.93, 0.97, 1.05)
-"""Rates that are simulated, as shares of the ceiling."""
+"""Simulated rates, as shares of the peak."""
 
 USUAL = 99.0
 """Percentile of a stream without an objective."""
 
 MOST = 1 << 14
-"""Requests that are simulated at each rate."""
+"""Most requests that are simulated at each rate."""
 
 
 def rates_picture(
@@ -98,13 +98,13 @@ def rates_picture(
     answer: Service | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Record:
-    """Latencies of one deployment at several arrival rates: stops of a slider, and a figure.
+    """Return the latencies of one deployment at several rates: stops of a slider, and a figure.
 
-    ``why_not`` alone where there are no other rates: devices fail, replicas are autoscaled, or
-    clients wait for answers. `command` is the reader's own; `verb` stands for its verb, `options`
-    are added, `gone` left out. `from_file`: arrivals are in a file, so that commands have factors
-    on its rate, else rates. `own` is the factor at which the slider starts, `answer` the reader's
-    own answer there; `name` is that of the deployment. O(rates) simulations.
+    Only ``why_not`` if there are no other rates: devices fail, replicas are autoscaled, or clients
+    wait for answers. `command` is the reader's own; `verb` replaces its verb, `options` are added,
+    `gone` removed. `from_file`: arrivals are in a file, so that commands have factors on its rate,
+    else rates. `own` is the factor at which the slider starts, `answer` the reader's own answer
+    there; `name` is that of the deployment. O(rates) simulations.
     """
     if any(one.served.autoscaling for one in resolved) or workload.failures is not None:
         return {"name": name, "why_not": "devices fail or replicas are autoscaled"}
@@ -124,7 +124,7 @@ def rates_picture(
             factor if factor == own else short(factor * rate_per_s) / rate_per_s
             for factor in factors
         )
-    # A file of more requests than are simulated here has no command that simulates as many.
+    # No command simulates only the first requests of a file.
     told = not from_file or first is workload
     mine = answer is not None and [verb] == [w for w in command[1:] if w[:1] != "-"][:1]
     known = answer if mine or not told else None
@@ -166,7 +166,7 @@ def rates_picture(
 
 
 def _at(workload: Workload, service: Service, stream: int) -> Percentile | None:
-    """The percentile of a stream that its page shows; None where requests are not answered."""
+    """Percentile of a stream that its page shows; None if no requests are answered."""
     return percentile_at(service.streams[stream].percentiles, percentile_of(workload, stream))
 
 
@@ -198,7 +198,7 @@ def _figure(
     services: Sequence[Service],
     peak: tuple[float, str],
 ) -> Record:
-    """Latency over rate, a line a stream, with limits and the peak rate."""
+    """Figure of latency over rate, one line per stream, with limits and the peak rate."""
     limits = [slo.latency_s for stream in workload.streams for slo in stream.slos]
     traces: list[Record] = []
     found_s: list[float] = []
@@ -271,7 +271,7 @@ def _latency_traces(
 
 
 def load_pictures(rows: Sequence[Record]) -> Record:
-    """Return ``load``, the rows of ``rates_picture`` with a slider; nothing without one."""
+    """Return ``load``, the rows of ``rates_picture`` with a slider; empty without one."""
     load = [row for row in rows if "stops" in row]
     left = dict.fromkeys(
         f"{row['name']}: {row['why_not']}" if row["name"] else str(row["why_not"])
@@ -293,13 +293,13 @@ def _asked(workload: Workload, factor: float, rate_per_s: float, *, from_file: b
 
 
 def percentile_of(workload: Workload, stream: int) -> float:
-    """Percentile of a stream's tightest objective."""
+    """Return the percentile of a stream's tightest objective."""
     slos = workload.streams[stream].slos
     return min(slos, key=lambda slo: slo.latency_s).percentile if slos else USUAL
 
 
 def factors_of(ceiling: float, own: Sequence[float]) -> tuple[float, ...]:
-    """Factors on the rate up to the peak, and `own`.
+    """Return factors on the rate up to the peak, and `own`.
 
     They are short decimal numbers, so that a command with them can be typed.
     """
@@ -310,7 +310,7 @@ def factors_of(ceiling: float, own: Sequence[float]) -> tuple[float, ...]:
 
 
 def short(value: float) -> float:
-    """Number to three digits.
+    """Return a number rounded to three digits.
 
     >>> short(123.456)
     123.0
@@ -319,7 +319,7 @@ def short(value: float) -> float:
 
 
 def first_of(workload: Workload, *, from_file: bool) -> Workload:
-    """First MOST requests of a workload; the workload itself, where a file says fewer."""
+    """Return the first MOST requests of a workload; the workload itself if a file has fewer."""
     if from_file and expected(workload) <= MOST:
         return workload
     requests = min(MOST, workload.requests or MOST)

@@ -11,20 +11,20 @@ from hetsim.reporting.formatting import ABSENT, SHARES, figure_text, percent, re
 from hetsim.reporting.pages.page import Table, Tile, table
 
 ROWS_MOST = 200
-"""Rows of a table of a record."""
+"""Most rows of a table of a record."""
 
 COLUMNS_MOST = 16
-"""Columns of such a table; the record has all."""
+"""Most columns of such a table; the record has all."""
 
 PARTS_MOST = 8
-"""Entries of a table up to which each gets tables of its parts."""
+"""Most entries of a table whose parts get tables of their own."""
 
 TILES_MOST = 6
 
 _NAMES = ("strategy", "key", "stream", "name", "device", "model", "figure", "change")
 _UNITS = ("_s", "_bytes", "nbytes", "_j", "factor")
 SAME = 1e-9
-"""Relative difference of equal figures, which the order of additions may leave."""
+"""Relative difference of equal figures, as the order of additions may cause."""
 
 Leaf = int | float | str | bool | None
 
@@ -39,7 +39,7 @@ def leaf(value: Any) -> Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One figure, or text, of both records; None where it is not there."""
+    """Figure, or text, of both records; None in the one that lacks it."""
 
     path: tuple[str, ...]
     was: Leaf
@@ -51,7 +51,7 @@ class Change:
         return " / ".join(_words(key) for key in self.path)
 
     def texts(self) -> tuple[str, str, str]:
-        """Return old value, new value, and difference."""
+        """Return the old value, the new value, and the difference."""
         key = unit_of(self.path)
         return figure_text(key, self.was), figure_text(key, self.now), self.difference()
 
@@ -72,9 +72,9 @@ def leaves(
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield every figure and text of a record with its path. O(size).
 
-    An entry of a list is called by what names it (its strategy, its name), so that another
-    order is no difference; by its place where nothing does, or two have one name. `lists`: one of
-    figures and texts alone stays a list.
+    An entry of a list is identified by its strategy or name, so that another order is no
+    difference; by its position without a name, or if two have the same. `lists`: a list of figures
+    and texts alone stays a list.
     """
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -107,7 +107,7 @@ def beside(was: Leaves, now: Leaves) -> list[Change]:
 
 
 def same(was: Leaf, now: Leaf) -> bool:
-    """Whether two leaves are the same, but for what rounding leaves."""
+    """Return whether two leaves are equal up to rounding."""
     numbers = [one for one in (was, now) if isinstance(one, (int, float))]
     if len(numbers) == 2 and not any(isinstance(one, bool) for one in numbers):
         return isclose(numbers[0], numbers[1], rel_tol=SAME)
@@ -115,7 +115,7 @@ def same(was: Leaf, now: Leaf) -> bool:
 
 
 def unit_of(path: tuple[str, ...]) -> str:
-    """Return the key of a path that says what its figure is in: the last but one, at the most."""
+    """Return the key of a path that states the figure's unit: the last, or the last but one."""
     for key in reversed(path[-2:]):
         if key.endswith(_UNITS) or key in SHARES:
             return key
@@ -123,7 +123,7 @@ def unit_of(path: tuple[str, ...]) -> str:
 
 
 def _words(key: str) -> str:
-    """A key without its unit, which its figure has; names that are no keys stay as they are."""
+    """Key in words, without its unit, which its figure has; other names stay as they are."""
     for ending, told in (("_per_s", " (1/s)"), ("_s", ""), ("_bytes", ""), ("_j", "")):
         if key.endswith(ending) and len(key) > len(ending):
             return f"{key.removesuffix(ending).replace('_', ' ')}{told}"
@@ -197,7 +197,7 @@ def headline(record: Mapping[str, Any]) -> dict[tuple[str, ...], Leaf]:
 
 
 def tiles(top: Sequence[Change], note: Callable[[Change], str] = lambda one: "") -> Iterator[Tile]:
-    """Yield the first headline figures, each with a note."""
+    """Yield tiles of the first headline figures, each with a note."""
     for one in [each for each in top if (each.was, each.now) != (None, None)][:TILES_MOST]:
         yield Tile(one.name.replace(" / ", " ").replace("_", " "), one.texts()[1], note(one))
 
@@ -225,13 +225,13 @@ def record_tables(record: Mapping[str, Any], title: str) -> list[Table]:
 
 
 def _entries(value: Any) -> list[tuple[str, Mapping[str, Any]]]:
-    """The records that a list or a mapping holds by their names; none where it holds others."""
+    """Records in a list or a mapping by their names; empty if it has other values."""
     held = _named(value)
     return held if all(isinstance(one, Mapping) for _, one in held) else []
 
 
 def _named(value: Any) -> list[tuple[str, Any]]:
-    """What a list or a mapping holds, by its names or places; nothing of anything else."""
+    """Values of a list or a mapping, by their names or positions; empty for anything else."""
     if isinstance(value, Mapping):
         return [(str(name), one) for name, one in value.items()]
     each = value if isinstance(value, list) else ()
@@ -249,7 +249,7 @@ def _entries_table(title: str, key: str, entries: list[tuple[str, Mapping[str, A
 
 
 def _cells(entry: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
-    """Figures of an entry and of its parts by their paths; what it is called by is left out."""
+    """Figures of an entry and of its parts by their paths, without the entry's own name."""
     name = _name(entry)
     found: dict[tuple[str, ...], str] = {}
     for key, value in entry.items():
@@ -271,7 +271,7 @@ def _text(path: tuple[str, ...], value: Any) -> str:
 
 
 def _at(value: Any, keys: list[str], names: tuple[str, ...]) -> dict[tuple[str, ...], Leaf]:
-    """The leaves that a path leads to, by the entries that it goes through and its last key."""
+    """Leaves at a path, by the entries on the way and the last key."""
     if not keys:
         return {names: leaf(value)}
     key, *rest = keys

@@ -21,10 +21,10 @@ RESULT, MANIFEST, PLAN, ROWS = "result.json", "manifest.json", "plan.json", "row
 TRACE = "trace.json"
 
 KINDS = {schema: answer.kind for schema, answer in ANSWERS.items()}
-"""The kind of report of a record, by its schema."""
+"""Kind of report of a record, by its schema."""
 
 UNDER_LOAD = ("hetsim-service/1", "hetsim-load-test/1")
-"""Schemas of those whose trace is of requests under load, which a page does not draw."""
+"""Schemas of answers whose trace is of requests under load, which pages do not draw."""
 
 _ISLAND = '<script type="application/json" id="hetsim-data">'
 _OF_REPORTS = ("folder", "difference")
@@ -53,10 +53,10 @@ def whole(*read: SavedAnswer) -> Iterator[None]:
 class SavedAnswer:
     """Answer of one verb on disk.
 
-    `source` is the file or folder as it was named, `kind` of ``KINDS``, `command` the command line
-    that made it, program first, where that is known; `pictures` of a report are what its views
-    draw, `manifest` and `plan` of a folder of ``--out`` (of a page the version that made it),
-    `rows` of a sweep, `trace` a file.
+    `source` is the file or folder as given, `kind` one of ``KINDS``, `command` the command line
+    that made it, program first, if known; `pictures` of a report are the data that its views draw,
+    `manifest` and `plan` those of a folder of ``--out`` (for a page the version that made it),
+    `rows` those of a sweep, `trace` a file.
     """
 
     source: str
@@ -72,8 +72,8 @@ class SavedAnswer:
     def timelines(self) -> Record:
         """Return the pictures of its trace, with ``timeline``.
 
-        Nothing without a trace, or where that is too large. Raises InvalidInput where it cannot be
-        read, or is none of hetsim's.
+        Empty without a trace, or if that is too large. Raises InvalidInput if it cannot be read, or
+        was not written by hetsim.
         """
         if self.trace is None or self.too_long():
             return {}
@@ -89,18 +89,18 @@ class SavedAnswer:
             ) from None
 
     def too_long(self) -> bool:
-        """Whether it has a trace that is larger than what is read for a report."""
+        """Whether its trace is too large to be read for a report."""
         return self.trace is not None and self.trace.stat().st_size > LIMIT_BYTES
 
     def _played(self) -> tuple[str, Record]:
-        """The plan's name and the weights of its devices: of a comparison those of the best."""
+        """Name of the plan and the weights of its devices; for a comparison of its best plan."""
         record = self.record["rows"][0] if self.kind == "compare" else self.record
         name = record["strategy"] if self.kind == "compare" else record["plan"]["strategy"]
         devices = record["timeline"]["devices"]
         return str(name), {device: one.get("weight_bytes") for device, one in devices.items()}
 
     def subgraphs(self) -> Record | None:
-        """Return which device has which node; None where that is not there. Raises InvalidInput."""
+        """Return the device of each node; None if the answer has none. Raises InvalidInput."""
         picture = self.pictures.get("subgraphs")
         if picture is None:
             return None
@@ -118,11 +118,11 @@ _MOST = 10**300
 
 
 def read_all(path: Path) -> list[SavedAnswer]:
-    """Read what is in a file, a folder of one verb, or a folder of several, in their names' order.
+    """Read the answers in a file, a folder of one verb, or a folder of several, sorted by name.
 
-    Files of a folder that are no JSON or HTML, and those of other schemas, are passed over;
-    damaged ones are errors. Raises InvalidInput where something cannot be read, is damaged, or is
-    nothing that there is a report of, and where there is nothing.
+    Files of a folder that are not JSON or HTML, and those of other schemas, are skipped; damaged
+    ones are errors. Raises InvalidInput if something cannot be read, is damaged, or has no report,
+    and if there is no answer.
     """
     if not path.is_dir():
         return [_file(path)]
@@ -148,7 +148,7 @@ def read_all(path: Path) -> list[SavedAnswer]:
 
 
 def _folder(path: Path) -> SavedAnswer | None:
-    """Answer in a folder of ``--out`` or of a sweep; None where it is neither."""
+    """Answer in a folder of ``--out`` or of a sweep; None for other folders."""
     if (path / RESULT).is_file():
         record = _record(path / RESULT)
         manifest = _record(path / MANIFEST) if (path / MANIFEST).is_file() else None
@@ -195,7 +195,7 @@ def _page(path: Path, text: str) -> SavedAnswer:
 
 
 def _of_reports(text: str) -> bool:
-    """Whether a page is one of other reports; `kind` stands before all that a name may bring."""
+    """Whether a page is one of other reports; its kind precedes all that a name may contain."""
     head = text[text.find(_ISLAND) :][:200]
     return any(f'"kind":"{kind}"' in head for kind in _OF_REPORTS)
 
@@ -225,7 +225,7 @@ def _of_data(path: Path, data: Record) -> SavedAnswer:
 
 
 def _page_rows(pictures: Record) -> tuple[Record, ...]:
-    """The rows that a sweep's page holds as columns."""
+    """Rows of a sweep, which its page stores as columns."""
     picture = pictures.get("points")
     columns = picture.get("columns") if isinstance(picture, dict) else None
     if not isinstance(columns, dict) or not columns:
@@ -248,7 +248,7 @@ def _of_record(source: str, record: Record, where: Path | None = None) -> SavedA
 
 
 def _sweep(folder: Path) -> SavedAnswer:
-    """Record and rows of a sweep's folder."""
+    """Answer of a sweep's folder, with its rows."""
     rows = []
     path = folder / ROWS
     for number, line in enumerate(_text(path).splitlines(), 1):
@@ -292,7 +292,7 @@ def _json(path: Path, text: str, line: int = 0) -> Any:
 
 
 def _whole(digits: str) -> int:
-    """A whole number that a figure may be; ValueError where no float is as large."""
+    """Whole number of at most _MOST; ValueError above, where no float is as large."""
     number = int(digits)
     if abs(number) > _MOST:
         raise ValueError(f"a number of {len(digits)} digits")

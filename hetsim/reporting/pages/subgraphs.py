@@ -18,13 +18,13 @@ from hetsim.reporting.pages.page import Section, packed, table, unpacked
 from hetsim.reporting.tables.plan import groups_table
 
 PLAIN_BYTES = 100_000
-"""Up to here the columns stand in the page as they are; above, as gzip in base64."""
+"""Most bytes of columns that stand in the page as JSON; larger ones are gzip in base64."""
 
 BUDGET_BYTES = 200_000
-"""Their share of the page's 2.5 MB."""
+"""Share of the page's 2.5 MB for subgraphs."""
 
 ROWS_MOST = 200
-"""Nodes in a table: those that take longest."""
+"""Most nodes in a table: those that take longest."""
 
 ELSEWHERE = (
     "`hetsim partition --onnx DIR` writes annotated.onnx and split.onnx for Netron; `hetsim "
@@ -35,12 +35,12 @@ _DIGITS = 5
 
 
 def plans_picture(plans: Sequence[Plan], budget_bytes: int = BUDGET_BYTES) -> Record:
-    """Return ``subgraphs`` of plans of one problem, the first shown first, as pictures.
+    """Return ``subgraphs`` of plans of one problem, the first one shown first, as pictures.
 
     ``tables`` are of the first plan; ``plans`` have ``name``, the ``device`` of each group, and by
     node ``group`` and ``seconds``. A plan of several replicas gives one for each. Beyond
-    `budget_bytes` plans behind the first are left out, then all of it; ``cut`` says so. O(V + E) a
-    plan.
+    `budget_bytes` the plans after the first are left out, then all of it; ``cut`` says so. O(V + E)
+    per plan.
     """
     if not plans or not plans[0].problem.n:
         return {}
@@ -102,7 +102,7 @@ def _groups_table(name: str, plan: Plan) -> Record:
 
 
 def _nodes_table(name: str, plan: Plan) -> Record:
-    """Nodes that take longest, each with its time on other devices or why they refuse it."""
+    """Table of the slowest nodes, each with its times on other devices or their refusals."""
     problem = plan.problem
     owner, taken_s = owners(problem.n, plan.groups), _node_seconds(plan)
     able, alone_s = problem.runnable, problem.shared_seconds
@@ -135,7 +135,7 @@ def _nodes_table(name: str, plan: Plan) -> Record:
 
 
 def subgraphs_section(pictures: Mapping[str, Any]) -> tuple[Section, ...]:
-    """Return subgraphs and nodes of the first plan as tables; none where there is no plan."""
+    """Return subgraphs and nodes of the first plan as tables; empty without a plan."""
     if "subgraphs" not in pictures:
         return ()
     found = unpacked(pictures["subgraphs"])

@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison
 
 NOTE_MOST = 2000
-"""Characters of what stands under a timeline."""
+"""Most characters of the note under a timeline."""
 
 LABEL_MOST = 200
-"""Characters of what a task is called that a page holds."""
+"""Most characters of a task's label in a page."""
 
 TASKS_MOST = 60_000
-"""Tasks of one timeline that a page holds: those of the first requests, whole."""
+"""Most tasks of one timeline in a page: those of the first requests, whole."""
 
 STEPS_MOST = 2000
-"""Steps of one device's memory that are drawn; of more the highest of each of as many spans."""
+"""Most steps of one device's memory that are drawn; of more, the highest in each interval."""
 
 BINS = 160
-"""Spans of time of which utilization is told."""
+"""Intervals of time for which utilization is given."""
 
 IDLE_DRAWN = 3
-"""Up to so many rows on which nothing happens are shown."""
+"""Most idle rows that are shown."""
 
 TASKS_TOLD = 100
-"""Tasks of a timeline that its table has."""
+"""Most tasks of a timeline that its table has."""
 
 NEAR = 3
-"""A device's capacity is drawn up to so many times what it holds."""
+"""Most multiples of a device's peak memory up to which its capacity is drawn."""
 
 Event = Mapping[str, Any]
 
@@ -58,7 +58,7 @@ _DEVICE, _LINKS = "device ", "links"
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """A row of a timeline: a stream of a device, or a link; ``device`` is -1 of a link."""
+    """Row of a timeline: a stream of a device, or a link, whose ``device`` is -1."""
 
     name: str
     device: int = -1
@@ -66,9 +66,9 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task on one or several tracks: `text` is what it is, and where.
+    """Task on one or several tracks: `text` names it and its place.
 
-    ``request`` is -1 where it is none's.
+    ``request`` is -1 if it belongs to none.
     """
 
     tracks: tuple[Track, ...]
@@ -80,7 +80,7 @@ class Task:
 
 
 def _whole_requests(tasks: list[list[Event]], most: int) -> tuple[list[list[Event]], str]:
-    """The tasks of the first requests, whole, at most so many, and a note on the others."""
+    """Tasks of as many first requests, whole, as `most` allows, and a note on the others."""
     if len(tasks) <= most:
         return tasks, ""
     last, kept = 0, 0
@@ -98,11 +98,11 @@ def _whole_requests(tasks: list[list[Event]], most: int) -> tuple[list[list[Even
 
 
 def _timeline(name: str, tracks: Sequence[Track], tasks: Sequence[Task], note: str) -> Record:
-    """The timeline: rows, and tasks as packed columns.
+    """Timeline: rows, and tasks as packed columns.
 
-    ``tasks`` has an entry a task and track that it holds: ``track``, ``start_ns``, ``duration_ns``,
-    ``request``, ``text`` (into ``texts``), ``critical``. Of many `tracks` those on which nothing
-    happens are named in the note.
+    ``tasks`` has one entry per task and track: ``track``, ``start_ns``, ``duration_ns``,
+    ``request``, ``text`` (into ``texts``), ``critical``. Of many `tracks` the idle ones are named
+    in the note.
     """
     used = {track for task in tasks for track in task.tracks}
     idle = [track.name for track in tracks if track not in used]
@@ -140,7 +140,7 @@ def _timeline(name: str, tracks: Sequence[Track], tasks: Sequence[Task], note: s
 
 
 def _short(track: Track, several: Mapping[int, int]) -> str:
-    """The name of a row, without the stream where it is its device's only one."""
+    """Name of a row, without the stream if it is its device's only one."""
     one = track.device >= 0 and several[track.device] == 1
     return track.name.removesuffix("/0") if one else track.name
 
@@ -177,10 +177,10 @@ def _tasks_table(picture: Record) -> Table:
 def _utilization(
     name: str, tracks: Sequence[Track], tasks: Iterable[Task], streams: Mapping[int, int]
 ) -> Record:
-    """Return the utilization of devices and links over time, of the busiest rows.
+    """Utilization of devices and links over time, of the busiest rows.
 
-    Of a device it is the share of its streams that compute; `streams` has how many it has, by its
-    index, where they are more than its tracks.
+    For a device it is the share of its streams that compute; `streams` has their number, by device
+    index, if it exceeds the number of its tracks.
     """
     spans: dict[str, list[tuple[int, int]]] = {}
     count: Counter[str] = Counter()
@@ -234,7 +234,7 @@ def _covered(spans: Sequence[tuple[int, int]], edges: np.ndarray[Any, Any]) -> A
         at = np.sort(ends)
         before = np.concatenate(([0.0], np.cumsum(at)))
         number = np.searchsorted(at, edges, side="right")
-        # Up to each edge: the time since each of the ends that are before it.
+        # Time up to each edge since the ends before it.
         found += sign * (number * edges - before[number])
     return np.diff(found)
 
@@ -251,14 +251,14 @@ class Held:
 
     @property
     def peak(self) -> int:
-        """Most bytes at a time."""
+        """Most bytes at any time."""
         return max(self.nbytes, default=0)
 
 
 def _memory(
     clock: _Clock, name: str, weights: Mapping[str, int], capacity: Mapping[str, int]
 ) -> list[Record]:
-    """Memory use over time; no figure where none was counted or used."""
+    """Figures of memory use over time; empty if none was counted or used."""
     held = []
     for pid, device in clock.devices.items() if clock.memory else ():
         own = int(weights.get(device) or 0)
@@ -311,7 +311,7 @@ def _held_area(one: Held, place: int, end_s: float) -> Area:
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """One clock of a trace: names by process and thread, slices, counters of memory.
+    """Clock of a trace: names by process and thread, slices, counters of memory.
 
     ``streams`` are the rows of devices by process and thread.
     """
@@ -324,13 +324,13 @@ class _Clock:
     memory: Sequence[Event]
 
     def tasks(self) -> list[list[Event]]:
-        """Return the slices of devices and links; those of one task, on all it holds, together."""
+        """Return the slices of devices and links; those of one task on several tracks together."""
         mine = self.devices.keys() | {pid for pid, name in self.processes.items() if name == _LINKS}
         drawn = [one for one in self.slices if one["pid"] in mine and one["cat"] in _KINDS]
         return [list(same) for _, same in groupby(drawn, key=_same)]
 
     def track(self, event: Event) -> Track:
-        """Return the row that a slice is on; of a route without contention it is one."""
+        """Return the row of a slice; slices of a route without contention share one."""
         key = event["pid"], event["tid"]
         if key in self.streams:
             return self.streams[key]
@@ -340,7 +340,7 @@ class _Clock:
 
 
 def _read(events: Sequence[Event], prefix: str) -> _Clock:
-    """Read the processes whose names begin so."""
+    """Clock of the processes whose names begin with `prefix`."""
     processes: dict[int, str] = {}
     threads: dict[tuple[int, int], str] = {}
     for event in events:
@@ -389,8 +389,8 @@ def pictures_of(
 ) -> Record:
     """Return the pictures of simulated plans, in their order, as in their traces.
 
-    All plans together get `most` tasks; the first gets as many as it has, up to that. `real` is
-    what a run of the first did on the wall clock.
+    All plans together get `most` tasks; the first gets as many as it has, up to that. `real` is the
+    first plan's run on the wall clock.
     """
     found: Record = {"timeline": [], "utilization": [], "memory": []}
     left_out: list[str] = []
@@ -416,7 +416,7 @@ def pictures_of(
 
 
 def _arrivals_s(timeline: Timeline) -> list[float] | None:
-    """When each request came: its end less its latency; None where some were never answered."""
+    """Arrival of each request, its end less its latency; None if some were never answered."""
     events = Events.of(timeline.events)
     own = events.request >= 0
     ends_s = np.full(len(timeline.latencies_s), -np.inf)
@@ -435,8 +435,8 @@ def pictures_of_trace(
 ) -> Record:
     """Return the pictures of a plan's trace that ``trace_json`` wrote; `name` is the plan's.
 
-    `weights` and, where it is known, `capacity` are bytes by device. Raises LookupError, TypeError,
-    ValueError or ArithmeticError where the trace is damaged. O(E log E).
+    `weights` and `capacity`, if known, are bytes by device. Raises LookupError, TypeError,
+    ValueError or ArithmeticError if the trace is damaged. O(E log E).
     """
     both = trace["otherData"]["clock"] != "virtual"
     clocks = {SIMULATED: f"{name}, virtual clock", REAL: f"{name}, wall clock"}
@@ -488,7 +488,7 @@ def _task(clock: _Clock, slices: Sequence[Event], labels: dict[str, str]) -> Tas
 
 
 def _tracks(clock: _Clock, tasks: Sequence[Sequence[Event]]) -> list[Track]:
-    """Every stream and link that something is drawn on, and one stream of each device."""
+    """Streams and links with tasks, and one stream of each other device."""
     used = {(one["pid"], one["tid"]): clock.track(one) for task in tasks for one in task}
     found: list[Track] = []
     for place, (pid, device) in enumerate(clock.devices.items()):

@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from hetsim.provisioning.platforms.answer import Recommendation
 
 SPANS_MOST = 256
-"""Spans of time of which queue lengths are drawn."""
+"""Most intervals of time for which queue lengths are drawn."""
 
 LINKS_MOST = 8
-"""Links that are drawn beside the devices of a placement, those that are busiest."""
+"""Most links that are drawn next to the devices of a placement: the busiest."""
 
 SORTS = (("meets", "circle", GREEN), ("undecided", "circle-open", ORANGE), ("misses", "x", RED))
-"""Answers for a platform, and how each is drawn."""
+"""Marker of each verdict on a platform."""
 
 CAPTIONS: Mapping[str, tuple[str, str, int]] = {
     "utilization": (
@@ -71,7 +71,7 @@ CAPTIONS: Mapping[str, tuple[str, str, int]] = {
         45,
     ),
 }
-"""Titles and captions of views without tables, and where they stand."""
+"""Titles and captions of views without tables, and their positions."""
 
 
 def _cost(record: Found) -> str:
@@ -79,13 +79,13 @@ def _cost(record: Found) -> str:
 
 
 def _bar(row: Found, name: str, hue: str, within: Found | None) -> Bar:
-    """A row's cost with its interval."""
+    """Bar of a row's cost with its interval."""
     low, high = (within[end] if within else None for end in ("p10", "p90"))
     return Bar(row[name], row["cost_s"], time_text(row["cost_s"]), hue, low=low, high=high)
 
 
 def _strategies(record: Found) -> Record:
-    """Strategies by their cost with its interval, and the bound that no plan is left of."""
+    """Figure of strategies by their cost with its interval, and the lower bound of all plans."""
     bound = record["lower_bound_s"]
     rows = []
     for place, row in enumerate(record["rows"]):
@@ -97,7 +97,7 @@ def _strategies(record: Found) -> Record:
 
 
 def _platforms(record: Found) -> Record:
-    """Platforms by the cost of their plan with its interval, devices alone in orange."""
+    """Figure of platforms by the cost of their plan with its interval, devices alone in orange."""
     rows = [row for row in record["rows"] if row["feasible"]]
     best = record["verdict"]["fastest"]
     made = []
@@ -133,7 +133,7 @@ def _sensitivities(record: Found) -> Record:
 
 
 def _units(record: Found) -> Record:
-    """Supported nodes by device; with a plan the time of its kernels."""
+    """Figure of supported nodes by device; with a plan the time of its kernels."""
     nodes, devices = record["nodes"], record["problem"]["devices"]
     made = []
     for place, name in enumerate(devices):
@@ -166,7 +166,7 @@ def _placed(record: Found) -> Record:
 
 
 def _use(service: Found | None) -> Record:
-    """``uses`` and ``queues`` of a service, as far as there is anything to draw."""
+    """Figures ``uses`` and ``queues`` of a service, as far as it has data."""
     if service is None:
         return {}
     kinds = {"device": (BLUE, ""), "link": (ORANGE, "/"), "instance": (GREEN, "x")}
@@ -224,13 +224,13 @@ VIEWS: Mapping[str, Callable[[Found], Record]] = {
     "hetsim-capacity/1": lambda record: _use(record["rows"][0]["at"]),
     "hetsim-recommendation/1": lambda record: _use((record["answer"] or {}).get("service")),
 }
-"""Pictures that are made of a record, by its schema."""
+"""Function that makes the pictures of a record, by its schema."""
 
 
 def front_picture(found: Recommendation) -> Record:
-    """Platforms that were simulated by cost and latency of their tightest objective.
+    """Return simulated platforms by cost and latency of their tightest objective.
 
-    The line joins those that no other beats.
+    The line joins those that no other dominates.
     """
     question, answer, unit = found.found.question, found.found.answer, found.unit
     known = {one.counts: one for one in found.found.tried}
@@ -305,7 +305,7 @@ def _by_cost(tried: Sequence[Found]) -> tuple[list[float], list[float]]:
 
 
 def load_sections(pictures: Found) -> list[Section]:
-    """View of latency over rate with what each stop of the slider says; none without a rate."""
+    """Return the view of latency over rate with the answer at each stop; empty without a rate."""
     if "load" not in pictures:
         return []
     text = (
@@ -331,16 +331,16 @@ def _stops_table(row: Found) -> Table:
 
 
 POINTS_MOST = 8000
-"""Rows that a page holds; their file has all."""
+"""Most rows in a page; their file has all."""
 
 USUAL = ("p99_s", "latency_s", "energy_per_1000_j", "energy_j", "request_s")
-"""Figures that are drawn first, where nothing is wished."""
+"""Figures that are drawn first without a wish."""
 
 
 def rows_picture(rows: Sequence[Row], wished: Sequence[str] = ()) -> Record:
-    """Return rows as columns: those that say something, and what of them is a number.
+    """Return rows as columns without empty ones, and which of them have numbers.
 
-    The two `first` that are drawn are the `wished` ones, else those that are usual.
+    The two `first` that are drawn are the `wished` ones, else the usual ones.
     """
     kept = rows[:POINTS_MOST]
     names = [

@@ -1,1 +1,1 @@
-"""Tables for terminals: one file a report."""
+"""Tables for terminals: one file per report."""

@@ -32,7 +32,7 @@ from hetsim.reporting.tables.question import measured_rows, question, unpriced_r
 from hetsim.reporting.tables.verdicts import verdict_of
 
 STEPS_SHOWN = 12
-"""Steps of the critical path that are listed: the longest, in their order."""
+"""Most steps of the critical path that are listed: the longest, in their order."""
 
 
 def explanation_report(explanation: Explanation) -> RenderableType:
@@ -127,13 +127,13 @@ def explanation_record(explanation: Explanation) -> Record:
 
 
 NAMED = 3
-"""Nodes that are named; JSON has all."""
+"""Most nodes that are named; JSON has all."""
 
 
 def lint_report(lint: Lint, *, wide: bool = False) -> RenderableType:
-    """Return the latency, and the findings whose changes save time, most first.
+    """Return the latency, and the findings whose changes save time, the largest saving first.
 
-    `wide`: all other findings, too.
+    `wide`: with all other findings.
     """
     shown = (*lint.findings, *lint.others) if wide else lint.findings
     left = len(lint.findings) + len(lint.others) - len(shown)
@@ -159,7 +159,7 @@ def _header(lint: Lint) -> list[tuple[str, str]]:
 
 def _table(shown: Sequence[Finding]) -> Table:
     def figures(one: Finding) -> tuple[str, str]:
-        """What a change saves, and what the plan takes then."""
+        """Return the saving of a change, and the latency of the plan with it."""
         if not math.isfinite(one.after_s):
             return ABSENT, "no plan"
         return "all" if one.before_s is None else percent(one.gain), format_seconds(one.after_s)
@@ -175,7 +175,7 @@ def _table(shown: Sequence[Finding]) -> Table:
 
 
 def _commands(changes: Iterable[Change]) -> Table:
-    """Each change with its options on a line of their own."""
+    """Table of changes, their options on a line of their own."""
     table = Table.grid()
     table.add_column(no_wrap=True)
     for change in changes:
@@ -191,7 +191,7 @@ def _nodes(one: Finding) -> list[str]:
 
 
 def lint_record(lint: Lint) -> Record:
-    """Return findings in seconds; ``findings`` gain at least ``least``, most first."""
+    """Return findings in seconds; ``findings`` gain at least ``least``, the largest gain first."""
     return {
         "schema": "hetsim-lint/1",
         "problem": problem_record(lint.problem),
@@ -231,15 +231,15 @@ def options_of(change: Change) -> Sequence[str]:
 
 
 SHOWN = 20
-"""Nodes that are listed."""
+"""Most nodes that are listed."""
 
 
 PAGE_NODES = 300
-"""Nodes that a page lists."""
+"""Most nodes that a page lists."""
 
 
 def nodes_report(facts: Facts, *, wide: bool = False, most: int = SHOWN) -> RenderableType:
-    """Return a header, and the nodes off their preferred device, or that some device cannot run.
+    """Return a header, and the nodes off their preferred device, or refused by some device.
 
     `wide`: every node, in the graph's order; else at most `most`.
     """
@@ -314,7 +314,7 @@ def _nodes_header(facts: Facts) -> list[tuple[str, str]]:
 
 
 def _listed(facts: Facts) -> list[NodeFacts]:
-    """Nodes off their preferred device, the most expensive first; or nodes a device cannot run."""
+    """Nodes off their preferred device, the most expensive first; or nodes that devices refuse."""
     if facts.plan is not None:
         fallen = [node for node in facts.nodes if node.falls_back]
         return sorted(fallen, key=lambda node: -(node.cost_s or 0.0))
@@ -345,7 +345,7 @@ def _of_plan(shown: Sequence[NodeFacts]) -> Table:
 
 
 def _on(device: str | None, seconds: float | None, *, supposed: bool = False) -> str:
-    """Return a device and a time on it, in brackets where the device cannot run the node."""
+    """Device and a time on it, in brackets if the device cannot run the node."""
     if device is None or seconds is None:
         return device or ABSENT
     told = format_seconds(seconds)

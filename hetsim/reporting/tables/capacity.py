@@ -41,11 +41,11 @@ from hetsim.reporting.tables.workload import objectives_record
 from hetsim.simulation.service.service import Service
 
 SHOWN = 12
-"""Losses that are listed."""
+"""Most losses that are listed."""
 
 
 def capacity_report(found: Capacity) -> RenderableType:
-    """Return header, a row a deployment, what limits each, and the best."""
+    """Return a header, one row per deployment, the bottleneck of each, and the best."""
     bound = found.bound_per_s
     rows = [
         *served_rows(found.best.resolved, served=False),
@@ -69,7 +69,7 @@ def capacity_report(found: Capacity) -> RenderableType:
 
 
 def rate(per_s: float) -> str:
-    """Return requests a second as tables have them."""
+    """Return requests per second for tables."""
     return "any" if math.isinf(per_s) else f"{per_s:.4g}/s"
 
 
@@ -93,7 +93,7 @@ def best_sentence(found: Capacity) -> str:
 
 
 def sized_by_ceiling(best: SustainedRate) -> str:
-    """Return the rate to plan for, where the peak is higher."""
+    """Return the rate to plan for, if the peak is higher."""
     if best.utilization is None or not 0 < best.utilization < 1:
         return ""
     planned, peak = rate(best.highest_per_s), rate(best.ceiling_per_s)
@@ -101,7 +101,7 @@ def sized_by_ceiling(best: SustainedRate) -> str:
 
 
 def _losses(row: SustainedRate) -> Table:
-    """Sustained rate of the best deployment by lost devices, the lowest first."""
+    """Table of the best deployment's sustained rate by lost devices, the lowest first."""
 
     def bottleneck(one: Without) -> str:
         refused = one.sustained.refused
@@ -218,7 +218,7 @@ def _row_record(row: SustainedRate) -> dict[str, Any]:
 
 
 def _span_record(row: SustainedRate) -> dict[str, Any]:
-    """The rates that meet; of a trace, exactly."""
+    """Rates that meet the objectives; exact for a trace."""
     factor = row.factor
     exact = None if factor is None else [str(factor.numerator), str(factor.denominator)]
     return {
@@ -234,7 +234,7 @@ def _bottleneck(row: SustainedRate) -> str:
 
 
 CHOICES_SHOWN = 3
-"""Choices of what is down that a line has room for."""
+"""Most choices of lost devices in one line."""
 
 
 def choice_text(choice: Choice) -> str:
@@ -257,7 +257,7 @@ def choices_text(choices: Sequence[Choice]) -> str:
 
 
 def surviving_report(found: Survived) -> RenderableType:
-    """Return a row a loss, the worst first, notes, and the answer."""
+    """Return one row per loss, the worst first, notes, and the answer."""
     made = table_of(
         (found.intact, *found.losses[:SHOWN]),
         ("without", lambda one: choices_text(one.sets)),
@@ -339,12 +339,12 @@ def _loss_record(one: Loss) -> dict[str, Any]:
 
 
 def choices_record(sets: Sequence[Choice]) -> list[list[dict[str, Any]]]:
-    """Return choices of what is down as a record."""
+    """Return choices of lost devices as a record."""
     return [[{"down": down, "of": list(names)} for down, names in one] for one in sets]
 
 
 STATES_SHOWN = 12
-"""States, and devices, that are listed."""
+"""Most states, and devices, that are listed."""
 
 HOW = {
     "refused": "cannot be served",
@@ -385,7 +385,7 @@ def _digits(minutes: float) -> str:
 
 
 def availability_lines(found: Availability) -> list[str]:
-    """Return availability and whether its target is met, in a sentence."""
+    """Return sentences on availability and whether its target is met."""
     low, high = found.low, found.high
     between = share_text(low)
     least, most = found.minutes_a_month
@@ -402,7 +402,7 @@ def availability_lines(found: Availability) -> list[str]:
 
 
 def availability_record(found: Availability) -> dict[str, Any]:
-    """Return the record for ``to_json``; shares are fractions, as text, and floats beside."""
+    """Return the record for ``to_json``; shares are fractions, as text, and also floats."""
     return {
         "target": _share(found.target),
         **fields(found, "answer"),

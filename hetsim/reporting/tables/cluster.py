@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hetsim.execution.transports.live_cluster import LiveCluster, NodeReport, Transfer
 
 ID_SHOWN = 8
-"""First characters of a node's id: enough to tell nodes apart, and to find one in Ray's logs."""
+"""Characters of a node's id that are shown: enough to find the node in Ray's logs."""
 
 _STATES = {
     "node": "",
@@ -38,7 +38,7 @@ _WAYS = {
 
 
 def file_report(cluster: ClusterFile, seats: Sequence[Seat]) -> RenderableType:
-    """Node types that a cluster file starts, and where each device goes."""
+    """Return the node types that a cluster file starts, and the place of each device."""
     kinds = table_of(
         cluster.node_types,
         "node type=name",
@@ -55,7 +55,7 @@ def _offers(offers: Mapping[str, str], *, stated: bool = True) -> str:
 
 
 def live_report(live: LiveCluster) -> RenderableType:
-    """Return the nodes of a live cluster with what differs there, and where each device goes."""
+    """Return the nodes of a live cluster with their differences, and the place of each device."""
 
     def versions(report: NodeReport) -> list[str]:
         if report.versions is None:
@@ -81,7 +81,7 @@ def live_report(live: LiveCluster) -> RenderableType:
 
 
 def transfers_report(transfers: Sequence[Transfer]) -> RenderableType:
-    """Return measured beside modelled transfers, and what those that cross no network are."""
+    """Return measured and modelled transfers, with notes on those that cross no network."""
 
     def times(one: Transfer) -> str:
         return ratio(one.measured_s / one.modelled_s if one.modelled_s > 0 else None)

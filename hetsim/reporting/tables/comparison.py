@@ -45,7 +45,7 @@ from hetsim.reporting.tables.question import named_as_if, question, slower_text,
 def comparison_report(comparison: Comparison, *, wide: bool = False) -> RenderableType:
     """Return verdict, table, infeasible strategies, intervals, and header.
 
-    `wide` adds energy, transfers, and a line a device.
+    `wide` adds energy, transfers, and one line per device.
     """
     feasible = any(row.feasible for row in comparison.rows)
     notes = [
@@ -88,7 +88,7 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
 
 
 def row_record(row: Row, busy: Mapping[str, float]) -> Record:
-    """Return one strategy of a comparison; `busy` is as ``Comparison.busy`` gives it."""
+    """Return one strategy of a comparison; `busy` is that of ``Comparison.busy``."""
     return {
         **fields(
             row,
@@ -163,7 +163,7 @@ def comparison_header(comparison: Comparison) -> Table:
 
 
 def verdict(comparison: Comparison) -> str:
-    """Return in a sentence or two whether several devices pay, and which plan to take."""
+    """Return a sentence or two on whether several devices pay, and which plan to take."""
     found = comparison.verdict
     take, tried = found.take, found.tried
     if take is None:
@@ -196,7 +196,7 @@ def _cost(comparison: Comparison, one: Choice) -> str:
 
 
 def _choice(comparison: Comparison, one: Choice, takes: str = ", ") -> str:
-    """A plan, its cost and its devices: ``auto, 7.13 ms on cpu, gpu and npu``."""
+    """Plan, its cost and its devices: ``auto, 7.13 ms on cpu, gpu and npu``."""
     text = f"{plan_name(one.strategy)}{takes}{_cost(comparison, one)}"
     if one.strategy.startswith("single:"):
         return text
@@ -206,7 +206,7 @@ def _choice(comparison: Comparison, one: Choice, takes: str = ", ") -> str:
 
 
 def _judged(comparison: Comparison, end: str) -> str:
-    """A plan on several devices beside what it was judged against, and the chance to beat it."""
+    """Plan on several devices compared to its reference, and the probability to beat it."""
     found = comparison.verdict
     assert found.tried is not None
     assert found.over is not None
@@ -222,7 +222,7 @@ def _allowing(comparison: Comparison) -> str:
 
 
 def _samples(share: float) -> str:
-    # Three digits: what is just below the share that is asked for must not be rounded up to it.
+    # Three digits: a share just below the required one must not be rounded up to it.
     return f"{100 * share:.3g} %"
 
 
@@ -236,21 +236,21 @@ def _gap(comparison: Comparison, one: Choice) -> str:
 
 
 def names_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
-    """Return a plain listing; its last column takes what width is left."""
-    # What may not wrap is cut with dots: `whole` then knows that it must be wider.
+    """Return a plain listing; its last column takes the remaining width."""
+    # Columns that may not wrap are cut with dots: `whole` then widens the table.
     *names, last = header
     return table((*(f"|{name}" for name in names), last), rows)
 
 
 NAME_WIDTH = 12
-"""Characters beyond which a strategy's argument goes on a line of its own, in the wide table."""
+"""Characters from which a strategy's argument goes on a line of its own, in the wide table."""
 
 BUSY_MOST = 14
-"""Characters up to which all devices stand on one line, in the brief table."""
+"""Most characters of all devices on one line, in the brief table."""
 
 
 def brief_table(comparison: Comparison) -> Table:
-    """Return one line a strategy, best first; like devices are one."""
+    """Return one line per strategy, best first; like devices are merged."""
     throughput = comparison.objective == "throughput"
     rows = _distinct(comparison)
     return table(
@@ -283,7 +283,7 @@ def _best_is_green(comparison: Comparison, rows: Sequence[tuple[str, Row]]) -> C
 
 
 def _distinct(comparison: Comparison) -> list[tuple[str, Row]]:
-    """Return the rows, those as one that differ in the sibling alone: ``single:gpu.0-7``."""
+    """Rows, with those that differ only in the sibling merged: ``single:gpu.0-7``."""
     return fold_rows(
         comparison.rows,
         lambda row: row.strategy,
@@ -308,7 +308,7 @@ def _figures(comparison: Comparison, row: Row) -> list[str]:
 
 
 def _busy(comparison: Comparison, row: Row, *, each: bool) -> list[str]:
-    """Return ``gpu 91``, ``gpu.0-7 8.8 to 10``: which devices the plan uses, and how much.
+    """Devices of the plan with their utilization: ``gpu 91``, ``gpu.0-7 8.8 to 10``.
 
     `each`: the row stands for several that use one device each.
     """
@@ -324,7 +324,7 @@ def _busy(comparison: Comparison, row: Row, *, each: bool) -> list[str]:
 
 
 def wide_table(comparison: Comparison) -> Table:
-    """Return one row a strategy, best first; within it one line a device, like ones as one."""
+    """Return one row per strategy, best first; within it one line per device, like ones merged."""
     latency = {"latency": "#latency", "throughput": "#latency,\ns a request"}
     rows = _distinct(comparison)
     return table(
@@ -400,7 +400,7 @@ def _busy_lines(busy: list[str]) -> list[str]:
 
 
 def sureness_table(comparison: Comparison, *, wide: bool = False) -> Table:
-    """Return one line a row with a plan, in the order of the comparison; like devices are one.
+    """Return one line per row with a plan, in the order of the comparison; like devices are merged.
 
     `wide` adds the regret in seconds, the share of samples in which the row is no slower than the
     best device alone, and its relative loss against that.
@@ -463,7 +463,7 @@ def sureness_text(comparison: Comparison) -> str:
 
 
 def plan_name(strategy: str) -> str:
-    """Return a strategy as text; ``npu alone`` of ``single:npu``."""
+    """Return a strategy as text; ``npu alone`` for ``single:npu``."""
     kind, _, device = strategy.partition(":")
     return plain(f"{device} alone" if kind == "single" and device else strategy)
 

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from hetsim.hardware.spec import DeviceSpec
 
 REASONS_SHOWN = 2
-"""Reasons that the table gives for one op; those by number of nodes are all there."""
+"""Most reasons in the table for one op; the list by number of nodes has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpAnswer:
     """Support of all nodes of one op type, with reasons, most frequent first.
 
-    `nodes` is the sum of those taken alone, those taken only within a pattern, and those not taken.
+    `nodes` is the sum of those supported alone, only within a pattern, and not at all.
     """
 
     op: str
@@ -52,7 +52,7 @@ class Answer:
     """Support of a model by a device: op types, most nodes first; matches of patterns.
 
     `reasons` has by reason, without the names of tensors, the refused nodes by op type; `refused`
-    the reason in full by node id.
+    the full reason by node id.
     """
 
     ops: tuple[OpAnswer, ...]
@@ -62,7 +62,7 @@ class Answer:
 
 
 def answer_of(graph: Graph, spec: DeviceSpec, support: Support) -> Answer:
-    """Sum up `support`, the answer of a device of `spec` to `graph`. O(V + matches)."""
+    """Return the summary of `support`, of a device of `spec` for `graph`. O(V + matches)."""
     kinds: dict[str, Counter[str]] = {}
     why: dict[str, Counter[str]] = {}
     refused: dict[int, str] = {}
@@ -99,7 +99,7 @@ def answer_of(graph: Graph, spec: DeviceSpec, support: Support) -> Answer:
 
 
 def _ordered(counts: Mapping[str, int]) -> dict[str, int]:
-    """Counts by name, as ``tally`` has them: the most frequent first."""
+    """Counts by name, ordered as in ``tally``: the most frequent first."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -179,7 +179,7 @@ def query_record(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> d
 
 
 def kernels_table(kernels: Mapping[str, KernelFigures]) -> Table:
-    """Return a row for each precision: rate, bandwidth, launch and dispatch."""
+    """Return one row per precision: rate, bandwidth, launch and dispatch."""
 
     def speed(name: str, unit: str) -> Callable[[tuple[str, KernelFigures]], str]:
         return lambda row: rate(row[1].value(name), unit)
@@ -197,7 +197,7 @@ def kernels_table(kernels: Mapping[str, KernelFigures]) -> Table:
 
 
 def standing_table(kernels: Mapping[str, KernelFigures]) -> Table:
-    """Return a row for each precision: device family, measured runtime, and what both rest on."""
+    """Return one row per precision: device family, measured runtime, and the evidence of both."""
     return table(
         ("|kernels", "|device family", "runtime", "device rests on", "family rests on"),
         (
@@ -208,7 +208,7 @@ def standing_table(kernels: Mapping[str, KernelFigures]) -> Table:
 
 
 def rests_text(basis: Basis | None) -> tuple[str, str]:
-    """Return the counts behind figures, of the device and of its family; dashes without any."""
+    """Return the counts of evidence, of the device and of its family; dashes without any."""
     if basis is None:
         return ABSENT, ABSENT
     own = "its family" if basis.device is None else _counted(basis.device, ())
@@ -221,9 +221,9 @@ def _counted(one: Counted, more: tuple[str, ...]) -> str:
 
 
 def errors_table(kernels: Mapping[str, KernelFigures]) -> Table:
-    """Return out-of-sample errors; without rows where there are none.
+    """Return out-of-sample errors; without rows if there are none.
 
-    Medians and P90 of networks that were left out of the fit of the device, and of its device
+    Medians and P90 for networks that were left out of the fit of the device, and of its device
     family.
     """
     left_out = [f"#error, left\nout of {whom},\nmedian / P90" for whom in ("device", "family")]
@@ -241,7 +241,7 @@ def errors_table(kernels: Mapping[str, KernelFigures]) -> Table:
 
 
 def errors_text(median: float | None, p90: float | None) -> str:
-    """Return two relative errors as ``6 / 21 %``; a dash where there are none."""
+    """Return two relative errors as ``6 / 21 %``; a dash if they are unknown."""
     if median is None or p90 is None:
         return ABSENT
     return f"{percent(median).removesuffix(' %')} / {percent(p90)}"

@@ -54,7 +54,7 @@ SHOWN_DTYPES = ("float32", "float16", "int8")
 ON_ROWS = ("measured", "fitted")
 """Statuses of kernel figures that rest on measurements of the device."""
 LINKS_SHOWN = 8
-"""Links that the list gives for one platform; showing the platform gives all."""
+"""Most links that the list shows for one platform; the view of the platform has all."""
 
 
 def devices_report(
@@ -64,10 +64,10 @@ def devices_report(
     *,
     wide: bool = False,
 ) -> RenderableType:
-    """Return the catalog: devices, links, and the platforms that they make up.
+    """Return the catalog: devices, links, and the platforms that consist of them.
 
-    `wide` adds full names, prices of devices, links of platforms, and which figures of kernels
-    are measured.
+    `wide` adds full names, prices of devices, links of platforms, and the origin of kernel figures:
+    measured or not.
     """
     return stack(
         _devices_table(devices, wide=wide),
@@ -150,7 +150,7 @@ def _figures(spec: DeviceSpec) -> tuple[str, ...]:
 
 
 def _measured(spec: DeviceSpec) -> str:
-    """The precisions whose figures rest on measurements of the device."""
+    """Precisions whose figures rest on measurements of the device."""
     stand = (name for name, known in spec.kernels.items() if known.standing in ON_ROWS)
     return " ".join(stand) or ABSENT
 
@@ -183,7 +183,7 @@ def price_text(offer: Offer) -> str:
 
 
 def _prices(name: str) -> tuple[str, str]:
-    """The first purchase price and the first rent of a name."""
+    """First purchase price and first rent of a name."""
     known = offers(name)
     bought = next((price_text(one) for one in known if one.usd is not None), ABSENT)
     rented = next((price_text(one) for one in known if one.usd is None), ABSENT)
@@ -231,7 +231,7 @@ def _named(device: str, spec: DeviceSpec, platform: Platform) -> str:
 def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> RenderableType:
     """Return every figure of a device with its source.
 
-    Of what its kernels take the main figures and their errors; `wide` adds every parameter.
+    Of the kernels' figures it has the main ones and their errors; `wide` adds every parameter.
     """
     rule = spec.support
 
@@ -296,7 +296,7 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
 
 
 def _measurements_table(here: Measured | None) -> Table | None:
-    """Return each measurement of the device's file beside what is predicted without any."""
+    """Table of each measurement of the device's file next to the prediction without any."""
     if here is None:
         return None
     return table_of(
@@ -311,7 +311,7 @@ def _measurements_table(here: Measured | None) -> Table | None:
 
 
 def platform_report(name: str, platform: Platform, *, wide: bool = False) -> RenderableType:
-    """Return a platform's devices and links; like ones as one, unless `wide`."""
+    """Return a platform's devices and links; like ones are merged unless `wide`."""
     every = [(f"{link.a} - {link.b}", link) for link in platform.links]
     links = table_of(
         every if wide else fold_links(platform.links),
@@ -463,7 +463,7 @@ def provenance_table(provenance: Mapping[str, tuple[str, str]]) -> Table:
 
 
 def link_record(name: str, link: LinkModel) -> dict[str, Any]:
-    """Return a link as a record for ``to_json``; `bytes_per_s` is what a transfer reaches."""
+    """Return a link as a record for ``to_json``; `bytes_per_s` is the rate of a transfer."""
     figures: dict[str, Figure[float]] = {
         "latency_s": link.latency_us,
         "peak_bytes_per_s": link.bandwidth_gbytes_s,

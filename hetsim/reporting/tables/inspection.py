@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from hetsim.hardware.spec import Platform, Supposed
 
 REASONS_SHOWN = 2
-"""Reasons that the table gives for one op on one device; the JSON has all."""
+"""Most reasons in the table for one op on one device; the JSON has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpFacts:
-    """All nodes of one op type, with its domain outside the ONNX standard.
+    """Nodes of one op type, with its domain outside the ONNX standard.
 
-    Sums are None where a dimension that they need is not bound. A weight that several nodes read
-    counts at each; `read_bytes` leaves weights out. What is not `costed`, and `why`, is costed by
-    its bytes.
+    Sums are None if a dimension that they need is not bound. A weight that several nodes read
+    counts at each; `read_bytes` leaves weights out. Without a cost function (`costed` is False, for
+    the reason `why`) an op is priced by its bytes.
     """
 
     op: str
@@ -63,11 +63,11 @@ class DeviceSupport:
 class Inspection:
     """Facts of a model.
 
-    `parameters` and `weight_bytes` are of the constants of floating-point or quantized type that
-    nodes read, or carry: in branches of control flow, bodies of functions, trees. `flops` is None
-    where a dimension is not bound; `unbound` has dimensions by name or place, then inputs of
-    unknown rank as ``x[...]``; `needs` is what is open of the shapes that costs need, and what
-    binds it. `ops` have most FLOPs first; `support` is empty without a platform.
+    `parameters` and `weight_bytes` count the constants of floating-point or quantized type that
+    nodes read, or contain: in branches of control flow, bodies of functions, trees. `flops` is None
+    if a dimension is not bound; `unbound` has dimensions by name or position, then inputs of
+    unknown rank as ``x[...]``; `needs` lists the open shapes that costs need, and the options that
+    bind them. `ops` have most FLOPs first; `support` is empty without a platform.
     """
 
     model: Model
@@ -83,10 +83,10 @@ class Inspection:
 
 
 def inspect_model(model: Model, platform: Platform | None = None) -> Inspection:
-    """Return the facts of `model`, and what the devices of `platform` say of it.
+    """Return the facts of `model`, and its support by the devices of `platform`.
 
-    A dimension that is not bound is a finding here, not an error: this is where a user
-    learns what there is to bind. O(V P).
+    An unbound dimension is a finding here, not an error: users learn here which ones to bind. O(V
+    P).
     """
     graph = model.graph
     ops, needs = _facts_of_ops(graph)
@@ -140,7 +140,7 @@ def _weights(graph: Graph) -> tuple[int, int]:
     parameters = weight_bytes = 0
     held = [tensor for node in graph.nodes for tensor in node.held]
     for tensor in (*(graph.tensors[name] for name in sorted(graph.constants & read)), *held):
-        # Shapes, axes and indices are stored as constants too, but nobody trained them.
+        # Shapes, axes and indices are stored as constants too, but are not trained.
         if tensor.dtype in ("int64", "int32", "bool", "string"):
             continue
         parameters += tensor.elements
@@ -290,7 +290,7 @@ def _support_table(inspection: Inspection) -> Table:
 
 
 def inspection_record(inspection: Inspection, platform: Platform | None) -> dict[str, Any]:
-    """Return the facts as a record for ``to_json``; `platform` is the one that was asked."""
+    """Return the facts as a record for ``to_json``; `platform` is the one that was queried."""
     model, graph = inspection.model, inspection.model.graph
     return {
         "schema": "hetsim-inspection/1",

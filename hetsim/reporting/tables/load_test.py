@@ -1,4 +1,4 @@
-"""Load test: measured beside simulated latencies, throughput and utilization."""
+"""Load test: measured and simulated latencies, throughput and utilization."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHOWN = (50.0, 90.0, 99.0)
 
 
 def load_test_report(found: LoadTest) -> RenderableType:
-    """Return header, delays by this machine, and simulated beside measured figures."""
+    """Return a header, delays by this machine, and simulated next to measured figures."""
     devices = "kernels run at the speed of this machine"
     if found.emulated:
         devices = "emulated: each call and transfer takes at least its modelled time"
@@ -153,7 +153,7 @@ def load_test_record(found: LoadTest) -> dict[str, Any]:
 
 
 def _off_by(told: StreamService, real: StreamService) -> dict[str, Any]:
-    """Relative difference of measured figures from simulated ones; null where undefined."""
+    """Relative difference of measured figures from simulated ones; null if undefined."""
     sides = [{one.percentile: one.estimate_s for one in side.percentiles} for side in (told, real)]
     return {
         "name": told.name,

@@ -20,7 +20,7 @@ from hetsim.workload.deployment import DynamicBatching
 
 
 def place_report(found: Placement) -> RenderableType:
-    """Return header, a row a placement, the best one, and each model alone and shared."""
+    """Return a header, one row per placement, the best one, and each model alone and shared."""
     service = found.best.service if found.rows else None
     rows = [
         *([] if service is None else served_rows(service.resolved, served=False)),
@@ -94,7 +94,7 @@ def _sought(one: Sought) -> str:
 
 
 def _table(found: Placement) -> Table:
-    # Of the ways in which requests may wait for one set of instances, the best.
+    # Best of the batchings and routings of one set of instances.
     best: dict[object, Placed] = {}
     for row in found.rows:
         best.setdefault((row.batching, row.places), row)

@@ -1,4 +1,4 @@
-"""One plan: subgraphs, simulated latency and use, outputs; merge methods side by side."""
+"""Tables of one plan: subgraphs, simulated latency and use, outputs; merge methods compared."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def partition_report(partition: Partition) -> RenderableType:
 
 
 def plan_report(plan: Plan) -> RenderableType:
-    """Return the subgraphs of a plan, under what was asked."""
+    """Return the subgraphs of a plan, under its question."""
     rows = [*question(plan.problem), *plan_rows(plan)]
     return stack(pairs(rows), groups_table(plan.problem, plan.groups))
 
 
 def groups_table(problem: Problem, groups: Sequence[Group]) -> Table:
-    """Return one row a group, in execution order."""
+    """Return one row per group, in execution order."""
 
     def seconds(group: Group) -> float:
         return problem.group_seconds(problem.devices.index(group.device), group.nodes)
@@ -106,7 +106,7 @@ def run_report(plan: Plan, run: Run, sure: Spread | None = None) -> RenderableTy
 
 
 def precision_lines(plan: Plan, run: Run) -> list[str]:
-    """Return the effect of the devices' own arithmetic on the outputs, or the option for it."""
+    """Return lines on the effect of the devices' own arithmetic, or the option for it."""
     platform, model = plan.problem.platform, plan.problem.model
     if platform is None:
         return []
@@ -134,7 +134,7 @@ def precision_lines(plan: Plan, run: Run) -> list[str]:
 
 
 def _deviations(found: Iterable[Deviation], of: str) -> Iterator[str]:
-    """Lines on outputs that deviate, and from what."""
+    """Lines on outputs that deviate, each with its reference."""
     for one in found:
         lost = f", {count(one.lost, 'element')} out of range" if one.lost else ""
         yield (
@@ -161,7 +161,7 @@ def session_lines(run: Run) -> list[str]:
 
 
 def plan_rows(plan: Plan) -> list[tuple[str, str]]:
-    """Lines on strategy, reason, subgraphs and replicas."""
+    """Return lines on strategy, reason, subgraphs and replicas."""
     rows = [("strategy", plan.strategy)]
     if plan.reason:
         rows.append(("reason", plan.reason))
@@ -174,7 +174,7 @@ def plan_rows(plan: Plan) -> list[tuple[str, str]]:
 
 
 def latency_rows(timeline: Timeline, sure: Spread | None = None) -> list[tuple[str, str]]:
-    """Lines on simulated latency, its interval, and transfers."""
+    """Return lines on simulated latency, its interval, and transfers."""
     requests = len(timeline.latencies_s)
     rows = [("latency", f"{format_seconds(timeline.latency_s)} (simulated)")]
     if requests > 1:
@@ -213,7 +213,7 @@ def latency_rows(timeline: Timeline, sure: Spread | None = None) -> list[tuple[s
 
 
 def devices_table(plan: Plan, timeline: Timeline) -> Table:
-    """Return one row a device: load, utilization, memory."""
+    """Return one row per device: load, utilization, memory."""
     problem = plan.problem
     of = {name: [one for one in plan.groups if one.device == name] for name in problem.devices}
 
@@ -237,7 +237,7 @@ def devices_table(plan: Plan, timeline: Timeline) -> Table:
 
 
 def links_table(timeline: Timeline) -> Table:
-    """Return one row a link direction or bus in use."""
+    """Return one row per link direction or bus in use."""
     return table(
         ("link", "#busy", "#utilization"),
         (
@@ -254,10 +254,10 @@ def outputs_line(
     tolerance: float = 0.0,
     precision: str = "graph",
 ) -> str:
-    """Return whether the split model gave the bits of the whole one, in one line.
+    """Return one line on whether the split model's outputs equal the whole model's bit for bit.
 
-    `tolerance` is what a run allows, relative to the largest magnitude of an output. Where
-    devices compute in their own `precision`, the whole model is rounded as they round.
+    `tolerance` is the one of the run, relative to the largest magnitude of an output. If devices
+    compute in their own `precision`, the whole model is rounded as they round.
     """
     rounded = " rounded in the same way" if precision == "device" else ""
     claim = f"outputs bitwise equal to the whole model{rounded}"
@@ -277,7 +277,7 @@ def outputs_line(
 class CriticalPath:
     """Parts of the latency of one request, in seconds along the critical path.
 
-    ``shares_s`` has them by device, and by links as they are held together; largest first.
+    ``shares_s`` has them by device, and by links as transfers hold them jointly; largest first.
     """
 
     compute_s: float
@@ -292,7 +292,7 @@ class CriticalPath:
 
 
 def critical_path(timeline: Timeline) -> CriticalPath | None:
-    """Return the parts of the critical path; None where the timeline has none."""
+    """Return the parts of the critical path; None if the timeline has none."""
     if not timeline.critical_path:
         return None
     spent = {"compute": 0.0, "transfer": 0.0}
@@ -310,7 +310,7 @@ def critical_path(timeline: Timeline) -> CriticalPath | None:
 
 @dataclass(frozen=True, slots=True)
 class LatencySpread:
-    """Latencies of many requests, in seconds; percentiles are those of the nearest rank."""
+    """Latencies of many requests, in seconds; percentiles use the nearest rank."""
 
     mean_s: float
     p50_s: float
@@ -331,7 +331,7 @@ def latency_spread(timeline: Timeline) -> LatencySpread:
 
 
 def spread_rows(spread: Spread | None, requests: int) -> list[tuple[str, str]]:
-    """Line on the 80 % interval of the latency; none without samples."""
+    """Return a line on the 80 % interval of the latency; none without samples."""
     if spread is None:
         return []
 
@@ -378,8 +378,8 @@ def _spread_record(spread: Spread | None) -> Record | None:
 def timeline_record(timeline: Timeline) -> Record:
     """Return a timeline's figures; its events belong in a trace.
 
-    ``critical_path`` is null where there are several requests or no trace: the figures
-    must not depend on whether a trace was asked for.
+    ``critical_path`` is null for several requests or without a trace: the figures must not depend
+    on whether a trace was requested.
     """
     single = len(timeline.latencies_s) == 1
     path = critical_path(timeline) if single else None
@@ -426,7 +426,7 @@ def plan_record(plan: Plan) -> Record:
 
 
 def slower_record(problem: Problem, slower: Slower | None) -> Record | None:
-    """Return the slowdown factors of devices; None where there is no slowdown."""
+    """Slowdown factors of devices; None without a slowdown."""
     if slower is None:
         return None
     return {
@@ -436,7 +436,7 @@ def slower_record(problem: Problem, slower: Slower | None) -> Record | None:
 
 
 def simulation_record(plan: Plan, timeline: Timeline, spread: Spread | None = None) -> Record:
-    """Return one plan on the virtual clock, and what its times may be between."""
+    """Return one plan on the virtual clock, and the intervals of its times."""
     return {
         "schema": "hetsim-simulation/1",
         "problem": problem_record(plan.problem),
@@ -460,7 +460,7 @@ def checked_record(plan: Plan, run: Run) -> Record:
 
 
 def run_record(plan: Plan, run: Run, spread: Spread | None = None) -> Record:
-    """Return one run but for its wall clock, which is another in every process."""
+    """Return one run without its wall clock, which differs in every process."""
     return {
         "schema": "hetsim-run/1",
         "problem": problem_record(plan.problem),
@@ -474,7 +474,7 @@ def run_record(plan: Plan, run: Run, spread: Spread | None = None) -> Record:
 def array_record(value: Any) -> Record | list[Any] | None:
     """Return an output's dtype, shape, and SHA-256 of its bytes in C order.
 
-    Strings are digested as JSON, and so is a map; a sequence gives a list of records, an absent
+    Strings are digested as JSON, as is a map; a sequence gives a list of records, an absent
     optional None.
     """
     if value is None:
@@ -497,10 +497,10 @@ def array_record(value: Any) -> Record | list[Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """One method's partition and its cost.
+    """Partition of one method and its cost.
 
-    Cut tensors leave their group and count once each; `largest` is in nodes; `latency_s` is of one
-    request on the virtual clock, inf where it does not fit the devices.
+    Cut tensors leave their group and count once each; `largest` is in nodes; `latency_s` is that of
+    one request on the virtual clock, inf if it does not fit the devices.
     """
 
     partition: Partition
@@ -512,7 +512,7 @@ class MethodRow:
 
 
 def method_row(problem: Problem, partition: Partition, latency_s: float, cpu_s: float) -> MethodRow:
-    """Measure the cuts of a partition. O(V + E)."""
+    """Return the cuts of a partition as a row. O(V + E)."""
     owner = owners(problem.n, partition.groups)
     cut = [
         value.nbytes
@@ -525,7 +525,7 @@ def method_row(problem: Problem, partition: Partition, latency_s: float, cpu_s: 
 
 
 def methods_report(problem: Problem, rows: Sequence[MethodRow]) -> RenderableType:
-    """Return one row a method, in the order given."""
+    """Return one row per method, in the order given."""
     made = table_of(
         rows,
         "|method=partition.method",

@@ -1,4 +1,4 @@
-"""Platforms side by side: which is fastest for a model, its interval, price and power."""
+"""Platforms compared: the fastest for a model, its interval, price and power."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ NEAR = 0.1
 """Share above the fastest within which the cheapest is named."""
 
 ALONE_SHOWN = 10
-"""Devices alone that are listed beside platforms; `wide` lists all."""
+"""Most single devices that are listed next to platforms; `wide` lists all."""
 
 LEAST = 0.1
-"""Number down to which the lower end of an interval is told in the unit of the upper one."""
+"""Least lower end of an interval that is shown in the unit of the upper one."""
 
 NAMED = 3
-"""Platforms that a sentence names."""
+"""Most platforms that a sentence names."""
 
 SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 """Precisions as a narrow column names them."""
 
 
 def platforms_report(found: PlatformComparison, *, wide: bool = False) -> RenderableType:
-    """Return the verdict, platforms and devices alone best first, what fails, and what was asked.
+    """Return the verdict, platforms and devices alone best first, failures, and the question.
 
     `wide` lists all devices alone, and adds strategy, energy and the least certain figure.
     """
@@ -75,7 +75,7 @@ def platforms_report(found: PlatformComparison, *, wide: bool = False) -> Render
 
 
 def platforms_verdict(found: PlatformComparison) -> str:
-    """Return which platform is fastest."""
+    """Return a sentence on the fastest platform."""
     best = found.best
     if best is None:
         return f"None of {count(len(found.rows), 'platform')} runs the model."
@@ -92,7 +92,7 @@ def platforms_verdict(found: PlatformComparison) -> str:
 
 
 def platforms_sure(found: PlatformComparison) -> str:
-    """Return in which share of the samples the best is the fastest; empty where nothing is."""
+    """Return the share of the samples in which the best is fastest; empty without samples."""
     best = found.best
     if best is None or best.fastest is None or len(found.peers) == 1:
         return ""
@@ -101,7 +101,7 @@ def platforms_sure(found: PlatformComparison) -> str:
 
 
 def platforms_beside(found: PlatformComparison) -> str:
-    """Return the sentences on the cheapest platform, and on what devices alone do not count."""
+    """Return the sentences on the cheapest platform, and on devices without host and links."""
     best, peers = found.best, {id(row) for row in found.peers}
     if best is None:
         return ""
@@ -117,7 +117,7 @@ def platforms_beside(found: PlatformComparison) -> str:
 
 
 def _cheapest(found: PlatformComparison) -> list[str]:
-    """A sentence on the cheapest peers, near the best and of all, to buy and to rent."""
+    """Sentences on the cheapest peers, near the best and of all, to buy and to rent."""
     near: list[str] = []
     of_all: list[str] = []
     for rented, do in ((False, "buy"), (True, "rent")):
@@ -142,7 +142,7 @@ def _cost(found: PlatformComparison, row: PlatformRow) -> str:
 
 
 def _interval(row: PlatformRow) -> str:
-    """Both ends in one unit, where the lower one has two digits in it."""
+    """Interval with both ends in one unit, if the lower one has two digits in it."""
     if row.interval is None:
         return ABSENT
     low, high = format_seconds(row.interval.low), format_seconds(row.interval.high)
@@ -216,7 +216,7 @@ def _table(
 
 
 def _single(row: PlatformRow) -> list[str]:
-    """The best single device; where the plan is another, its time and the speed-up over it."""
+    """Best single device; for another plan, its time and the speed-up over it."""
     single = row.comparison.best_single
     if single is None:
         return [ABSENT]
@@ -226,7 +226,7 @@ def _single(row: PlatformRow) -> list[str]:
 
 
 def _gain(row: PlatformRow) -> list[str]:
-    """The speed-up of a split plan over the best single device."""
+    """Speed-up of a split plan over the best single device."""
     single = row.comparison.best_single
     split = single is not None and len(row.devices) > 1
     return [f"{ratio(row.speedup)} {single} alone"] if split else []
@@ -269,7 +269,7 @@ def _header(found: PlatformComparison) -> list[tuple[str, str]]:
 
 
 def _hints(found: PlatformComparison) -> list[tuple[str, str]]:
-    """Lines on devices that take nothing of the model as given, and would in int8."""
+    """Lines on devices that support no node of the model as given, but would in int8."""
     by_device = grouped((name, row.name) for row in found.rows for name in row.integer_only)
     return [
         ("int8", f"{name} of {_named(rows)} takes int8 only: add --execute {name}=int8")

@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 
 UNPRICED_SHOWN = 3
-"""Op types and reasons listed of nodes without a price; the JSON has every node."""
+"""Most op types and reasons listed of nodes without a price; the JSON has every node."""
 
 WAYS_SHOWN = 2
-"""Nodes of control flow that a header names."""
+"""Most nodes of control flow that a header names."""
 
 KERNELS_SHOWN = 3
-"""Kernels that match no node which are listed; the problem's record has all."""
+"""Most unmatched kernels that are listed; the problem's record has all."""
 
 KERNEL_NAME = 40
-"""Characters of a kernel's name that are shown."""
+"""Most characters of a kernel's name that are shown."""
 
 
 def question(problem: Problem) -> list[tuple[str, str]]:
-    """Lines on the model, the platform, and the provenance of its times."""
+    """Return lines on the model, the platform, and the provenance of its times."""
     model, platform = problem.model, problem.platform
     rows: list[tuple[str, str]] = []
     if model is None:
@@ -76,7 +76,7 @@ def question(problem: Problem) -> list[tuple[str, str]]:
 
 
 def shape_rows(model: Model) -> list[tuple[str, str]]:
-    """Lines on a graph that was not optimised, and on shapes and branches that a run measured."""
+    """Return lines on a graph that was not optimised, and on measured shapes and branches."""
     rows = []
     if model.unoptimised is not None:
         rows.append(("graph", f"not optimised: {model.unoptimised}"))
@@ -110,7 +110,7 @@ def as_if(executed: Mapping[str, str]) -> str:
 
 
 def taken_off_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Line on conversions that compilers leave to the host."""
+    """Return a line on conversions that compilers leave to the host."""
     from hetsim.device.support.quantized import taken_off
 
     if problem.model is None or problem.platform is None:
@@ -133,7 +133,7 @@ def named_as_if(name: str, precision: str | None) -> str:
 
 
 def unpriced_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Lines on nodes without a price, and on nodes whose cost depends on the input data."""
+    """Return lines on nodes without a price, and on nodes whose cost depends on the input data."""
     rows: list[tuple[str, str]] = []
     if problem.unpriced:
         reasons = tally(problem.unpriced.values())
@@ -160,7 +160,7 @@ def _named(problem: Problem, nodes: Collection[int]) -> str:
 
 
 def figures_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Lines on what was supposed of the platform, and on its least certain times."""
+    """Return lines on changes assumed for the platform, and on its least certain times."""
     if problem.platform is None:
         return []
     supposed = problem.platform.supposed
@@ -244,7 +244,7 @@ FLOORS = {
     "unlike": "no network like it measured",
     "peaks": "a peak that may count sparse weights or int4",
 }
-"""What each reason of a floor says, but for those that have a number."""
+"""Text of each reason for a floor on the uncertainty, except those with a number."""
 
 
 def floor_text(floor: Floor, basis: Basis | None) -> str:
@@ -289,7 +289,7 @@ def shared_text(platform: Platform | None) -> str:
 
 
 def sustained_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Line on the power and memory bandwidth that busy devices share."""
+    """Return a line on the power and memory bandwidth that busy devices share."""
     shared = shared_text(problem.platform)
     if not shared:
         return [("sustained", "no slowdown: the platform states no shared power or memory limit")]
@@ -309,7 +309,7 @@ def slower_text(problem: Problem, slower: Slower) -> str:
 
 
 def _runtime_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Lines on devices by a runtime that they were not measured in."""
+    """Lines on devices with a runtime other than the measured one."""
     devices = {} if problem.platform is None else problem.platform.devices
     told = {
         one.name: one.runtime
@@ -323,7 +323,7 @@ def _runtime_rows(problem: Problem) -> list[tuple[str, str]]:
 
 
 def measured_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Lines on what the user measured: of each device's time by a profile, or other networks."""
+    """Return lines on the user's measurements: profiles of devices, or other networks."""
     rows = [
         ("measured by you", f"{name}: {measured_here_text(problem.measured[first[0]])}")
         for name, first in _alike(problem.measured, problem.devices)
@@ -347,7 +347,7 @@ def _profile_rows(problem: Problem) -> list[tuple[str, str]]:
 
 
 def _alike(known: Mapping[str, object], devices: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Devices of `known`; numbered siblings with the same entry are a range."""
+    """Entries of `known` by devices; numbered siblings with the same entry form a range."""
     return [
         (name if same else each, [each])
         for name, run in fold_siblings([name for name in devices if name in known])

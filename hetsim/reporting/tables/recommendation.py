@@ -39,14 +39,14 @@ from hetsim.statistics.intervals import percentile_at
 from hetsim.workload.files.reader import deployment_record
 
 MOST_EXCUSES = 12
-"""Platforms whose reasons are shown one by one."""
+"""Most platforms whose reasons are shown one by one."""
 
 MOST_KINDS = 4
-"""The same of kinds with one reason."""
+"""Most kinds with one reason that are shown one by one."""
 
 
 def _tried(policies: Sequence[Policy], *, wide: bool) -> str:
-    """Policies in a line: how many, or with `wide` each in words, those of every placement once."""
+    """Policies in a line: their number, or with `wide` each in words, ``each`` ones joined."""
     if not wide:
         batches = sorted({policy.max_batch for policy in policies})
         return (
@@ -60,9 +60,9 @@ def _tried(policies: Sequence[Policy], *, wide: bool) -> str:
 
 
 def recommendation_report(found: Recommendation, *, wide: bool = False) -> RenderableType:
-    """Return the answer with its latencies, what comes next, and why nothing cheaper meets.
+    """Return the answer with its latencies, the next best, and the reasons against cheaper ones.
 
-    With `wide` each policy that was simulated.
+    With `wide` also each policy that was simulated.
     """
     if found.purchase is not None:
         return _purchase_report(found, found.purchase, wide=wide)
@@ -116,7 +116,7 @@ def recommendation_report(found: Recommendation, *, wide: bool = False) -> Rende
 
 
 def _purchase_report(found: Recommendation, bought: Purchase, *, wide: bool) -> RenderableType:
-    """The answer first, then choices, why nothing cheaper meets, how it is served, how sure."""
+    """Report of the answer, other choices, reasons against cheaper ones, deployment, certainty."""
     robustness, shown = found.robustness, served_text if wide else _served
     served = () if found.best is None else found.best.service.resolved
     sure = None
@@ -138,7 +138,7 @@ def _purchase_report(found: Recommendation, bought: Purchase, *, wide: bool) -> 
 
 
 def _served(one: Resolved) -> str:
-    """A deployment in short: instances by their sorts of devices, batches and routing."""
+    """Deployment in short: instances by their sorts of devices, batches and routing."""
     each: dict[str, int] = {}
     for entry, plans in zip(one.served.instances, one.plans, strict=True):
         names = [name.rpartition(".")[0] or name for name in plans[0][0].devices_used]
@@ -178,13 +178,13 @@ _STANDINGS: Mapping[str, tuple[str, str]] = {
     "misses": ("every number that was simulated misses an objective", "simulated"),
     "open": ("the time limit ended before a price and a simulation", "open"),
 }
-"""Why kinds alone are not the answer, with the figures of the closest one, and who says so."""
+"""Reasons why kinds alone are not the answer, with the closest one's figures, and sources."""
 
 
 def _reasons(found: Recommendation, bought: Purchase, *, wide: bool) -> Table:
-    """Why kinds alone, and mixes that cost less, are not the answer.
+    """Table of the reasons why single kinds, and mixes that cost less, are not the answer.
 
-    Kinds of one reason stand in one row, and so do simulated and undecided mixes, which `wide`
+    Kinds with the same reason share one row, as do simulated and undecided mixes, which `wide`
     lists one by one.
     """
     chosen = {} if found.best is None else found.best.counts
@@ -278,7 +278,7 @@ def _purchase_sentence(found: Recommendation, bought: Purchase) -> str:
 
 
 def _cheaper(bought: Purchase, hourly_usd: float) -> str:
-    """What became of cheaper mixes, in a sentence or two."""
+    """Outcome of cheaper mixes, in a sentence or two."""
     parts = ["those whose devices sustain too little are ruled out by proof"]
     if bought.proved is not None:
         parts = []
@@ -327,7 +327,7 @@ def _offer_record(had: Had | None) -> dict[str, Any]:
 
 
 def priced_rows(question: Question) -> list[tuple[str, str]]:
-    """Return a line a model that says in which precision it is priced on which device."""
+    """Return one line per model with its precision on each device."""
     rows = []
     for at, model in enumerate(question.models):
         by = grouped(
@@ -355,7 +355,7 @@ def _figures(resolved: Sequence[Resolved]) -> Iterator[str]:
 
 
 def sure_sentence(found: Recommendation, robustness: Robustness) -> str:
-    """Return how likely the answer is right, and what is regretted least."""
+    """Return the probability that the answer is right, and the choice of least regret."""
     answer, least = robustness.candidates[robustness.answer], robustness.least_regret
     of = f"{robustness.draws} Monte Carlo samples" if robustness.draws > 1 else "demands"
     if len(robustness.demand) > 1 and robustness.draws > 1:
@@ -386,12 +386,12 @@ def _near(robustness: Robustness, unit: str) -> Table:
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """Return a vector in words."""
+    """Return a vector of counts in words."""
     return " + ".join(f"{count} {name}" for name, count in counts.items()) or "nothing"
 
 
 def amount(cost: float, unit: str) -> str:
-    """Return a number with its unit, one of which may be one device."""
+    """Return a number with its unit, in the singular for one device."""
     return f"{cost:.4g} {unit[:-1] if unit == 'devices' and cost == 1 else unit}"
 
 
@@ -521,7 +521,7 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
         "kinds": records(question.kinds, "name cost most"),
         "objectives": objectives_record(question.streams),
         "vectors": found.vectors,
-        # Of arrays nothing is known.
+        # Arrays have no known values.
         "weakest": weakest_of(devices, links) if devices or links else None,
         "priced": [
             {

@@ -47,10 +47,10 @@ from hetsim.simulation.service.service import (
 from hetsim.statistics.intervals import Mean, percentile_at
 
 SHOWN = 3
-"""Percentiles that are told where fewer are asked for."""
+"""Number of percentiles up to which customary ones are added."""
 
 ROUNDING = 1e-9
-"""Rounding of sums of seconds."""
+"""Rounding error of sums of seconds."""
 
 
 def service_report(
@@ -170,11 +170,11 @@ def _shown(streams: Sequence[StreamService]) -> list[float]:
 
 
 def _latencies(service: Service, worse: Service | None) -> Table:
-    """Mean and percentiles of each stream's latency."""
+    """Table of the mean and percentiles of each stream's latency."""
     shown = _shown(service.streams)
 
     def figures(of: Service, one: StreamService) -> list[list[str]]:
-        """The mean, then percentiles, each with its interval."""
+        """Return the mean, then percentiles, each with its interval."""
         mean = [ABSENT]
         if not _overloaded(of, one):
             mean = [time_text(one.mean_s), *_between(one.mean, format_seconds)]
@@ -215,7 +215,7 @@ def loading_text(service: Service, one: Loading) -> str:
 
 
 def _between(one: Mean | None, told: Callable[[float], str]) -> list[str]:
-    """Both ends of an interval as a line; none where the run is too short."""
+    """Both ends of an interval as a line; empty if the run is too short."""
     return [between(told(end[0]), told(end[1]))] if (end := ends_of(one)) else []
 
 
@@ -250,7 +250,7 @@ def _parts(service: Service) -> Table:
 
 
 def _objectives(streams: Sequence[StreamService], worse: Service | None) -> Table:
-    """Objectives of all streams, each beside its stream and its place there."""
+    """Table of all streams' objectives, each with its stream and its index there."""
     found = [(at, k, one) for at, stream in enumerate(streams)
              for k, one in enumerate(stream.objectives)]  # fmt: skip
 
@@ -367,7 +367,7 @@ def cost_text(cost: Cost) -> str:
 
 
 def charge_text(one: Charge, longest_s: float) -> str:
-    """Return a price, its source, and the share of time it was paid for."""
+    """Return a price, its source, and the share of time for which it was paid."""
     price = one.price
     if price.rented:
         text = f"{one.name}: {price.usd_per_hour:g} USD/h"
@@ -423,7 +423,7 @@ def _fewest_text(one: Scaled, fewest: ReplicaBound) -> str:
 
 
 def scaled_table(service: Service, cost: Cost | None, fixed: Sequence[Fixed]) -> Table:
-    """Return replica-hours, price and latencies of autoscaling beside fixed numbers of replicas."""
+    """Return replica-hours, price and latencies of autoscaling and of fixed numbers of replicas."""
     rows = [(service, cost), *fixed]
     priced = all(each is not None and each.hardware_usd is not None for _, each in rows)
 

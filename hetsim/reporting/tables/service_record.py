@@ -43,7 +43,7 @@ def served_text(one: Resolved) -> str:
 
 
 def served_rows(resolved: Sequence[Resolved], *, served: bool = True) -> list[tuple[str, str]]:
-    """Lines on the questions of models, each once, and on how they are `served`."""
+    """Return lines on the questions of models, each once, and on how they are `served`."""
     rows: list[tuple[str, str]] = []
     for one in resolved:
         rows += [row for row in question(one.problem) if row not in rows]
@@ -144,7 +144,7 @@ _FAILED = (
 
 
 def _scaled_record(service: Service, fixed: Sequence[Fixed]) -> dict[str, Any]:
-    """Record of autoscaling; empty where no model is scaled."""
+    """Record of autoscaling; empty if no model is scaled."""
     if not service.scaled:
         return {}
     return {

@@ -21,7 +21,7 @@ ERRORS_SHOWN = 5
 ROWS_SHOWN = 20
 
 ANSWERS = ("latency_s", "energy_j", "p99_s", "throughput_per_s", "verdict", "kind")
-"""Columns of answers that a table shows, where a row has them."""
+"""Columns of answers that a table shows, if a row has them."""
 
 
 def progress_text(so_far: Progress) -> str:
@@ -50,7 +50,7 @@ def sweep_report(found: Swept) -> RenderableType:
 
 
 def _all(found: Swept) -> RenderableType:
-    """The first rows of the grid."""
+    """Table of the first rows of the grid."""
     answers = [name for name in ANSWERS if any(row[name] is not None for row in found.rows)]
     made = _table(found, found.rows, answers)
     more = len(found.rows) - ROWS_SHOWN
@@ -60,7 +60,7 @@ def _all(found: Swept) -> RenderableType:
 
 
 def _front(found: Swept) -> RenderableType:
-    """The Pareto front, best first by its first column."""
+    """Table of the Pareto front, best first by its first column."""
     wished = " and ".join(map(str, found.wishes))
     if not found.front:
         return Text(f"No row has {wished}.")
@@ -76,7 +76,7 @@ def _front(found: Swept) -> RenderableType:
 
 
 def _table(found: Swept, rows: Sequence[Row], answers: Sequence[str]) -> RenderableType:
-    """At most ROWS_SHOWN rows: the columns that vary in the grid, and answers."""
+    """Table of at most ROWS_SHOWN rows: the columns that vary in the grid, and answers."""
     varied = [name for name in ASKED if len({str(row[name]) for row in found.rows}) > 1]
     names = varied or ["model"]
     return table(

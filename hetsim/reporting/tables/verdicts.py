@@ -1,4 +1,4 @@
-"""Titles, verdicts and bottlenecks of records, as terminals and pages say them."""
+"""Titles, verdicts and bottlenecks of records, for terminals and pages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hetsim.reporting.tables.plan import outputs_line
 from hetsim.workload.workload import percentile_of
 
 Found = Mapping[str, Any]
-"""A record, or a part of one."""
+"""Record, or a part of one."""
 
 NAMED = 6
-"""Devices that a sentence names."""
+"""Most devices that a sentence names."""
 
 TIMES = 2.0
 """Relative difference from which a factor is shown instead of per cent."""
@@ -30,7 +30,7 @@ def latency_text(one: Found) -> str:
 
 
 def interval_text(one: Found) -> str:
-    """Return both ends of a percentile's interval; empty where a run is too short for one."""
+    """Return both ends of a percentile's interval; empty if a run is too short for one."""
     if not one["enough"] or one["high_s"] is None:
         return ""
     return between(time_text(one["low_s"]), time_text(one["high_s"]))
@@ -111,13 +111,13 @@ def _load_test(record: Found) -> str:
 
 
 def difference_text(share: float) -> str:
-    """Return a relative difference such as ``+8.1 %``, or as a factor where it is large."""
-    # Nothing is off by -0.0.
+    """Return a relative difference such as ``+8.1 %``, or as a factor if it is large."""
+    # No difference is shown as -0.0.
     return f"{round(100 * share, 1) + 0.0:+.1f} %" if share < TIMES else f"{1 + share:.3g}x"
 
 
 def outputs_text(outputs: Found | None) -> str:
-    """Return whether requests under load got the whole model's outputs."""
+    """Return a sentence on whether requests under load got the whole model's outputs."""
     if outputs is None:
         return "outputs were not compared"
     if outputs["mismatches"]:
@@ -193,7 +193,7 @@ def _plan(record: Found) -> str:
 
 
 def _of(what: str) -> Callable[[Found], str]:
-    """Title of a record: what it is, and of which problem."""
+    """Function that returns the title of a record: its kind, and its problem."""
 
     def named(record: Found) -> str:
         problem = record["problem"]
@@ -262,7 +262,7 @@ def verdict_of(record: Found) -> str:
 
 
 def binds(record: Found) -> str:
-    """Return the critical path or the bottleneck of a plan that was played, else nothing."""
+    """Return the critical path or the bottleneck of a simulated plan, else an empty text."""
     if record["schema"] in ("hetsim-simulation/1", "hetsim-run/1"):
         return busiest_text(record["timeline"])
     if record["schema"] != "hetsim-comparison/1" or record["rows"][0]["timeline"] is None:
@@ -289,7 +289,7 @@ def busiest_text(timeline: Found) -> str:
 
 
 def path_text(path: Found | None) -> str:
-    """Return the parts of a critical path, the largest first; empty where there is none."""
+    """Return the parts of a critical path, the largest first; empty without one."""
     whole_s = 0.0 if path is None else path["compute_s"] + path["transfer_s"]
     if path is None or whole_s <= 0:
         return ""

@@ -1,4 +1,4 @@
-"""Tables and records of what-if answers beside the present one, and of sensitivities."""
+"""Tables and records of what-if answers next to the present one, and of sensitivities."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _rows(found: Beside) -> Iterator[tuple[str, ...]]:
 
 
 def sentence(found: Beside) -> str:
-    """Return the effect of the supposition on the answer, in a sentence or two."""
+    """Return the effect of the assumed change on the answer, in a sentence or two."""
     was, now = found.was, found.now
     of = "latency" if found.objective == "latency" else "time a request"
     change = found.change
@@ -117,7 +117,7 @@ def beside_record(found: Beside) -> Record:
 
 
 def difference(was: float, now: float) -> str:
-    """Return a difference such as ``-25 %``; ``same`` where equal, a dash where undefined."""
+    """Return a difference such as ``-25 %``; ``same`` if equal, a dash if undefined."""
     share = relative_change(was, now)
     if share is None:
         return "same" if was == now else ABSENT
@@ -125,7 +125,7 @@ def difference(was: float, now: float) -> str:
 
 
 def change_text(share: float) -> str:
-    """Return a relative change; ``same`` where there is none, a dash where undefined."""
+    """Return a relative change; ``same`` if it is negligible, a dash if undefined."""
     if math.isnan(share):
         return ABSENT
     return "same" if abs(share) < SAME else percent(share, sign=True)
@@ -140,7 +140,7 @@ def _names(devices: Sequence[str]) -> str:
 
 
 def sides_table(sides: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Return a table of figures, each with its name before what it is on each side."""
+    """Return a table of figures, one per row with its name first and one column per side."""
     made = table(("figure", *sides), rows)
     for column in made.columns[1:]:
         column.justify = "right"
@@ -177,7 +177,7 @@ def _served_rows(was: Service, now: Service) -> Iterator[tuple[str, str, str, st
 
 
 def served_sentence(was: Service, now: Service) -> str:
-    """Return the effect of the supposition on the first stream, and which decisions change."""
+    """Return the effect of the assumed change on the first stream, and the changed decisions."""
     platform = now.resolved[0].problem.platform
     assert platform is not None
     before, after = (side.streams[0].p99_s for side in (was, now))
@@ -196,7 +196,7 @@ def served_sentence(was: Service, now: Service) -> str:
 
 
 def served_moved(was: Service, now: Service) -> tuple[str, ...]:
-    """Return which decisions change: plans, bottleneck, verdicts."""
+    """Return the decisions that change: plans, bottleneck, verdicts."""
     found = []
     if any(before != after for before, after in _plans(was, now).values()):
         found.append("plans")
@@ -254,7 +254,7 @@ def _verdicts(side: Service) -> list[str]:
 
 
 def sensitivities_report(found: Sensitivities) -> RenderableType:
-    """Return a row for each change that has an effect, the largest first."""
+    """Return one row per change that has an effect, the largest first."""
     moving = [one for one in found.changes if abs(one.kept) >= SAME or abs(one.anew) >= SAME]
     made = table_of(
         moving,

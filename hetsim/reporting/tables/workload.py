@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def workload_report(
     workload: Workload, came: tuple[StreamSummary, ...], *, ended: bool
 ) -> RenderableType:
-    """Return a line a stream; `ended` is False where only the first requests were generated."""
+    """Return one line per stream; `ended` is False if only the first requests were generated."""
     rows = [
         ("ends", _end(workload)),
         ("seed", str(workload.seed)),
@@ -68,7 +68,7 @@ def _by_device(given: ByDevice) -> str:
 
 
 FAILING = "failures(injected(kind device at_s for_s) mtbf_s mttr_s times)"
-"""Fields of the failures that a workload asks for."""
+"""Fields of the failures in a workload."""
 
 
 def arrivals_text(stream: Stream) -> str:
