@@ -1,4 +1,4 @@
-"""Evaluation of points, a chunk at a time, in any process: one row each, also for failures."""
+"""Evaluation of points in chunks, in any process: one row each, also for failures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hetsim.workload.deployment import Deployment, Served
 T = TypeVar("T")
 
 KEPT = 8
-"""Models, problems and bounds that a process keeps: neighbours of the grid share them."""
+"""Most models, problems and bounds that a process keeps: neighbours of the grid share them."""
 
 PERCENTILES = ((50.0, "p50_s"), (90.0, "p90_s"), (99.0, "p99_s"))
 
@@ -40,7 +40,7 @@ PERCENTILES = ((50.0, "p50_s"), (90.0, "p90_s"), (99.0, "p99_s"))
 class Shared:
     """Settings of all points, the same in every process.
 
-    `platforms` are in the order of the grid; `name` tells sweeps apart in a process that serves
+    `platforms` are in the order of the grid; `name` distinguishes sweeps in a process that serves
     several.
     """
 
@@ -53,11 +53,11 @@ _models: OrderedDict[Any, Model] = OrderedDict()
 _problems: OrderedDict[Any, Problem] = OrderedDict()
 _bounds: OrderedDict[Any, float | None] = OrderedDict()
 _made: OrderedDict[Any, Made] = OrderedDict()
-"""What this process made last, by what it made it of."""
+"""Most recent results of this process, by what they were made from."""
 
 
 def _kept(kept: OrderedDict[Any, T], key: object, make: Callable[[], T], most: int = KEPT) -> T:
-    """Return what is kept under `key`, made where it is not there; the oldest goes."""
+    """Return the value under `key`, made if it is missing; the oldest one is dropped."""
     if key not in kept:
         kept[key] = make()
         while len(kept) > most:
@@ -66,9 +66,9 @@ def _kept(kept: OrderedDict[Any, T], key: object, make: Callable[[], T], most: i
 
 
 def answer(shared: Shared, places: Sequence[int]) -> tuple[list[Row], float]:
-    """Return a row for each of the points with these indices, and their seconds.
+    """Return a row for each of the points with these indices, and the seconds they took.
 
-    Whatever goes wrong with a point is told in its row, in one line.
+    Every failure of a point is reported in its row, in one line.
     """
     began = time.perf_counter()
     rows = [_row(shared, shared.grid.point(index)) for index in places]
@@ -95,10 +95,10 @@ def _row(shared: Shared, point: Point) -> Row:
         else:
             _load_figures(shared, point, row)
     except HetsimError as error:
-        # What this machine had no room for is asked again.
+        # Points that this machine had no memory for are evaluated again.
         kind = BROKEN if isinstance(error, OutOfRoom) else type(error).__name__
         _refuse(row, str(error), kind)
-    except Exception as error:  # One point must not end the others.
+    except Exception as error:  # An error of one point must not end the others.
         short = out_of_room(error)
         _refuse(
             row, str(short) if short else f"internal error: {type(error).__name__}: {error}", BROKEN
@@ -145,7 +145,7 @@ def _load_figures(shared: Shared, point: Point, row: Row) -> None:
         execute=grid.precisions[point.precision],
         objective=None if grid.objective == "latency" else grid.objective,
     )
-    # One alone: it holds a model for each batch size, and neighbours of the grid come together.
+    # Keep only one: it has a model for each batch size, and neighbours of the grid are adjacent.
     made = _kept(_made, _asked_of(shared, point), Made, most=1)
     service = serve(
         Deployment((served,)), load.of(model), _platform(shared, point), asked=asked, made=made
@@ -182,7 +182,7 @@ def _platform(shared: Shared, point: Point) -> Platform:
 
 
 def _asked_of(shared: Shared, point: Point) -> tuple[object, ...]:
-    """What points have in common that ask of the same problems; the sweep and the model first."""
+    """Key of points that share problems; the sweep and the model first."""
     return (shared.name, point.model, point.platform, point.what_if, point.precision)
 
 
@@ -202,16 +202,16 @@ def _problem(shared: Shared, point: Point) -> Problem:
 
 
 LEAST_S = 0.05
-"""Of work in a chunk: sending one costs a millisecond."""
+"""Least seconds of work in a chunk: sending one costs a millisecond."""
 
 AIM_S = 0.4
-"""Of work in a chunk, as far as is known: what a kill loses, and what the last core waits for."""
+"""Target seconds of work in a chunk: what a kill loses, and what the last core waits for."""
 
 MOST = 256
-"""Points of a chunk."""
+"""Most points of a chunk."""
 
 ENDING = 8
-"""Chunks a core into which what is left is cut at least, so that all end together."""
+"""Least chunks per core into which the remaining points are cut, so that all cores end together."""
 
 Chunk = tuple[int, ...]
 Answer = tuple[list[Row], float]
@@ -219,9 +219,9 @@ Answer = tuple[list[Row], float]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of a sweep: points, also from earlier runs; failed rows of this run.
+    """Progress of a sweep: points, including earlier runs; failed rows of this run.
 
-    `left_s` is the time left by the rate so far; None where nothing is done yet.
+    `left_s` is the estimated time left at the rate so far; None before the first result.
     """
 
     done: int
@@ -234,7 +234,7 @@ class Progress:
 class Dealing:
     """Remaining points, as work to distribute.
 
-    `keep` takes rows as they come, `tell` is told how far it is; `known` points need no answer.
+    `keep` takes rows as they come, `tell` takes the progress; `known` points need no answer.
     """
 
     shared: Shared
@@ -257,7 +257,7 @@ class Dealing:
         return tuple(self.places.popleft() for _ in range(size)) or None
 
     def size(self, cores: int) -> int:
-        """Number of points in the next chunk: AIM_S of work, less at the end, LEAST_S at least."""
+        """Return the size of the next chunk: AIM_S of work, less at the end, LEAST_S at least."""
         if not self.seconds_a_point:
             return 1
         fair = len(self.places) // (ENDING * cores)
@@ -269,14 +269,14 @@ class Dealing:
         """Store the rows of a chunk."""
         rows, took_s = result
         own = took_s / len(chunk)
-        # Later points tell more: the first of a process read and compile what others have.
+        # Later points are better estimates: the first of a process read and compile for the others.
         self.seconds_a_point = (
             0.7 * self.seconds_a_point + 0.3 * own if self.seconds_a_point else own
         )
         self._keep(chunk, rows)
 
     def lost(self, chunk: Chunk, why: str) -> None:
-        """Retry the points of a chunk whose worker died one by one; a single one has failed."""
+        """Retry the points of a chunk whose worker died one by one; a single point has failed."""
         if len(chunk) > 1:
             self.again.extend((place,) for place in chunk)
             return

@@ -10,7 +10,7 @@ from hetsim.workload.deployment import DynamicBatching
 from hetsim.workload.workload import Workload
 
 STREAM = "requests"
-"""What the one stream of a point's workload is called."""
+"""Name of the one stream of a point's workload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class PlatformAxis:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfAxis:
-    """Changes of the platform, as ``hetsim.what_if`` takes them."""
+    """Changes of the platform, as in ``hetsim.what_if``."""
 
     changes: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
@@ -79,18 +79,18 @@ class Grid:
     models : tuple of ModelAxis
     platforms : tuple of PlatformAxis
     what_ifs : tuple of WhatIfAxis
-        One that supposes nothing is the platform as it is.
+        An empty one is the unchanged platform.
     precisions : tuple of mapping of str to str
-        By device, what float models are executed in as if; empty: as they are.
+        Assumed precision of float models by device; empty: their own.
     strategies : tuple of str
     batchings : tuple of DynamicBatching or None
-        None: requests go one by one.
+        None: no batching.
     loads : tuple of LoadAxis or None
-        None: one request alone.
+        None: a single request.
     objective : "latency" or "throughput"
-        What plans are for.
+        Objective of plans.
     bound : bool
-        Whether the lower bound of one request is stated, too.
+        Whether rows have the lower bound of one request, too.
     """
 
     models: tuple[ModelAxis, ...]
@@ -120,7 +120,7 @@ class Grid:
         )  # fmt: skip
 
     def point(self, index: int) -> Point:
-        """Return a point; neighbours share the model and the platform where they can. O(1)."""
+        """Return the point of an index; neighbours share model and platform if possible. O(1)."""
         places = []
         left = index
         for axis in reversed(self.axes):

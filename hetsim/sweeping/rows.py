@@ -14,21 +14,21 @@ from hetsim.sweeping.grid import Grid, Point
 Row = dict[str, Any]
 
 ASKED = ("model", "platform", "what_if", "execute", "strategy", "batching", "workload", "objective")
-"""Columns that say what was asked."""
+"""Columns of the question."""
 
 OF_PLAN = ("latency_s", "request_s", "energy_j", "peak_memory_bytes", "moved_bytes", "subgraphs",
            "devices", "limited_by", "lower_bound_s")  # fmt: skip
-"""Of one request alone; `request_s` is what one of many costs the busiest device or link."""
+"""Columns of one request alone; `request_s` is its load on the busiest device or link."""
 
 OF_LOAD = ("requests", "state", "p50_s", "p90_s", "p99_s", "mean_s", "throughput_per_s", "on_time",
            "verdict", "utilization", "bottleneck", "energy_per_1000_j")  # fmt: skip
-"""Of what comes: `on_time` is the least share of any objective."""
+"""Columns under load: `on_time` is the least share of any objective."""
 
 COLUMNS = ("key", *ASKED, *OF_PLAN, *OF_LOAD, "error", "kind")
-"""Of every row, in this order; null where there is nothing to say.
+"""Columns of every row, in this order; null without a value.
 
-`key` is the digest of all that the answer depends on. `error` says in one line why there is none,
-and `kind` of what class of error that is.
+`key` is the digest of all that the answer depends on. `error` is the reason why there is none, in
+one line, and `kind` the class of that error.
 """
 
 WHOLE = frozenset({"peak_memory_bytes", "moved_bytes", "subgraphs", "requests"})
@@ -37,10 +37,10 @@ WHOLE = frozenset({"peak_memory_bytes", "moved_bytes", "subgraphs", "requests"})
 TEXT = frozenset(
     {"key", *ASKED, "devices", "limited_by", "state", "verdict", "bottleneck", "error", "kind"}
 )
-"""Columns of words; all others are numbers."""
+"""Columns of text; all others are numbers."""
 
 BROKEN = "broken"
-"""The kind of a row whose point was not answered for a reason that is not its own: asked again."""
+"""Kind of a row whose point failed for a reason outside the point: it is evaluated again."""
 
 
 def blank(grid: Grid, point: Point) -> Row:
@@ -66,17 +66,17 @@ def blank(grid: Grid, point: Point) -> Row:
 
 
 def finite(value: float | None) -> float | None:
-    """Return a number as JSON has it: null for one that is not finite."""
+    """Return a number for JSON: null for one that is not finite."""
     return None if value is None or not math.isfinite(value) else value
 
 
 def line(row: Mapping[str, Any]) -> str:
-    """Return a row as a line of JSON, the same for the same answer."""
+    """Return a row as a line of JSON, identical for identical answers."""
     return json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 LARGER = {"throughput_per_s", "on_time"}
-"""Columns of which more is better, where nothing is said."""
+"""Columns that are maximised by default."""
 
 NUMBERS = tuple(
     name
@@ -87,7 +87,7 @@ NUMBERS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Column, and whether more of it is better."""
+    """Column of a Pareto front, and whether it is maximised."""
 
     column: str
     larger: bool
@@ -99,7 +99,7 @@ class Wish:
 def read_front(texts: Sequence[str]) -> tuple[Wish, ...]:
     """Read ``latency_s``, ``energy_j:min``, ``requests:max``.
 
-    Raises UsageError for a column that holds no numbers, or is named twice.
+    Raises UsageError for a column without numbers, or one that is named twice.
     """
     found: list[Wish] = []
     for text in texts:
@@ -117,9 +117,9 @@ def read_front(texts: Sequence[str]) -> tuple[Wish, ...]:
 
 
 def front_of(rows: Sequence[Row], wishes: Sequence[Wish]) -> tuple[Row, ...]:
-    """Return the Pareto front of the rows, in order; rows without a figure are excluded.
+    """Return the Pareto front of the rows, in order; rows that lack a figure are excluded.
 
-    Rows that are equal in all columns are all in it. O(n log n + n F) for F rows of the front.
+    Of rows that are equal in all columns all are in it. O(n log n + n F) for F rows of the front.
     """
     if not wishes:
         return ()
@@ -131,7 +131,7 @@ def front_of(rows: Sequence[Row], wishes: Sequence[Wish]) -> tuple[Row, ...]:
             signed = tuple(-value if wish.larger else value for wish, value in pairs)
             points.append((signed, index))
     kept: list[tuple[tuple[float, ...], int]] = []
-    # In this order nothing that comes later dominates what is kept.
+    # In this order no later row dominates one that is kept.
     for values, index in sorted(points):
         if not any(_dominates(other, values) for other, _ in kept):
             kept.append((values, index))

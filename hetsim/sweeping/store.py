@@ -1,4 +1,4 @@
-"""The folder of a sweep: rows by the digest of their question, in order at the end, none twice."""
+"""Folder of a sweep: rows by the digest of their question, each once, in grid order at the end."""
 
 from __future__ import annotations
 
@@ -34,22 +34,21 @@ _AGAIN = "free space there and run it again: finished rows are kept"
 class Store:
     """Rows of a sweep on disk.
 
-    `journal.jsonl` has rows in the order in which they were answered, each on disk before the
-    next chunk is counted; once all are there, `rows.jsonl` has them in the grid's order, and
-    the journal is gone. Whoever comes later, after a kill or for a larger grid, has all of them
-    known by their keys.
+    `journal.jsonl` has rows in the order in which they were answered, each on disk before the next
+    chunk is counted; once all are there, `rows.jsonl` has them in the grid's order, and the journal
+    is deleted. A later sweep, after a kill or of a larger grid, finds all of them by their keys.
 
     Parameters
     ----------
     folder : Path
-        Made where it is not there.
+        Created if it does not exist.
 
     Raises
     ------
     SweepError
-        Where it cannot be written, holds what is no row, or another sweep writes it.
+        If it cannot be written, contains anything but rows, or another sweep writes it.
     UsageError
-        Where the system has no locks on files.
+        If the system has no locks on files.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -59,7 +58,7 @@ class Store:
         with ExitStack() as stack:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                # Without a buffer: what could not be written would be again, at the end.
+                # Unbuffered: a buffer would repeat a failed write when it is closed.
                 journal = append(folder / JOURNAL)
             except OSError as error:
                 raise out_of_room(error, folder) or self._error(
@@ -84,7 +83,7 @@ class Store:
         self._stack.close()
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Write rows to disk before returning, without those to be evaluated again."""
+        """Write rows to disk before returning, except those to be evaluated again."""
         kept = {row["key"]: line(row) for row in rows if row["kind"] != BROKEN}
         if not kept:
             return
@@ -128,7 +127,7 @@ class Store:
         except OSError as error:
             raise self._error(f"{path.name} cannot be read: {error.strerror}", "") from None
         lines = content.split("\n")
-        # A last line without its end was cut off as it was written.
+        # A last line without its end was cut off by a kill.
         for number, text in enumerate(lines[:-1], 1):
             row = _row(text)
             if row is None:
@@ -137,12 +136,12 @@ class Store:
                     where=f"{path}:{number}",
                     hint="use another folder for -o, or remove the file",
                 )
-            # Rows of other columns are another hetsim's: they answer no question of this one.
+            # Rows of other columns are from another version of hetsim: they answer nothing here.
             if tuple(row) == COLUMNS and row["kind"] != BROKEN:
                 self.known[str(row["key"])] = text
 
     def _cut(self) -> None:
-        """Drop a line of the journal that was cut off, so that the next one starts anew."""
+        """Remove an incomplete last line of the journal, so that the next one starts afresh."""
         content = read_regular(self.folder / JOURNAL, _LIMIT_BYTES)
         whole = content.rfind(b"\n") + 1
         if whole != len(content):
@@ -169,7 +168,7 @@ def write_parquet(folder: Path, rows: Sequence[Row]) -> Path | None:
     except ImportError:
         return None
     target = folder / PARQUET
-    # Of the same kinds whatever the rows have: files of several sweeps go together.
+    # The types do not depend on the rows, so that files of several sweeps can be joined.
     kinds = {**dict.fromkeys(WHOLE, pyarrow.int64()), **dict.fromkeys(TEXT, pyarrow.string())}
     schema = pyarrow.schema([(name, kinds.get(name, pyarrow.float64())) for name in COLUMNS])
     table = pyarrow.table({name: [row[name] for row in rows] for name in COLUMNS}, schema=schema)
@@ -191,9 +190,9 @@ SCHEMA = "hetsim-sweep/1"
 def keys_of(grid: Grid, platforms: Sequence[Platform]) -> tuple[str, ...]:
     """Return the key of every point of a grid, SHA-256 in hex.
 
-    The models' files, the platforms with all that their files name, the traces that are replayed,
-    and hetsim's own code are in it, so that a row is never taken for the answer to another
-    question. O(bytes of the files + points).
+    It covers the models' files, the platforms with all files that they name, replayed traces, and
+    hetsim's own code, so that a row is never taken for the answer to another question. O(bytes of
+    the files + points).
     """
     parts: tuple[Sequence[object], ...] = (
         [_of_model(axis) for axis in grid.models],
@@ -222,7 +221,7 @@ def keys_of(grid: Grid, platforms: Sequence[Platform]) -> tuple[str, ...]:
 
 @cache
 def code_digest() -> str:
-    """SHA-256, in hex, of this hetsim's code and data, which determine the answers."""
+    """Return the SHA-256, in hex, of this hetsim's code and data, which determine the answers."""
     digest = hashlib.sha256()
     folder = package_folder()
     for path in sorted(folder.rglob("*.py")):
@@ -236,7 +235,7 @@ def _of_model(axis: ModelAxis) -> Mapping[str, object]:
         try:
             sha256 = read_source(axis.source)[1].sha256
         except HetsimError as error:
-            # The row will say so; once it can be read, that is another question.
+            # The row reports the error; once the file can be read, its key is another.
             sha256 = str(error)
     return {"shown": axis.shown, "sha256": sha256, "dims": dict(sorted(axis.dims.items()))}
 
@@ -280,7 +279,7 @@ def told_in(folder: Path) -> Iterator[None]:
 
 
 def tell_files(folder: Path, files: Path | None) -> None:
-    """Write to the sweep's folder where a private Ray has its files; None: it has none."""
+    """Write the folder of a private Ray's files to the sweep's folder; None: it has none."""
     if files is None:
         return
     try:
@@ -296,7 +295,7 @@ def tell_files(folder: Path, files: Path | None) -> None:
 def clear_files(note: Path) -> None:
     """Remove the files that a note names, if they belong to an ended Ray of this user.
 
-    A note is data, which may be from anywhere: see ``end_if_abandoned``.
+    A note is untrusted data: see ``end_if_abandoned``.
     """
     with suppress(OSError, ValueError, TypeError, KeyError):
         files = Path(json.loads(read_regular(note))["files"])

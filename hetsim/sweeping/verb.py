@@ -31,19 +31,19 @@ class Swept(Result):
     Attributes
     ----------
     rows : tuple of mapping
-        One a point, in the order of the grid; see ``hetsim.sweeping.rows.COLUMNS``.
+        One per point, in the order of the grid; see ``hetsim.sweeping.rows.COLUMNS``.
     file : Path
-        In which they are, a line each.
+        File with one line per row.
     parquet : Path or None
-        The same as Parquet, where pyarrow is installed.
+        The same as Parquet, if pyarrow is installed.
     answered, known : int
-        Points that this call answered; that were answered before.
+        Numbers of points that this call answered, and that were answered before.
     failed : int
-        Rows with an error.
+        Number of rows with an error.
     wishes : tuple of Wish
-        What the front is of.
+        Columns of the front.
     front : tuple of mapping
-        Rows that no other is better than in all of it, in the order of the grid.
+        Rows that no other dominates, in the order of the grid.
     """
 
     rows: tuple[Row, ...]
@@ -76,8 +76,8 @@ def sweep(
     """Evaluate every point of `grid` to a row each, and keep the rows in the folder `out`.
 
     Points are Ray tasks, in chunks of a few tenths of a second. Rows are on disk as they come: a
-    sweep that was killed goes on where it was, one that is finished is not run again, and a
-    larger grid asks what is new. The bytes of `rows.jsonl` are the same whoever ended first.
+    killed sweep continues, a finished one is not run again, and a larger grid evaluates only its
+    new points. The bytes of `rows.jsonl` do not depend on the order of completion.
 
     Parameters
     ----------
@@ -87,23 +87,23 @@ def sweep(
     executor : "ray" or "threads"
         Whether points are answered on all cores, or one after another in this process.
     address : str, optional
-        Of a Ray cluster to join. Its nodes read models, platforms' files excepted, at the same
-        paths as this one.
+        Ray cluster to join. Its nodes read models, except platforms' files, at the same paths as
+        this one.
     front : sequence of str
-        Columns, ``latency_s`` or ``throughput_per_s:max``, of which the best rows are wanted.
+        Columns of the Pareto front: ``latency_s`` or ``throughput_per_s:max``.
     tell : callable, optional
-        Is told how far it is.
+        Called with the progress.
 
     Raises
     ------
     UsageError
-        For an unknown executor, an address without Ray, or a column that there is not.
+        For an unknown executor, an address without Ray, or an unknown column.
     PlatformError
-        Where a platform cannot be read any more.
+        If a platform can no longer be read.
     SweepError
-        Where `out` cannot be written, or another sweep writes it.
+        If `out` cannot be written, or another sweep writes it.
     ClusterError
-        As ``hetsim.run``.
+        As in ``hetsim.run``.
 
     Complexity: that of the points, over the cores.
     """
@@ -122,7 +122,7 @@ def sweep(
     with Store(folder) as store, told_in(folder):
         asked: dict[str, int] = {}
         for index, key in enumerate(keys):
-            # Points may be the same question: what is supposed may change nothing of its text.
+            # Points may ask the same question: a change may leave the platform's text as it is.
             if key not in store.known:
                 asked.setdefault(key, index)
         shared = Shared(grid, platforms, f"{os.getpid()}-{hash(keys)}")
