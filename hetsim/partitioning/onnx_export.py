@@ -56,9 +56,8 @@ def to_functions(problem: Problem, groups: Sequence[Group]) -> onnx.ModelProto:
     initializers of the graph, external ones as references into the model's weights folder. The
     functions of the model itself are kept. Constants named by ONNX Runtime's optimiser are renamed
     in the graph, but not within functions, as it would generate the same names again and fail. The
-    IR
-    version is at least 10, the operator sets are the model's. The metadata of a function
-    name its device and group in full (``hetsim.device``, ``hetsim.group``).
+    IR version is at least 10, the operator sets are the model's. The metadata of a function name
+    its device and group in full (``hetsim.device``, ``hetsim.group``).
 
     Raises
     ------
