@@ -1,4 +1,4 @@
-"""Commands of click: verbs imported on first use, help by groups of options, options given once."""
+"""Commands of click: verbs imported on first use, help by groups, no repeated options."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GROUPS: Mapping[str, str] = {
     "Output": "*out *report *dot *mermaid *onnx trace certificate *json wide force quiet debug "
     "*completion *version help-all *help",
 }
-"""The options of all verbs under the titles of ``--help-all``; a star: ``--help`` has it, too."""
+"""Options of all verbs under the titles of ``--help-all``; ``--help`` has the starred ones, too."""
 
 RENAMED: Mapping[str, str] = {
     "--draws": "--samples",
@@ -42,7 +42,7 @@ RENAMED: Mapping[str, str] = {
     "--target-ms": "--target",
     "--think-ms": "--think",
 }
-"""What took the place of an option."""
+"""Present name of each renamed option."""
 
 _PLACES = {
     name.lstrip("*"): (at, title, name.startswith("*"))
@@ -50,10 +50,10 @@ _PLACES = {
         (title, name) for title, names in GROUPS.items() for name in names.split()
     )
 }
-"""By the option: its rank in the help, its group, and whether it is common."""
+"""Rank in the help, group, and whether it is common, by option."""
 
 Example = tuple[str, str]
-"""A command to copy, and what it answers."""
+"""Command to copy, and the question that it answers."""
 
 
 def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -64,9 +64,9 @@ def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 
 
 class _Helped(click.Command):
-    """A command whose ``--help`` has the common options and examples, ``--help-all`` the groups.
+    """Command whose ``--help`` has the common options and examples, ``--help-all`` the groups.
 
-    `rare` names common options that few need with this command.
+    `rare` names common options that are seldom needed with this command.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class _Helped(click.Command):
             )  # fmt: skip
 
     def _place(self, param: click.Parameter) -> tuple[int, str, bool]:
-        """The rank of an option, its group, and whether it is common."""
+        """Rank of an option, its group, and whether it is common."""
         if not isinstance(param, click.Option):
             return -1, "", True
         name = max(param.opts, key=len).removeprefix("--")
@@ -109,7 +109,7 @@ class _Helped(click.Command):
                 formatter.write_dl(lines)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the examples, and the groups of which ``--help`` leaves options out."""
+        """List the examples, and the groups that have more options than ``--help`` shows."""
         if self.examples:
             with formatter.section("Examples"):
                 for command, question in self.examples:
@@ -136,7 +136,7 @@ class _Group(_Helped, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb, or fail with the nearest name."""
+        """Return the verb, or fail with the nearest name."""
         name, verbs = args[0], self.list_commands(ctx)
         if not ctx.resilient_parsing and name not in verbs and not name.startswith("-"):
             hint = closest(name, verbs)
@@ -145,7 +145,7 @@ class _Group(_Helped, click.Group):
 
 
 class LazyGroup(_Group):
-    """Verbs in the order given; each is imported on first use."""
+    """Group of verbs in the order given; each is imported on first use."""
 
     def __init__(self, *args: Any, verbs: Mapping[str, Verb], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -156,7 +156,7 @@ class LazyGroup(_Group):
         return list(self.verbs)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the verb and return it; None where there is none of that name."""
+        """Import the verb and return it; None if there is none of that name."""
         verb = self.verbs.get(cmd_name)
         if verb is None:
             return None
@@ -164,7 +164,7 @@ class LazyGroup(_Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the verbs from their data, where click would import them all."""
+        """List the verbs from their data; click would import them all."""
         width = max(map(len, self.verbs))
         for title in dict.fromkeys(verb.title for verb in self.verbs.values()):
             with formatter.section(title):
@@ -177,7 +177,7 @@ class LazyGroup(_Group):
                 )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
-        """Offer the verbs by their data, and the options of the group."""
+        """Return the verbs, from their data, and the options of the group."""
         from click.shell_completion import CompletionItem
 
         verbs = [
@@ -198,10 +198,10 @@ _INSTEAD = {
 
 
 class Command(_Helped):
-    """A command that refuses a second value for an option that takes one."""
+    """Command that refuses a second value for an option that takes one."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the words, and refuse what is given twice; flags may be repeated."""
+        """Parse the arguments, and refuse repeated options; flags may be repeated."""
         if not ctx.resilient_parsing:
             _, _, given = self.make_parser(ctx).parse_args(list(args))
             options = [
@@ -221,6 +221,6 @@ class Command(_Helped):
 
 
 class Family(_Group):
-    """A group of such commands."""
+    """Group of such commands."""
 
     command_class = Command

@@ -1,7 +1,7 @@
 """Shell completion of ``hetsim``: names of the catalog, of strategies and of models.
 
-The shell asks by environment variables, as click's scripts do; what bash gives is the line itself,
-as bash takes a colon and an equals sign for the end of a word (``zoo:resnet50``).
+The shell passes its question in environment variables, as click's scripts do; bash passes the line
+itself, because it ends words at colons and equals signs (``zoo:resnet50``).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ complete -F %(complete_func)s %(prog_name)s
 
 
 class Completing(ShellComplete):
-    """Completion by the names that parameters take."""
+    """Completion by the names that parameters accept."""
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[Any]]:
         """Return the completions of `incomplete` after the words `args`."""
@@ -69,27 +69,27 @@ class Completing(ShellComplete):
 
 
 class Bash(Completing, BashComplete):
-    """Bash, asked by the line up to the cursor."""
+    """Bash, which passes the line up to the cursor."""
 
     source_template = _BASH
 
     @staticmethod
     def _check_version() -> None:
-        """Nothing of bash 4.4 alone is used."""
+        """Do nothing: no feature of bash 4.4 or later is used."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the one that is completed, and that one."""
+        """Return the complete words, and the one at the cursor."""
         line = os.environ["COMP_LINE"]
         words = split_arg_string(line)
         last = "" if line[-1:].isspace() or not words else words.pop()
         return words[1:], last
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """Return it without what bash takes for words before it."""
+        """Return the completion without the part that bash counts to earlier words."""
         if item.type != "plain":
             return f"{item.type},"
         _, typed = self.get_completion_args()
-        # Of ``--option=value`` the value alone is offered.
+        # For ``--option=value`` only the value is offered.
         option, equals, _ = typed.partition("=")
         before = f"{option}=" if equals and option.startswith("-") else ""
         breaks = os.environ.get("COMP_WORDBREAKS", "")
@@ -109,12 +109,12 @@ SHELLS: Mapping[str, type[Completing]] = {"bash": Bash, "zsh": Zsh, "fish": Fish
 
 
 def script(app: click.Command, shell: str) -> str:
-    """Return the script by which `shell` completes the words of ``hetsim``."""
+    """Return the script that makes `shell` complete the words of ``hetsim``."""
     return SHELLS[shell](app, {}, "hetsim", COMPLETION).source()
 
 
 def answer(app: click.Command, invocation: Invocation, asked: str) -> int:
-    """Print what the shell asks for, ``bash_complete``; return the exit code."""
+    """Print the answer to the shell's question, ``bash_complete``; return the exit code."""
     shell, _, what = asked.partition("_")
     if shell not in SHELLS or what not in ("source", "complete"):
         return 1
@@ -130,9 +130,9 @@ def answer(app: click.Command, invocation: Invocation, asked: str) -> int:
 def offered(
     context: click.Context, asked: click.Parameter, incomplete: str
 ) -> list[CompletionItem[Any]] | None:
-    """Return the names that a parameter takes, and files where it takes them.
+    """Return the names, and files, that a parameter accepts.
 
-    None where it has no names of its own: click knows choices and paths.
+    None if it has no names of its own: click completes choices and paths.
     """
     verb = context.command_path.partition(" ")[2]
     names = OF_VERB.get((verb, str(asked.name))) or NAMES.get(str(asked.name))
@@ -152,7 +152,7 @@ def offered(
 
 
 def _of(*homes: str, form: str = "{}") -> Names:
-    """Return what gives the names that functions or collections (``module:name``) have."""
+    """Return the source of the names that functions or collections (``module:name``) have."""
 
     def names(context: click.Context) -> list[str]:
         found = []
@@ -172,7 +172,7 @@ _METHODS = "hetsim.partitioning.methods.registry:methods"
 
 
 def _devices(context: click.Context) -> list[str]:
-    """Names of the devices of the platform that stands on the line."""
+    """Names of the devices of the platform on the command line."""
     from hetsim.hardware.catalog import load_platform
 
     platform = context.find_root().obj.platform
@@ -198,7 +198,7 @@ def _executed(context: click.Context) -> list[str]:
 
 
 def _runtimes(context: click.Context) -> list[str]:
-    """Runtimes that a device of the platform has figures by; of the catalog where none is named."""
+    """Runtimes with figures for a device of the platform; without one, those of the catalog."""
     from hetsim.hardware.catalog import device_names, load_device, load_platform
     from hetsim.hardware.files.runtimes import every_runtime
 
@@ -247,7 +247,7 @@ NAMES: Mapping[str, Names] = {
     "provider": _of("hetsim.device.kernels.timing:PROVIDERS"),
     "models": _MODELS,
 }
-"""By the name of a parameter, wherever it is."""
+"""Names by parameter, for all verbs."""
 
 OF_VERB: Mapping[tuple[str, str], Names] = {
     ("devices show", "name"): _of(
@@ -260,10 +260,10 @@ OF_VERB: Mapping[tuple[str, str], Names] = {
     ("inspect", "device"): _devices,
     ("inspect", "files"): _MODELS,
 }
-"""By the verb and the name of a parameter."""
+"""Names by verb and parameter."""
 
 LISTS = ("execute", "runtime", "without", "priority", "front", "catalog")
-"""Parameters that take several names with commas between them."""
+"""Parameters that take several names, separated by commas."""
 
 LISTS_OF_VERB = frozenset({("compare", "platform")})
 """The same of one verb."""

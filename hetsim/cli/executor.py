@@ -36,13 +36,13 @@ class Executor:
 
     @property
     def where(self) -> dict[str, Any]:
-        """Arguments of every function that runs something."""
+        """Return the arguments of every function that runs a plan."""
         named = ("executor", "address", "timeout_s", "seed")
         return {name: getattr(self, name) for name in named}
 
 
 def executor_said() -> Executor:
-    """Options of the verb about real runs."""
+    """Return the options of the verb about real runs."""
     params = click.get_current_context().params
     known = {one.name: params[one.name] for one in fields(Executor) if one.name in params}
     found = Executor(**known)
@@ -52,7 +52,7 @@ def executor_said() -> Executor:
 
 
 def execute(plan: Plan, how: Executor, inputs: Inputs | None = None) -> Run:
-    """Run of `plan`, with its outputs compared to those of the whole model."""
+    """Return a run of `plan`, with its outputs compared to those of the whole model."""
     from hetsim.execution.run import run
 
     on = {"ray": "Ray", "threads": "threads"}[how.executor]
@@ -64,7 +64,7 @@ def execute(plan: Plan, how: Executor, inputs: Inputs | None = None) -> Run:
 
 
 def require_equal(mismatches: Sequence[str], where: str) -> None:
-    """Raise OutputsDiffer, naming the outputs, where a run's differ from the whole model's."""
+    """Raise OutputsDiffer, naming the outputs, if a run's differ from the whole model's."""
     if mismatches:
         raise OutputsDiffer(
             f"outputs differ from those of the whole model: {'; '.join(mismatches)}",
@@ -74,7 +74,7 @@ def require_equal(mismatches: Sequence[str], where: str) -> None:
 
 
 def cost_record(timeline: Timeline, calm: Timeline) -> dict[str, Any]:
-    """Record of the cost of failures in a simulation, against the same without failures."""
+    """Return the cost of failures in a simulation, relative to the same without failures."""
     lost = [event for event in timeline.events if event.lost]
     return {
         "injected": records(
@@ -89,7 +89,7 @@ def cost_record(timeline: Timeline, calm: Timeline) -> dict[str, Any]:
 
 
 def cost_lines(record: dict[str, Any], timeline: Timeline) -> Iterator[str]:
-    """Lines about the cost of failures in a simulation."""
+    """Yield lines about the cost of failures in a simulation."""
     for failure in record["injected"]:
         yield (
             f"{failure['device']}: {failure['kind']} at {format_seconds(failure['at_s'])}, "
@@ -105,7 +105,7 @@ def cost_lines(record: dict[str, Any], timeline: Timeline) -> Iterator[str]:
 
 
 def recovery_lines(recoveries: Sequence[Recovery]) -> Iterator[str]:
-    """Lines about the failures that a real run recovered from."""
+    """Yield lines about the failures that a real run recovered from."""
     for found in recoveries:
         yield (
             f"{found.device}: {found.kind} at {format_seconds(found.at_s)}, {found.how} in "

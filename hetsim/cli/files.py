@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def check_targets(out: Path | None = None) -> None:
-    """Refuse, before any work is done, what could not be written after it.
+    """Raise UsageError, before any work is done, for targets that could not be written after it.
 
-    `out` is the folder of a verb that writes files of its own there.
+    `out` is the folder of a verb that writes its own files there.
     """
     invocation = current()
     force, folder = invocation.force, out or invocation.out
@@ -89,7 +89,7 @@ def _write(files: dict[str, Text], drawn: Text | None, told: str) -> None:
 
 
 def pictures_of(found: object) -> Record:
-    """Pictures of a result's page that its record does not hold."""
+    """Return the data for the pictures of a result's page that its record lacks."""
     from hetsim.reporting.results import pictures
 
     return pictures(found)
@@ -100,9 +100,9 @@ def leave_report(
     pictures: Callable[[], Mapping[str, Any]],
     printed: Callable[[], RenderableType],
 ) -> None:
-    """Write the page of a record with pictures and what a terminal prints, where it is asked for.
+    """Write the page of a record with pictures and the terminal output, if it is requested.
 
-    `record` goes into the page as JSON has it.
+    The page has `record` in its JSON form.
     """
     invocation = current()
     report = invocation.report
@@ -126,10 +126,10 @@ def leave_service(
     files: Mapping[str, str],
     simulated: Service | None = None,
 ) -> None:
-    """Write the folder with the result, trace and manifest of a workload that was played.
+    """Write the folder with the result, trace and manifest of a simulated or real workload.
 
-    `files` are what was read for it, by what they are; of a run for real `simulated` is what was
-    simulated of it, and is in its trace, too.
+    `files` are the files that were read for it, by kind; for a real run `simulated` is its
+    simulation, which the trace has, too.
     """
     invocation = current()
     if invocation.trace is None and invocation.out is None:

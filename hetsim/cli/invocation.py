@@ -1,4 +1,4 @@
-"""One invocation of the program: what its options say, where it prints, how it shows progress."""
+"""Invocation of the program: its options, its output, and its progress line."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 
 PATIENCE_S = 2.0
-"""Seconds after which times are told."""
+"""Seconds after which times are shown."""
 
 
 @dataclass(slots=True)
 class Going:
     """Progress of a piece of work.
 
-    `now` is the clock in seconds; `share` of it is done, in [0, 1], 0 where that is not known, and
-    never falls; `told` is what the work said last.
+    `now` is the clock in seconds; `share` of it is done, in [0, 1], 0 if unknown, and never falls;
+    `told` is the last report.
     """
 
     text: str
@@ -51,11 +51,11 @@ class Going:
     def __call__(
         self, step: str, *, share: float | None = None, left_s: float | None = None
     ) -> None:
-        """Take how far it is: in words, as a share of all, or by what is left."""
+        """Report the progress: the step, the share of all, or the seconds left."""
         self.hear(Told(self.share if share is None else share, step, left_s))
 
     def hear(self, told: Told) -> None:
-        """Take what the work says of itself, as `hetsim.core.progress` tells it."""
+        """Take a report of `hetsim.core.progress`."""
         self.share = max(self.share, told.share)
         self.told, self._said_s = told, self.now()
 
@@ -80,7 +80,7 @@ class Going:
 
 
 def _short(seconds: float) -> str:
-    """Whole seconds, as nobody reads more of them while they pass: ``1 min 5 s``."""
+    """Text of whole seconds, for times that change as they are read: ``1 min 5 s``."""
     whole = max(round(seconds), 1)
     if whole < 60:
         return f"{whole} s"
@@ -93,7 +93,7 @@ def _short(seconds: float) -> str:
 
 @contextmanager
 def line_of(going: Going, stream: TextIO) -> Iterator[None]:
-    """Show `going` on one line of the terminal `stream`, and take it away in the end."""
+    """Show `going` on one line of the terminal `stream`, and remove the line at the end."""
     from rich.live import Live
     from rich.spinner import Spinner
     from rich.table import Table
@@ -117,21 +117,21 @@ def line_of(going: Going, stream: TextIO) -> Iterator[None]:
 
 
 Canonical = Literal["none", "basic", "extended"]
-"""How far ONNX Runtime may rewrite a graph first."""
+"""Degree to which ONNX Runtime may rewrite a graph first."""
 
 COMPLETION = "_HETSIM_COMPLETE"
-"""The environment variable by which a shell asks for completions: ``bash_complete``, say."""
+"""Environment variable by which a shell requests completions, such as ``bash_complete``."""
 
 
 @dataclass(slots=True)
 class Invocation:
-    """The command line, program first, and what its options say that several verbs take.
+    """Command line, program first, and the options that several verbs share.
 
     `trace`, `out` and `report` are written to disk; `dims` and `shapes` are sizes by dimension and
-    shapes by input; `inputs` are arrays by name, or the path of a ``.npz`` file; `execute` and
-    `runtime` are by device, and so are `profiles` (paths) and `measured`; `changes` and `without`
-    are supposed of the platform, see ``hetsim.what_if``; `settings` are ``KEY=VALUE`` of
-    strategies; `noted` are the notes that were printed.
+    shapes by input; `inputs` are arrays by name, or the path of a ``.npz`` file; `execute`,
+    `runtime`, `profiles` (paths) and `measured` are by device; `changes` and `without` change the
+    platform, see ``hetsim.what_if``; `settings` are ``KEY=VALUE`` of strategies; `noted` are the
+    notes that were printed.
     """
 
     command: tuple[str, ...]
@@ -196,7 +196,7 @@ class Invocation:
         target = console(sys.stdout)
         text = whole(target, report)
         if not target.is_terminal:
-            # Tables pad their lines to the full width, which is noise in a file.
+            # Tables pad their lines to the full width, which clutters a file.
             text = "\n".join(line.rstrip() for line in text.splitlines())
         click.echo(text, nl=not text.endswith("\n"), color=target.is_terminal)
 
@@ -211,17 +211,17 @@ class Invocation:
         click.echo(one_line(line))
 
     def note(self, text: str) -> None:
-        """Print one line about the work to stderr, the same one once."""
+        """Print one line about the work to stderr, each line only once."""
         if not self.quiet and text not in self.noted:
             self.noted.add(text)
             click.echo(one_line(text), err=True)
 
     @contextmanager
     def progress(self, text: str) -> Iterator[Going]:
-        """Show what is going on while it does, and how long still, where stderr is a terminal.
+        """Show the current step and the time left during the block, if stderr is a terminal.
 
-        What the block is given takes how far it is; what works within it may say so itself, as
-        ``hetsim.core.progress`` tells.
+        The yielded ``Going`` takes the progress; code within the block may also report it through
+        ``hetsim.core.progress``.
         """
         going = Going(text)
         dumb = os.environ.get("TERM", "") in ("dumb", "unknown")
@@ -247,7 +247,7 @@ def current() -> Invocation:
 
 
 def given(*names: str) -> tuple[str, ...]:
-    """Options of the verb, of those named, that stand on the command line."""
+    """Return those of the named options of the verb that are on the command line."""
     context = click.get_current_context()
     options = {str(one.name): max(one.opts, key=len) for one in context.command.params}
     return tuple(

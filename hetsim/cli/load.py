@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 Place = tuple[str, "YamlPath"]
-"""A file, and the keys from its top down to the place."""
+"""File, and the keys from its top down to the place."""
 
 
 @contextmanager
 def told_where(load: Load, workload: Workload, deployment: Deployment) -> Iterator[None]:
     """Add the line of the workload or deployment file to an error about its content.
 
-    An error without a place is about the deployment where its key says so, else about the streams
-    of the workload.
+    An error without a place is about the deployment if its key says so, else about the streams of
+    the workload.
     """
     try:
         yield
@@ -76,7 +76,7 @@ def put(error: HetsimError, file: str, place: YamlPath) -> None:
     line = f"{source.shown}:{source.line(place)}"
     error.where = line if error.where is None else f"{line}: {error.where}"
     error.args = (str(error),)
-    # What a file names wrongly is wrong in the file.
+    # A wrong name in a file is an error of the file.
     vars(error).pop("exit_code", None)
 
 
@@ -124,7 +124,7 @@ OF_LOAD = (
     "batchings", "instances", "loading", "speedup", "within", "mtbf", "mttr", "survive",
     "availability", "available", "prices", "tariff", "lifetime",
 )  # fmt: skip
-"""Options any of which means that requests arrive at their own times."""
+"""Options any of which means that requests arrive over time."""
 
 OF_FILE = {
     "rate": "write rate_per_s: there",
@@ -142,7 +142,7 @@ OF_FILE = {
     "shapes": "write dims: there, in a stream",
     "inputs": "write dims: there, in a stream",
 }
-"""Options that a workload file sets, and how it does."""
+"""Options that a workload file replaces, with the key to write there."""
 
 OF_DEPLOYMENT = {
     "strategy": "write strategy: there",
@@ -151,14 +151,14 @@ OF_DEPLOYMENT = {
     "instances": "write instances: there",
     "loading": "write loading: there",
 }
-"""Options that a deployment file sets, and how it does."""
+"""Options that a deployment file replaces, with the key to write there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """Options about requests and their service, named as the parameters of the verbs.
 
-    ``plan`` is a saved plan in place of a model.
+    ``plan`` is a saved plan instead of a model.
     """
 
     source: str | None = None
@@ -193,20 +193,20 @@ class Load:
 
     @property
     def terms(self) -> Prices:
-        """Prices of hardware and electricity."""
+        """Return the prices of hardware and electricity."""
         from hetsim.simulation.service.cost import Prices
 
         return Prices(self.prices, self.tariff, self.lifetime)
 
     @property
     def files(self) -> dict[str, str]:
-        """Workload and deployment files by kind."""
+        """Return the workload and deployment files by kind."""
         named = {"workload": self.workload, "deployment": self.deployment}
         return {what: path for what, path in named.items() if path is not None}
 
 
 def said(**others: Any) -> Load:
-    """Options of the verb, with `others` in their place."""
+    """Return the options of the verb, replaced by `others`."""
     params, invocation = click.get_current_context().params, current()
     kept = {"strategy": invocation.strategy, "dims": invocation.dims}
     found = {one.name: params[one.name] for one in fields(Load) if one.name in params}
@@ -216,7 +216,7 @@ def said(**others: Any) -> Load:
 
 
 def only(option: str, values: Sequence[Value]) -> Value | None:
-    """Value of an option that some forms of a verb take several times, here at most once."""
+    """Return the value of an option that other forms of a verb repeat, here at most once."""
     if len(values) > 1:
         raise UsageError(
             f"{option} is given {len(values)} times",
@@ -226,7 +226,7 @@ def only(option: str, values: Sequence[Value]) -> Value | None:
 
 
 def _failing(load: Load) -> Failing | None:
-    """Failures by --inject, --mtbf and --mttr; None where none is given."""
+    """Failures by --inject, --mtbf and --mttr; None if none is given."""
     from hetsim.workload.failure import Failing
 
     if (load.mtbf is None) != (load.mttr is None):
@@ -259,9 +259,9 @@ def check_form(
 
 
 def workload_of(load: Load, *, but: Sequence[str] = ()) -> Workload:
-    """Workload of the file, or one stream by the options, at --speedup.
+    """Return the workload of the file, or one stream by the options, at --speedup.
 
-    `but`: options that may stand beside a file that sets them.
+    `but`: options that are allowed with a file that sets them.
     """
     found = _workload_of(load, but)
     return found if load.speedup is None else found.faster(load.speedup)
@@ -336,7 +336,7 @@ def _arrivals(load: Load) -> Open | Closed:
 
 
 def deployment_of(load: Load, workload: Workload) -> Deployment:
-    """Deployment of the file, or one that serves every model alike."""
+    """Return the deployment of the file, or one that serves every model alike."""
     from hetsim.workload.deployment import Deployment, Instances, Served
     from hetsim.workload.files.reader import load_deployment
 

@@ -1,4 +1,4 @@
-"""The program ``hetsim``: its verbs, their help, and errors as one line."""
+"""Program ``hetsim``: its verbs, their help, and errors as one line."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from hetsim.version import __version__
 
 
 class Ended(BaseException):
-    """A signal ended this process.
+    """Signal that ended this process.
 
     Attributes
     ----------
     number : int
-        Which.
+        Number of the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -45,10 +45,10 @@ class Ended(BaseException):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP, the terminal closed, end what runs within by ``Ended``.
+    """Turn SIGTERM and SIGHUP (the terminal closed) into ``Ended`` within the block.
 
-    Once: what comes while things are cleared away is passed over. Where somebody handles them, or
-    ignores them as ``nohup`` has it, they stay so. Outside the main thread this does nothing.
+    Only the first one: later ones during cleanup are ignored. Signals that are handled or ignored
+    already, as by ``nohup``, stay so. Outside the main thread this does nothing.
     """
     found = []
     if threading.current_thread() is threading.main_thread():
@@ -70,7 +70,7 @@ def ended_by_signals() -> Iterator[None]:
 
 INTERNAL_FAULT, USAGE = 1, 2
 INTERRUPTED, PIPE_CLOSED = 130, 141
-"""128 plus the signal's number, as a shell reports SIGINT and SIGPIPE."""
+"""Exit codes: 128 plus the signal's number, as a shell reports SIGINT and SIGPIPE."""
 
 _SUMMARIES: Mapping[str, Mapping[str, str]] = {
     "Ask": {
@@ -116,11 +116,11 @@ OLD: Mapping[str, str] = {
     "workload show": "inspect",
     "workload validate": "inspect",
 }
-"""Words that took the place of old verbs, where these are none of ``VERBS`` any more."""
+"""Present words for old verbs that are no longer in ``VERBS``."""
 
 
 class App(LazyGroup):
-    """The root group: every error ends in one line on stderr and its exit code."""
+    """Root group: every error ends in one line on stderr and its exit code."""
 
     def main(
         self,
@@ -139,7 +139,7 @@ class App(LazyGroup):
         invocation = Invocation(("hetsim", *given))
         if not standalone_mode:
             return self._start(given, invocation)
-        # What a command makes is there until it ends: little of it is garbage.
+        # Objects of a command live until it ends: hardly any of them is garbage.
         gc.set_threshold(50_000, 20, 50)
         sys.stdout = _written_whole(sys.stdout)
         for stream in (sys.stdout, sys.stderr):
@@ -163,7 +163,7 @@ class App(LazyGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb: of words that named an old one, or of a model alone, what they ask."""
+        """Return the verb: old verbs, or a model alone, are replaced by their present words."""
         invocation = ctx.obj
         words = _as_now(args, None if ctx.resilient_parsing else invocation)
         file = words is args and not args[0].startswith("-") and {".", os.sep} & set(args[0])
@@ -182,18 +182,18 @@ class App(LazyGroup):
         return answer(self, invocation, asked)
 
     def _start(self, args: list[str], invocation: Invocation) -> Any:
-        # No process can be given one: a caller of this function can.
+        # A process cannot receive a null character in its arguments: a caller of this function can.
         if any("\0" in word for word in args):
             raise UsageError("an argument has a null byte", hint="leave it out")
-        # What a shell asks by its environment is answered above, and not by click.
+        # Completion requests in the environment are answered above, not by click.
         asks_nothing = ""
         return super().main(
             args or ["--help"], "hetsim", asks_nothing, standalone_mode=False, obj=invocation
         )
 
     def _ending_kept(self, args: list[str], invocation: Invocation) -> Any:
-        """Have what ended the command end it, also where a library made an error of its own of it,
-        as those do that are interrupted while they are imported."""
+        """Run the command; raise the signal that ended it, even if a library turned it into another
+        error, as libraries do that are interrupted during import."""
         try:
             return self._start(args, invocation)
         except Exception as error:
@@ -220,7 +220,7 @@ class App(LazyGroup):
             return 128 + error.number
         except (KeyboardInterrupt, click.Abort) as error:
             if isinstance(error.__cause__, EOFError):
-                # click takes the end of any file for the end of what is typed.
+                # click takes the end of any file for the end of typed input.
                 return _internal(invocation, error.__cause__)
             return _fail(invocation, error, "interrupted", INTERRUPTED)
         except Exception as error:
@@ -233,7 +233,7 @@ class App(LazyGroup):
         return code if isinstance(code, int) else 0
 
     def make_context(self, *given: Any, **extra: Any) -> click.Context:
-        """Read the words, and print the help that they ask for, also to a pipe closed early."""
+        """Parse the arguments, and print the requested help, also to a pipe closed early."""
         try:
             return super().make_context(*given, **extra)
         except BrokenPipeError:
@@ -248,9 +248,9 @@ class App(LazyGroup):
 
 
 def _as_now(args: list[str], invocation: Invocation | None) -> list[str]:
-    """The words with the verb that they ask for; the same list where they name one.
+    """Words with their present verb; the same list if they name one.
 
-    `invocation` is told of an old one.
+    `invocation` gets a note on an old one.
     """
     first = args[0]
     for length in (2, 1):
@@ -285,10 +285,10 @@ def _fail(
 
 
 def _written_whole(stream: TextIO) -> TextIO:
-    """Return a stream that writes all that it is given, or says why not.
+    """Return a stream that writes all of its input, or raises an error.
 
-    With ``PYTHONUNBUFFERED`` Python's own takes a write that the system did in part, as the one
-    that fills a disk, for a whole one.
+    With ``PYTHONUNBUFFERED`` Python's own stream takes a partial write, as on a full disk, for a
+    complete one.
     """
     if not isinstance(stream, io.TextIOWrapper) or not isinstance(stream.buffer, io.RawIOBase):
         return stream
@@ -297,7 +297,7 @@ def _written_whole(stream: TextIO) -> TextIO:
 
 
 def _printing(error: Exception) -> str | None:
-    """The place of an error of printing, which names none."""
+    """Target of printing for an error that names none."""
     frames = [
         frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)
     ]
@@ -305,7 +305,7 @@ def _printing(error: Exception) -> str | None:
 
 
 def _unwritten(invocation: Invocation, error: OSError) -> int:
-    """Say that what was printed could not be written where stdout leads to."""
+    """Report that stdout could not be written; return the exit code."""
     short = out_of_room(error, "stdout", hint="make room there, or print to another place")
     what = str(short or f"stdout: cannot be written: {error.strerror or error}")
     return _fail(invocation, error, what, INTERNAL_FAULT)
@@ -316,7 +316,7 @@ def _usage(error: click.ClickException) -> str:
     message = message.replace("is not a valid integer range", "is not a whole number")
     of = error.param.type if isinstance(error, click.BadParameter) and error.param else None
     if isinstance(of, click.Choice):
-        # What click says ends in all choices; the nearest is what was meant.
+        # click's message ends in all choices; the nearest is the likely one.
         typed = error.message.partition("'")[2].partition("'")[0]
         close = closest(typed, map(str, of.choices))
         message += f"; {close}" if close else ""
@@ -334,7 +334,7 @@ def _usage(error: click.ClickException) -> str:
 
 
 def _close_pipe() -> int:
-    # The interpreter flushes stdout once more as it ends: give it somewhere to flush to.
+    # The interpreter flushes stdout once more as it ends: it needs an open target.
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, sys.stdout.fileno())
     os.close(sink)
@@ -366,7 +366,7 @@ EXAMPLES = (
     ("hetsim devices query rockchip-rk3588-npu zoo:inception_v1",
      "Which ops does the NPU run, and why not the others?"),
 )  # fmt: skip
-"""Commands that need nothing but hetsim, and the question that each answers."""
+"""Commands that need only hetsim, and the question that each answers."""
 
 
 @click.group(

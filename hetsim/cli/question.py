@@ -31,7 +31,7 @@ OF_PLAN = (
 
 
 def read_model(source: str) -> Model:
-    """Model of the command line, with its dimensions bound."""
+    """Return the model of the command line, with its dimensions bound."""
     from hetsim.graph.loading import load_model
 
     invocation = current()
@@ -48,7 +48,7 @@ def read_model(source: str) -> Model:
 
 
 def read_platform(*, as_it_is: bool = False) -> Platform:
-    """Platform of the command line, changed by --what-if and --without unless `as_it_is`."""
+    """Return the platform of the command line; --what-if and --without apply unless `as_it_is`."""
     from hetsim.hardware.catalog import load_platform
 
     platform = current().platform
@@ -73,12 +73,12 @@ def _as_supposed(platform: Platform) -> Platform:
 
 
 def supposed() -> bool:
-    """Whether --what-if or --without changes the platform."""
+    """Return whether --what-if or --without changes the platform."""
     return bool(current().changes or current().without)
 
 
 def read_problem(source: str) -> Problem:
-    """Problem of MODEL on --platform."""
+    """Return the problem of MODEL on --platform."""
     from hetsim.cost import DEFAULT_COST
     from hetsim.cost.registry import cost_model
     from hetsim.hardware.variants import platform_executing
@@ -87,8 +87,8 @@ def read_problem(source: str) -> Problem:
 
     invocation = current()
     if invocation.platform is None and not Path(source).is_file():
-        read_model(source)  # says what is wrong with it
-    # The platform is quick to read, so its mistakes show before the model is loaded.
+        read_model(source)  # Its error reports what is wrong with it.
+    # The platform is quick to read, so its errors come before the model is loaded.
     hardware = read_platform()
     platform_executing(hardware, invocation.execute)
     cost = invocation.cost or DEFAULT_COST
@@ -118,7 +118,7 @@ def read_plan(
     plays: bool = False,
     supposes: bool = False,
 ) -> Plan:
-    """Saved plan, or plan for a model, by the argument of the command line.
+    """Return a saved plan, or a new plan for a model, by the argument of the command line.
 
     `runs`: the plan will run on the inputs of ``--input``. `plays`: it will be simulated with the
     contention of the command line. `supposes`: --what-if may change its platform, see
@@ -154,7 +154,7 @@ def read_plan(
 
 
 def kept_as_supposed(plan: Plan) -> Plan:
-    """Saved plan with the times of its platform as changed by --what-if."""
+    """Return a saved plan with the times of its platform as changed by --what-if."""
     from dataclasses import replace
 
     from hetsim.problem.repriced import repriced
@@ -169,7 +169,7 @@ def kept_as_supposed(plan: Plan) -> Plan:
 
 
 def read_strategy_options(strategies: Sequence[str]) -> dict[str, Any]:
-    """Options of `strategies` by ``--set``; raises UsageError for an unknown strategy."""
+    """Return options of `strategies` by ``--set``; raises UsageError for an unknown strategy."""
     from hetsim.placement.registry import read_settings, resolve
 
     for name in strategies:
@@ -181,9 +181,9 @@ def read_strategy_options(strategies: Sequence[str]) -> dict[str, Any]:
 
 
 def with_affinity(options: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
-    """Add pins and exclusions of ``--affinity`` to `options`.
+    """Return `options` with the pins and exclusions of ``--affinity``.
 
-    Strategies choose their own device order: a note says so where the file has one.
+    Strategies choose their own device order: a note reports one in the file.
     """
     from hetsim.partitioning.affinity import affinity_of_model
 
@@ -211,9 +211,9 @@ def with_affinity(options: Mapping[str, Any], problem: Problem) -> dict[str, Any
 
 
 def plan_beside(plan: Plan, kept: Plan | None = None) -> Beside | None:
-    """Plan for the platform without --what-if beside `plan`; None without --what-if.
+    """Return the answer without --what-if next to `plan`; None without --what-if.
 
-    `kept`: a saved plan on its own platform, which is taken in place of a new one.
+    `kept`: a saved plan on its own platform, used instead of a new one.
     """
     if not supposed():
         return None
@@ -243,7 +243,7 @@ def plan_beside(plan: Plan, kept: Plan | None = None) -> Beside | None:
 def comparison_beside(
     comparison: Comparison, names: Sequence[str], options: dict[str, Any]
 ) -> Beside | None:
-    """Comparison without --what-if beside `comparison`; None without --what-if."""
+    """Return the answer without --what-if next to `comparison`; None without --what-if."""
     if not supposed():
         return None
     from hetsim.analysis.beside import beside, idle_suppositions

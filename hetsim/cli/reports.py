@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hetsim.workload.workload import Workload
 
 MOST_ROWS = 4
-"""Most deployments that a page shows at other rates, those with the highest first."""
+"""Most deployments that a page shows at other rates: those with the highest rates."""
 
 CHOSEN = "chosen"
 """Folder of a recommendation's files in commands, without --out."""
@@ -74,7 +74,7 @@ def report_of_service(
 
 
 def _with_service(report: RenderableType, service: Service | None) -> RenderableType:
-    """Report of an answer, with that of the service that it found."""
+    """Report of an answer, followed by that of its service."""
     from hetsim.reporting.console import stack
     from hetsim.reporting.tables.service import service_report
 
@@ -115,7 +115,7 @@ def report_of_capacity(
 
 
 def _start(row: SustainedRate) -> float:
-    """Start of the rate slider: the highest rate that meets, or half of the ceiling."""
+    """Start of the rate slider: the highest rate that meets, or half of the peak."""
     highest = row.highest_per_s
     return highest if 0 < highest < float("inf") else row.ceiling_per_s / 2
 
@@ -194,7 +194,7 @@ def _at_other_rates(
     *,
     from_file: bool = True,
 ) -> Record:
-    """An answer at other rates, with the command that writes its files."""
+    """Picture of an answer at other rates, with the command that writes its files."""
     from hetsim.reporting.pages.rates import load_pictures, without
 
     row = _rates(
@@ -208,7 +208,7 @@ def _at_other_rates(
 def _rates(
     workload: Workload, resolved: Sequence[Resolved], platform: Platform, **about: Any
 ) -> Record:
-    """One deployment at other rates, each with its command."""
+    """Picture of one deployment at other rates, each with its command."""
     from hetsim.reporting.pages.rates import rates_picture
 
     command = current().command

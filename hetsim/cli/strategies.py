@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def show_strategies(name: str) -> None:
-    """Print the strategies and the merge methods, or all about the one called `name`."""
+    """Print the strategies and the merge methods, or the details of the one called `name`."""
     from hetsim.partitioning.methods.registry import methods
     from hetsim.placement.registry import strategies as known
 

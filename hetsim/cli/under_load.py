@@ -41,9 +41,9 @@ Answer = TypeVar("Answer")
 
 
 def _played(load: Load, workload: Workload) -> Workload:
-    """Workload that is simulated: without its failures where they are means for --availability.
+    """Workload to simulate, without failures that are means for --availability.
 
-    Raises UsageError where --survive or --availability cannot be answered for it.
+    Raises UsageError if --survive or --availability cannot be answered for it.
     """
     if load.available and load.availability is None:
         raise UsageError("--available needs --availability", hint="give --availability SHARE, too")
@@ -95,7 +95,7 @@ def _of_outages(
 def as_supposed_and_as_is(
     ask: Callable[[Platform], Answer], platform: Platform
 ) -> tuple[Answer, Answer | None]:
-    """Answers for the platform, and where --what-if or --without changes it, for it unchanged."""
+    """Return the answers for the platform, and for the original if an option changes it."""
     return ask(platform), ask(read_platform(as_it_is=True)) if supposed() else None
 
 
@@ -104,12 +104,12 @@ KEPT = 10_000
 
 
 def kept() -> int:
-    """Number of requests that are kept one by one, for --trace and --out."""
+    """Return the number of requests that are recorded one by one, for --trace and --out."""
     return 0 if current().trace is None and current().out is None else KEPT
 
 
 def play(load: Load) -> None:
-    """Simulation of a workload on a deployment: prints the answer and writes its files."""
+    """Simulate a workload on a deployment, print the answer, and write its files."""
     from hetsim.analysis.sensitivity import served_sensitivities
     from hetsim.reporting.tables.service import service_report
     from hetsim.reporting.tables.service_record import service_record
@@ -128,7 +128,7 @@ def play(load: Load) -> None:
     check_targets()
     load, hardware, asked = asked_of(load)
     prices = load.terms
-    # Mistakes in prices show before the simulation.
+    # Errors in prices come before the simulation.
     priced(hardware, prices)
     comes = workload_of(load)
     workload = _played(load, comes)
@@ -144,7 +144,7 @@ def play(load: Load) -> None:
             "made": common.elsewhere(), "until_answered": until_answered, "within": load.within
         }  # fmt: skip
         keep = kept() if on is hardware else 0
-        # One run, where a search for rates has some ten.
+        # One run, whereas a search for rates has some ten.
         most = 4 * MOST_TASKS
         service = serve(deployment, workload, on, asked=asked, keep=keep, most_tasks=most, **how)
         return service, list(_outages(load, comes, deployment, on, settings=asked, **how))
@@ -190,7 +190,7 @@ def find_rates(
     batchings: Sequence[DynamicBatching],
     target_rate: float | None,
 ) -> None:
-    """Highest rates that meet every objective, by strategy and batching: prints and writes them."""
+    """Find the highest rates that meet every objective, by strategy and batching; print them."""
     from hetsim.provisioning.rates.capacity import capacity
     from hetsim.reporting.tables.capacity import best_sentence, capacity_record, capacity_report
 
@@ -226,7 +226,7 @@ def find_rates(
 
 
 SEARCHED = ("single", "heft")
-"""Strategies of --max-rate where none is given."""
+"""Strategies of --max-rate if none is given."""
 
 
 def _compared(
@@ -252,7 +252,7 @@ def _compared(
 
 
 def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
-    """Platform, and how models are read and priced; those of a saved plan where one is given."""
+    """Return load, platform, and model settings; those of a saved plan if one is given."""
     if load.source is not None and load.source.endswith(".json") and load.workload is None:
         saved = read_plan(load.source, load.strategy, plays=True)
         return _of_plan(load, saved)
@@ -260,7 +260,7 @@ def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
 
 
 def settings() -> Asked:
-    """Settings for reading, pricing and planning models, by the options."""
+    """Return the settings for reading, pricing and planning models, by the options."""
     from hetsim.cost import DEFAULT_COST
     from hetsim.simulation.service.resolution import Asked
 
@@ -282,7 +282,7 @@ def settings() -> Asked:
 
 
 def with_options(asked: Asked, deployments: Sequence[Deployment]) -> Asked:
-    """Settings with the options of all strategies of these deployments."""
+    """Return the settings with the options of all strategies of these deployments."""
     names = {served.strategy for one in deployments for served in one.models}
     names |= {
         str(one.strategy)
@@ -329,7 +329,7 @@ def _level(canonical: str) -> Canonical:
 
 
 def serve(load: Load, how: Executor, *, emulate: bool, time_scale: float | None) -> None:
-    """Real service of a workload: prints measured beside simulated figures, writes its files."""
+    """Serve a workload for real, print measured next to simulated figures, and write its files."""
     from hetsim.execution.compiled.manifest import is_compiled
     from hetsim.execution.serving.serve import load_test
     from hetsim.reporting.tables.load_test import load_test_record, load_test_report

@@ -1,1 +1,1 @@
-"""Options that several verbs share, by what they say."""
+"""Options that several verbs share, by subject."""

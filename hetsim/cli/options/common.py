@@ -46,7 +46,7 @@ def shapes(
 
 
 def duration(*, zero: bool = False) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """Return the reader of a duration with its unit, above 0 or from 0 on, as seconds."""
+    """Return the parser of a duration with its unit to seconds: above 0, or from 0 with `zero`."""
 
     def read(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
         if text is None:
@@ -66,7 +66,7 @@ def duration(*, zero: bool = False) -> Callable[[click.Context, click.Parameter,
 
 
 def per_second(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
-    """Read a rate above 0, where one is given: ``100/s``, ``30/min``, or a number a second."""
+    """Read a rate above 0, if one is given: ``100/s``, ``30/min``, or a number per second."""
     if text is None:
         return None
     rate = parse_per_s(text)
@@ -78,7 +78,7 @@ def per_second(ctx: click.Context, param: click.Parameter, text: str | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A duration in seconds, or a share; `text` as it was written."""
+    """Limit of a duration in seconds, or of a share; `text` as it was written."""
 
     text: str
     amount: float
@@ -99,7 +99,7 @@ def limit(ctx: click.Context, param: click.Parameter, text: str | None) -> Limit
 
 
 def above_zero(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
-    """Read a finite number above 0, where one is given."""
+    """Read a finite number above 0, if one is given."""
     if text is None:
         return None
     number = _number(text)
@@ -117,7 +117,7 @@ def _number(text: str) -> float | None:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the integer of 0 or more that `text` writes in plain digits, else None."""
+    """Return the non-negative integer that `text` writes in plain digits, else None."""
     text = text.strip()
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         return None
@@ -159,7 +159,7 @@ def stored(
     read: Callable[[click.Context, click.Parameter, Any], Any] | None = None,
     **about: Any,
 ) -> Decorator[Any]:
-    """Return an option whose value, read by `read`, goes to ``current()`` and not to the verb."""
+    """Return an option whose value, parsed by `read`, goes to ``current()`` instead of the verb."""
 
     def keep(ctx: click.Context, param: click.Parameter, given: Any) -> None:
         value = given if read is None else read(ctx, param, given)
@@ -211,7 +211,7 @@ def force_option(what: str) -> Decorator[Any]:
 
 
 report_options = all_of(report_option, force_option("Overwrite the file of --report."))
-"""Options of verbs that write a report alone."""
+"""Options of verbs that write only a report."""
 
 output_options = all_of(
     stored(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _said_at(option: str) -> Iterator[None]:
-    """Add the option to where an error about its value is."""
+    """Add the option to the place of an error about its value."""
     from hetsim.errors import InvalidInput, UsageError, WorkloadError
 
     try:
@@ -76,7 +76,7 @@ def _precision(ctx: click.Context, param: click.Parameter, text: str | None) -> 
 def _by_device(
     ctx: click.Context, param: click.Parameter, given: Sequence[str]
 ) -> float | dict[str, float] | None:
-    """Read one time for all, or ``DEVICE=TIME`` values."""
+    """Read one time for all devices, or ``DEVICE=TIME`` values."""
     if not given:
         return None
     from hetsim.core.units import parse_seconds
@@ -94,7 +94,7 @@ def _by_device(
 
 
 def _share(ctx: click.Context, param: click.Parameter, text: str | None) -> Fraction | None:
-    """Read a share of time, exactly."""
+    """Read a share of time as an exact fraction."""
     if text is None:
         return None
     from hetsim.hardware.price import parse_share
@@ -106,7 +106,7 @@ def _share(ctx: click.Context, param: click.Parameter, text: str | None) -> Frac
 def _named(
     ctx: click.Context, param: click.Parameter, given: Sequence[str], example: str
 ) -> Iterator[tuple[str, str]]:
-    """Give the name and the word of each ``NAME=WORD``."""
+    """Yield the name and the word of each ``NAME=WORD``."""
     for text in given:
         name, equals, word = text.partition("=")
         if not equals or not name:
@@ -117,7 +117,7 @@ def _named(
 def _shares(
     ctx: click.Context, param: click.Parameter, given: Sequence[str]
 ) -> dict[str, Fraction]:
-    """Read ``gpu.0=0.995``, by name, of several the last."""
+    """Read ``gpu.0=0.995`` values by name; the last of a repeated name counts."""
     found = {}
     for name, word in _named(ctx, param, given, "e.g. gpu.0=0.995 or gpu=99.5%"):
         share = _share(ctx, param, word)
@@ -127,7 +127,7 @@ def _shares(
 
 
 def _prices(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, Price]:
-    """Read ``gpu.0=0.53/h``, by name, of several the last."""
+    """Read ``gpu.0=0.53/h`` values by name; the last of a repeated name counts."""
     if not given:
         return {}
     from hetsim.hardware.price import parse_price
@@ -267,7 +267,7 @@ served_options = all_of(
     ),
     inject_option,
 )
-"""Requests and their service, simulated or for real."""
+"""Options of requests and their service, simulated or real."""
 
 load_options = all_of(
     served_options,
@@ -315,4 +315,4 @@ load_options = all_of(
     ),
     money_options,
 )
-"""The same, and what only a simulation answers."""
+"""The same, and options of simulations alone."""

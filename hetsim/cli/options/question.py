@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def _inputs(
     ctx: click.Context, param: click.Parameter, given: Sequence[str]
 ) -> Mapping[str, Any] | str | None:
-    """Take ``FILE.npz``, all inputs in one file, or ``NAME=FILE.npy`` for each of them."""
+    """Read ``FILE.npz``, all inputs in one file, or ``NAME=FILE.npy`` for each of them."""
     if not given or ctx.resilient_parsing:
         return None
 
@@ -62,7 +62,7 @@ def _frozen(ctx: click.Context, param: click.Parameter, given: Sequence[str]) ->
 def _extensions(
     ctx: click.Context, param: click.Parameter, given: Sequence[str]
 ) -> tuple[Extension, ...]:
-    # A shell that asks for completions loads no library.
+    # For a shell that requests completions no library is loaded.
     if not given or ctx.resilient_parsing:
         return ()
     from hetsim.graph.reading.extension import load_extension
@@ -142,7 +142,7 @@ def _execute(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -
 def _by_device(
     ctx: click.Context, param: click.Parameter, given: Sequence[str], word: str, example: str
 ) -> dict[str, str]:
-    """Read ``DEVICE=WORD,...`` values; a word alone is for every device that can."""
+    """Read ``DEVICE=WORD,...`` values; a word alone is for every device that supports it."""
     if not given:
         return {}
     from hetsim.hardware.variants import EVERY
@@ -168,7 +168,7 @@ execute_option = stored(
 
 
 def _runtime(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
-    """Read ``[DEVICE=]RUNTIME,...`` values; a runtime alone is for all that have figures by it."""
+    """Read ``[DEVICE=]RUNTIME,...`` values; a runtime alone is for all devices that support it."""
     return _by_device(ctx, param, given, "RUNTIME", "gpu=tensorrt")
 
 
@@ -283,7 +283,7 @@ price_options = all_of(profile_option, measured_option, cost_option, pessimistic
 
 
 FROM_MODEL: Final = "model"
-"""The word for affinities from the metadata of a model's nodes, in place of a file."""
+"""Word for affinities from the metadata of a model's nodes, instead of a file."""
 
 
 def _affinity(
@@ -347,7 +347,7 @@ def _show_strategies(ctx: click.Context, param: click.Parameter, name: str | Non
         return
     from hetsim.cli.strategies import show_strategies
 
-    # It needs no MODEL, so it is answered as it is read: --json may stand behind it.
+    # It needs no MODEL, so it is answered while parsing: --json may follow it.
     invocation = ctx.find_root().obj
     invocation.as_json = "--json" in invocation.command
     show_strategies(name)

@@ -73,7 +73,7 @@ def check(file: str | None, address: str | None, measure: bool) -> None:
         seats = _check_file(file, devices, record)
     if address is not None:
         live = _check_live(address, devices, record)
-        # What a file promises, and what it leaves open, the cluster itself answers.
+        # The cluster itself checks what its file states or leaves open.
         where, seats = f"Ray at {address}", live.seats
     fault = _fault(where or "", seats, live)
     if measure and address is not None and spec is not None and fault is None:
@@ -141,7 +141,7 @@ def _check_live(
 
 
 def _version_faults(live: LiveCluster | None) -> str:
-    """Return why a run would refuse nodes of devices, or the empty string."""
+    """Return the reason for which a run would refuse nodes of devices, or an empty string."""
     if live is None:
         return ""
     wanted = {node for seat in live.seats for node in seat.nodes}

@@ -202,7 +202,7 @@ def _next_measurement(comparison: Comparison, record: dict[str, Any]) -> None:
 
 
 def _several_platforms() -> tuple[str, ...] | None:
-    """What --platform lists; empty without it: the catalog. None where it is one platform."""
+    """Return the platforms of --platform; empty without it: the catalog. None for a single one."""
     given = current().platform
     if given is None:
         return ()
@@ -219,7 +219,7 @@ ONE_PLATFORM = (
     "precision", "trace", "out", "changes", "without", "profiles", "measured", "settings",
     "affinity",
 )  # fmt: skip
-"""Options that are about the plans or devices of one platform, by their parameters."""
+"""Options about the plans or devices of one platform, by their parameters."""
 
 
 def _compare_platforms(
@@ -232,7 +232,7 @@ def _compare_platforms(
     target_s: float | None,
     wide: bool,
 ) -> None:
-    """Answer which platform is best for a model: of the catalog, or of those named."""
+    """Print the best platform for a model: of the catalog, or of those named."""
     from hetsim.analysis.platforms import compare_platforms
     from hetsim.cost import DEFAULT_COST
     from hetsim.cost.registry import cost_model
@@ -242,7 +242,7 @@ def _compare_platforms(
 
     invocation = current()
     check_targets()
-    # Names are quick to check: mistakes show before the model is loaded.
+    # Names are quick to check: their errors come before the model is loaded.
     for name in strategies:
         resolve(name)
     cost = invocation.cost or DEFAULT_COST
@@ -285,7 +285,7 @@ def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any]) -> None
 def chosen_to_run(comparison: Comparison, named: tuple[str, ...]) -> list[Row]:
     """Return the rows that ``--run`` runs: the best split one and those named, best first.
 
-    Where there is neither, the best row, so that something is always checked.
+    If there is neither, the best row, so that something is always checked.
     """
     feasible = [row for row in comparison.rows if row.plan is not None]
     split = [row for row in feasible if row.plan is not None and len(row.plan.devices_used) > 1]

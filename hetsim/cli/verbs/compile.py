@@ -93,7 +93,7 @@ def compiled_run_record(compiled: CompiledPlan, run: CompiledRun) -> dict[str, A
 
 
 def compiled_run_report(compiled: CompiledPlan, run: CompiledRun) -> RenderableType:
-    """Return one run of a compiled plan: what ran where, and whether the outputs are right."""
+    """Return one run of a compiled plan: the device of each part, and the check of its outputs."""
     from hetsim.reporting.console import bold, pairs, stack
     from hetsim.reporting.formatting import count
     from hetsim.reporting.tables.plan import outputs_line
@@ -115,7 +115,7 @@ def compiled_run_report(compiled: CompiledPlan, run: CompiledRun) -> RenderableT
 
 
 def _files_table(manifest: Manifest) -> RenderableType:
-    """One row a file: its subgraph, device and size."""
+    """Table with one row per file: its subgraph, device and size."""
     from hetsim.reporting.console import table
 
     devices: Mapping[str, str] = {d.name: d.architecture for d in manifest.devices}

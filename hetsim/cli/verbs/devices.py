@@ -105,7 +105,7 @@ def show_device(name: str, wide: bool) -> None:
 
 
 def contents_of(name: str, sort: Sort, *, wide: bool) -> tuple[Record, RenderableType]:
-    """Record and report of a device, a link or a platform, by catalog name or file."""
+    """Return the record and report of a device, a link or a platform, by catalog name or file."""
     from hetsim.hardware.catalog import load_device, load_link, load_platform
     from hetsim.reporting.tables import hardware as tables
 
@@ -148,7 +148,7 @@ def query_device(name: str, model: str) -> None:
             f"'{name}' is a {sort}, and a query needs one device",
             hint=hint if sort == "platform" else "'hetsim devices list' lists the devices",
         )
-    # The device is quick to read: its mistakes show before the model is loaded.
+    # The device is quick to read: its errors come before the model is loaded.
     spec = load_device(name)
     for asked, precision in invocation.execute.items():
         if asked not in (name, spec.name):
@@ -274,14 +274,14 @@ def calibrate_device(
 
 
 def _sort_of(name: str) -> Sort:
-    """Return what the catalog name or the file at the path `name` describes."""
+    """Return the kind that the catalog name or the file at the path `name` describes."""
     from hetsim.hardware.catalog import device_names, link_names, platform_names
     from hetsim.hardware.files.catalog_files import is_path
 
     if is_path(name):
         from hetsim.hardware.files.checking import check_file
 
-        # The loader that reads it next says what is wrong with it, and where.
+        # The loader that reads it next reports its errors, with their places.
         return check_file(name).sort or "device"
     names: dict[Sort, tuple[str, ...]] = {
         "platform": platform_names(),

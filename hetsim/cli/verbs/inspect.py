@@ -1,4 +1,4 @@
-"""``hetsim inspect``: the contents of a model, plan or YAML file, and what devices make of them."""
+"""``hetsim inspect``: the contents of a model, plan or YAML file, and their device support."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _OF_PLANS = (
     "strategy", "objective", "settings", "affinity", "contention", "profiles", "measured", "cost",
     "pessimistic", "device", "report",
 )  # fmt: skip
-"""Options that say how plans are made or judged."""
+"""Options about making or judging plans."""
 
 _OF_PLATFORMS = ("execute", "runtime", "changes", "without")
 
@@ -163,7 +163,7 @@ def _is_yaml(file: str) -> bool:
 
 
 def _check_options(mode: Mode) -> None:
-    """Refuse options that the mode has no use for."""
+    """Refuse options that the mode does not use."""
     for option in given(*_OF_PLANS) if not mode else ():
         raise UsageError(f"{option} needs --nodes or --lint", hint="add one of them")
     for option in given("fail_on") if mode != "--lint" else ():
@@ -237,7 +237,7 @@ def _show_plan(source: str) -> None:
 
 
 def _nodes(source: str, device: str | None, files: tuple[Path, ...], *, wide: bool) -> None:
-    """Show which device runs each node, which others can, why not, and at what cost."""
+    """Show the device of each node, the others that support it, refusals and costs."""
     from hetsim.analysis.nodes.files import form_of
     from hetsim.analysis.nodes.nodes import nodes as ask
     from hetsim.analysis.nodes.record import nodes_record
@@ -269,7 +269,7 @@ def _asked(source: str) -> Problem | Plan:
 
 
 def _lint(model: str, device: str | None, fail_on: Limit | None, *, wide: bool) -> None:
-    """Show what costs time, and what each change saves when the same strategy plans again."""
+    """Show the costs in time, and the saving of each change if the same strategy plans again."""
     from hetsim.analysis.lint.lint import lint as look
     from hetsim.reporting.tables.analysis import lint_record, lint_report
 
@@ -291,7 +291,7 @@ def _lint(model: str, device: str | None, fail_on: Limit | None, *, wide: bool) 
 
 
 def _check_saving(found: Lint, limit: Limit) -> None:
-    """Raise ObjectiveMissed where one change saves as much as --fail-on, or more."""
+    """Raise ObjectiveMissed if one change saves at least as much as --fail-on."""
     for one in (*found.findings, *found.others):
         if (one.gain if limit.share else one.gain_s) >= limit.amount:
             saves = (
@@ -310,10 +310,9 @@ def _check_saving(found: Lint, limit: Limit) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One YAML file: its kind, its errors, and how its contents are shown.
+    """Checked YAML file: its kind, its errors, and its contents for display.
 
-    `line` says what a valid file describes; `contents` gives its record and report, of kinds that
-    have one.
+    `line` describes a valid file; `contents` gives its record and report, for kinds that have one.
     """
 
     file: str
@@ -326,7 +325,7 @@ class Checked:
 
 
 def _check_files(files: tuple[str, ...], *, wide: bool) -> None:
-    """Show a line for each file and for each error; of one valid file the contents, too."""
+    """Show one line per file and per error; for a single valid file the contents, too."""
     from hetsim.reporting.formatting import errors_record
 
     invocation = current()
@@ -369,7 +368,7 @@ def _check_files(files: tuple[str, ...], *, wide: bool) -> None:
 
 
 def _checked(file: str, *, wide: bool) -> Checked:
-    """Read a YAML file as the kind that its keys say it is."""
+    """Read a YAML file as the kind that its keys indicate."""
     from hetsim.hardware.files.yaml_source import read_yaml
 
     try:
@@ -385,7 +384,7 @@ def _checked(file: str, *, wide: bool) -> Checked:
             load_catalog,
             lambda found: ", ".join(one.name for one in (*found.kinds, *found.hosts)),
         )
-    # A device has streams, too.
+    # Devices have streams, too.
     if keys & {"models", "streams"} and not keys & {"kind", "peak_tflops"}:
         if not keys & {"platforms", "platform", "strategies", "workloads"}:
             return _checked_workload(file)
@@ -408,7 +407,7 @@ def _checked(file: str, *, wide: bool) -> Checked:
 def _loaded(
     file: str, kind: str, load: Callable[[str], Any], text: Callable[[Any], str]
 ) -> Checked:
-    """Read a file of which only a line is shown, `text` of what is found."""
+    """Read a file of which only a line is shown, with `text` of its content."""
     try:
         found = load(file)
     except InvalidInput as error:

@@ -1,4 +1,4 @@
-"""The verb partition, and its rules as KEY=VALUE texts."""
+"""``hetsim partition``, and its rules as KEY=VALUE texts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KEYS = (*_NUMBERS, "fit_weights", "housekeeping", "housekeeping_ops")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Settings of ``--set``; None where it has no key of theirs."""
+    """Settings of ``--set``; None if it has no key of theirs."""
 
     sizes: SizeRules | None
     housekeeping: Housekeeping | None
@@ -41,8 +41,8 @@ class Rules:
 def read_rules(settings: Sequence[str]) -> Rules:
     """Read ``KEY=VALUE`` texts, each key once.
 
-    Raises UsageError for an unknown key, with the nearest, one that comes twice, or a value that
-    does not fit.
+    Raises UsageError for an unknown key, with the nearest, a repeated one, or a value that does not
+    fit.
     """
     sizes: dict[str, Any] = {}
     housekeeping: dict[str, Any] = {}

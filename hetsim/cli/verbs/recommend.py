@@ -61,7 +61,7 @@ FORMS = {
     "wide": (BUY, SEARCH),
     "events": (VERIFY,),
 }  # fmt: skip
-"""Forms of the verb that have an option."""
+"""Forms of the verb that accept each option."""
 
 
 @click.command(
@@ -202,7 +202,7 @@ def recommend(source: str | None, **given: Any) -> None:
 
 
 def _verify(load: Load, *, verify: str, events: int | None, **_: object) -> None:
-    """Check of a certificate."""
+    """Check a certificate, and print the result."""
     from dataclasses import asdict
 
     from hetsim.provisioning.platforms.verification import BUDGET
@@ -232,7 +232,7 @@ def _search(
     wide: bool,
     **_: object,
 ) -> None:
-    """The cheapest platform of a catalog for a workload."""
+    """Find the cheapest platform of a catalog for a workload."""
     from hetsim.hardware.files.inventory import load_catalog
     from hetsim.provisioning.platforms.catalog_search import MAX_DEVICES, recommended
     from hetsim.provisioning.platforms.certificate import certificate, digests_of
@@ -299,7 +299,7 @@ def _answer(
 
 
 def _leave(record: Mapping[str, Any], out: Path, *, force: bool) -> None:
-    """Write the folder with the platform and the deployment, which ``simulate`` takes."""
+    """Write the folder with the platform and the deployment, which ``simulate`` reads."""
     import yaml
 
     made = {"result.json": to_json(record)}
@@ -323,7 +323,7 @@ def _place(
     out: Path | None,
     **_: object,
 ) -> None:
-    """The best placement of a workload's models on the devices of one platform."""
+    """Find the best placement of a workload's models on the devices of one platform."""
     from hetsim.provisioning.instances.candidates import ALONE, MOST, SPLITS
     from hetsim.provisioning.instances.place import place
     from hetsim.reporting.tables.placement import best_sentence, place_record, place_report
@@ -384,7 +384,7 @@ def _buy(
     wide: bool,
     **_: object,
 ) -> None:
-    """The cheapest hardware to buy or rent for one model at a rate."""
+    """Find the cheapest hardware to buy or rent for one model at a rate."""
     from hetsim.provisioning.platforms.purchase import MAX_DEVICES, REQUESTS, purchased
 
     invocation = current()

@@ -54,7 +54,7 @@ FORMS = {
     **dict.fromkeys(("emulate", "time_scale"), (EMULATE, EMULATE_LOAD)),
     "requests": (EMULATE, LOAD, EMULATE_LOAD),
 }  # fmt: skip
-"""Forms of the verb that have an option; the others have all of them."""
+"""Forms of the verb that accept each option; other options are accepted by all."""
 
 
 @click.command(
@@ -143,7 +143,7 @@ def run(
     done = execute(plan, how, invocation.inputs)
     for line in recovery_lines(done.recoveries):
         invocation.note(line)
-    # Of replicas each ran one request, and a device that was lost is lost at another place of each
+    # With replicas each runs one request, and a lost device is lost at another point of each
     # sample: samples would be of other runs.
     other = plan.sizes or done.recoveries
     drawn_over = None if other else spread(plan, samples=draws, draw_seed=how.seed)
@@ -189,7 +189,7 @@ def run_emulated(
     time_scale: float | None,
     requests: int,
 ) -> None:
-    """Emulation of a plan: prints predicted and measured latency."""
+    """Emulate a plan, and print its predicted and measured latency."""
     from hetsim.execution.emulation import emulate
 
     invocation = current()

@@ -52,7 +52,7 @@ FORMS = {
         (LOAD,),
     ),
 }  # fmt: skip
-"""Forms of the verb that have an option; the others have all of them."""
+"""Forms of the verb that accept each option; other options are accepted by all."""
 
 FIXES = {
     "interval_s": "give --arrivals constant for evenly spaced requests",
@@ -216,6 +216,6 @@ def simulate(
         invocation.show_json(record)
     if target_s is not None:
         weighed = objective or "latency"
-        # Every request is to meet it.
+        # Every request must meet it.
         reached_s = max(timeline.latencies_s) if weighed == "latency" else kept_s(plan)
         check_target(weighed, reached_s, target_s, f"plan '{plan.strategy}'")
