@@ -1,20 +1,19 @@
 """Share of late requests in one long run, with its confidence interval.
 
-Requests that follow each other wait for each other, so the binomial interval for the share that is
-late is far too narrow: of M/D/1 at load 0.95 one of 95 % for the 99th percentile of 20,000 requests
-holds the true one 6 % of the time. Busy periods are independent of each other. So the run is cut
-into batches of whole busy periods, and the share is judged by how much these differ: the ratio
-estimator of regenerative simulation (M. Crane and D. Iglehart, Operations Research 23 (1975),
-https://doi.org/10.1287/opre.23.1.33), with batches in the place of single busy periods, so that a t
-quantile holds for few and correlated arrivals stay within a batch.
+Successive requests wait for each other, so the binomial interval for the share of late ones is far
+too narrow: for M/D/1 at load 0.95 a 95 % interval of the 99th percentile of 20,000 requests
+contains the true one 6 % of the time. Busy periods are independent of each other. So the run is cut
+into batches of whole busy periods, and the error of the share is estimated from their variation:
+the ratio estimator of regenerative simulation (M. Crane and D. Iglehart, Operations Research 23
+(1975), https://doi.org/10.1287/opre.23.1.33), with batches instead of single busy periods, so that
+a t quantile holds for few and correlated arrivals stay within a batch.
 
-Control variate: where gaps between arrivals are independent, the *innovation* of a gap (how much
-longer than its mean it lasts) has mean 0 whatever happened before, and so has its product with any
-function of the latency of the request before it. ``exp(theta min(latency, limit))`` takes most of
-the error away in a queue that is often busy: it solves Poisson's equation for the share beyond the
-limit of reflected Brownian motion, where theta is how latencies fall off (S. Henderson and P.
-Glynn, Mathematics of Operations Research 27 (2002), https://doi.org/10.1287/moor.27.2.253.329; the
-function is ours).
+Control variate: if gaps between arrivals are independent, the *innovation* of a gap (its excess
+over the mean gap) has mean 0 given the past, and so has its product with any function of the
+latency of the request before it. ``exp(theta min(latency, limit))`` removes most of the error in a
+queue that is often busy: it solves Poisson's equation for the share beyond the limit of reflected
+Brownian motion, where theta is the decay rate of latencies (S. Henderson and P. Glynn, Mathematics
+of Operations Research 27 (2002), https://doi.org/10.1287/moor.27.2.253.329; the function is ours).
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ Latencies: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 BATCHES = 32
-"""Few enough for each to be long, many enough for the t quantile to be near the normal one."""
+"""Number of batches: few enough for long ones, enough for a t quantile close to the normal one."""
 
 GROUPS = BATCHES << 9
-"""Most groups of busy periods, each of which has its own part of what a control explains."""
+"""Maximum number of groups of busy periods, each with its own coefficients of the controls."""
 
 ENOUGH_LATE = 50
-"""Busy periods that must have had late requests before anything is said."""
+"""Minimum number of busy periods with late requests for a verdict."""
 
 ENOUGH_CONTROLLED = 100
-"""The same with a control, whose effect is known by fewer of them."""
+"""The same with a control, whose effect is less certain with fewer of them."""
 
 MOST_ALIKE = 0.4
 """Correlation of neighbouring batches above which they are too short: 1 % of independent ones."""
@@ -52,19 +51,19 @@ class LateShare:
     Attributes
     ----------
     error : float
-        Its standard error; infinite where there are too few busy periods to tell.
+        Standard error of the share; infinite with too few busy periods.
     late_periods : int
-        Busy periods in which one was late.
+        Number of busy periods with late requests.
     freedom : float
-        Degrees of freedom of the error; 0 where there is none.
+        Degrees of freedom of the error; 0 without an error.
     skewness : float
-        Of the sum over busy periods: they have many late requests or none.
+        Skewness of the sum over busy periods, which have many late requests or none.
     alike : float
         Correlation of the deviations of neighbouring batches.
     luck : float
-        Part of the share that is known to be by chance: the true one is taken to be less by it.
+        Part of the share that the control attributes to chance; the estimate is the rest.
     needed : int
-        Busy periods that must have late requests for the error to be trusted.
+        Number of busy periods with late requests from which on the error is reliable.
     """
 
     share: float
@@ -80,7 +79,7 @@ class LateShare:
 
     @property
     def enough(self) -> bool:
-        """Whether the interval is reliable: late in enough busy periods, batches differ."""
+        """Whether the interval is reliable: late in enough busy periods, batches uncorrelated."""
         return self.late_periods >= self.needed and self.alike <= MOST_ALIKE
 
     def reach(self, confidence: float, *, held: bool = False) -> tuple[float, float]:
@@ -94,7 +93,7 @@ class LateShare:
         return below * self.error, above * self.error
 
     def half_width(self, confidence: float) -> float:
-        """Return half of the interval at this confidence."""
+        """Return the half-width of the interval at this confidence."""
         return sum(self.reach(confidence)) / 2
 
 
@@ -106,9 +105,9 @@ def late_share(late: Flags, fresh: Flags, control: Latencies | None = None) -> L
     late : bool[requests]
         In the order of arrival.
     fresh : bool[requests]
-        Those with which a busy period begins: they found nothing to wait for.
+        Requests that begin a busy period: they found nothing to wait for.
     control : float64[requests], optional
-        Of mean 0 each whatever was before: what it explains is luck, and no error.
+        Values of mean 0 given the past: what they explain is chance, not part of the error.
 
     Complexity: linear.
     """
@@ -146,15 +145,15 @@ def late_share(late: Flags, fresh: Flags, control: Latencies | None = None) -> L
 
 
 def freedom_of(others: int, each: Latencies) -> float:
-    """Return the degrees of freedom of a variance between batches, `others` of them but one.
+    """Return the degrees of freedom of a variance between `others` + 1 batches.
 
     A few busy periods have most of the late requests, so sums over them are far from normal and
-    their variance is less sure: the fourth cumulant of a sum of independent parts is that of the
-    parts, and these are the sums `each` of all busy periods.
+    their variance is less certain: the fourth cumulant of a sum of independent parts is the sum of
+    theirs, and these are the sums `each` of all busy periods.
     """
     squares = each * each
     total = float(squares.sum()) ** 2
-    # Of what is too small for its squares to be told from 0 there is nothing to tell.
+    # Values too small for their squares to differ from 0 have no tail.
     tail = float(squares @ squares) / total if total else 0.0
     return 2 / (2 / others + tail)
 
@@ -171,15 +170,15 @@ def reach_of(
 ) -> tuple[float, float]:
     """Return the number of standard errors from an estimate to each end of its interval.
 
-    A run that saw few long busy periods is both too low and too sure, so an interval must reach
-    further up. The estimate over its error has mean -f / 2 and third cumulant g - 3 f, where g is
-    the `skewness` of the estimate and f, `follows`, the covariance of the estimate and its squared
-    error, each relative to its spread: g of a sum; of a share that is held less by its relative
-    error, for with as many late requests as there must be, a run has as many more busy periods as
-    each has fewer.
+    A run with few long busy periods has both too low an estimate and too small an error, so an
+    interval must reach further up. The estimate over its error has mean -f / 2 and third cumulant g
+    - 3 f, where g is the `skewness` of the estimate and f, `follows`, the covariance of the
+    estimate and its squared error, each relative to its spread: f is g for a sum; for a share that
+    is held it is less by its relative error, as a run with a given number of late requests has more
+    busy periods if each has fewer.
 
     Source: P. Hall, On the removal of skewness by transformation, JRSS B 54 (1992),
-    https://doi.org/10.1111/j.2517-6161.1992.tb01876.x; where f is not g its cubic has other
+    https://doi.org/10.1111/j.2517-6161.1992.tb01876.x; if f is not g, its cubic has other
     coefficients, and the third moment is of busy periods, of which there are more than batches.
     """
     bend = (3 * follows - skewness) / 6
@@ -189,20 +188,20 @@ def reach_of(
 
 
 def _unbent(reach: float, bend: float) -> float:
-    """Return t where t + bend t**2 + bend**2 t**3 / 3 is `reach`: it ascends with t."""
+    """Solution t of t + bend t**2 + bend**2 t**3 / 3 = `reach`, whose left side ascends with t."""
     if abs(bend) < 1e-9:
         return reach
     return (math.cbrt(1 + 3 * bend * reach) - 1) / bend
 
 
 def periods_of(when: np.ndarray[Any, Any], begins: np.ndarray[Any, Any]) -> int:
-    """Return how many busy periods requests at ascending places are of; they begin at `begins`."""
+    """Return the number of busy periods of requests at ascending indices, given their `begins`."""
     return int(_numbered(when, begins)[-1]) + 1 if when.size else 0
 
 
 def _numbered(when: np.ndarray[Any, Any], begins: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the busy period of each request, of those that have any numbered from 0 on."""
-    # What comes before the first beginning counts to the busy period that the run began in.
+    """Number of each request's busy period, counted from 0 over those with requests in `when`."""
+    # Requests before the first beginning belong to the busy period in which the run began.
     period = np.searchsorted(begins, when, side="right")
     return np.cumsum(np.diff(period, prepend=period[:1]) != 0)
 
@@ -210,7 +209,7 @@ def _numbered(when: np.ndarray[Any, Any], begins: np.ndarray[Any, Any]) -> np.nd
 def cuts_of(
     begins: np.ndarray[Any, Any], requests: int, batches: int = BATCHES
 ) -> np.ndarray[Any, Any]:
-    """Return the starts of batches, and the end: each the first busy period after its share."""
+    """Return the starts of batches, and the end: each is the first busy period after its share."""
     inner = begins[begins > 0]
     wanted = np.arange(1, batches) * requests // batches
     after = np.searchsorted(inner, wanted)
@@ -221,7 +220,7 @@ def cuts_of(
 def innovations_of(arrival_s: Latencies, rate_per_s: float) -> Latencies:
     """Return the excess of the gap after each arrival over the mean gap, relative to it.
 
-    Gaps are to be independent, with mean 1 over the rate. That of the last is not known: 0.
+    Gaps must be independent, with mean 1 over the rate. The last gap is unknown: 0.
     """
     return np.append(np.diff(arrival_s) * rate_per_s - 1.0, 0.0)
 
@@ -242,9 +241,9 @@ def control_of(
 def remaining(each: Latencies, controls: Latencies, requests: Latencies) -> tuple[Latencies, float]:
     """Return residuals of busy periods after regression on controls, and the explained part.
 
-    `each` are deviations from the mean over all, `controls` of true mean 0. The factor on the
-    control of a busy period is that of least squares of the others, which knows nothing of it, so
-    that what is taken has mean 0 and what remains is as large as where nothing was fitted (a
+    `each` are deviations from the mean over all, `controls` of true mean 0. The coefficient of the
+    control of a busy period is that of least squares over the others, which does not depend on it,
+    so that the explained part has mean 0 and the residual is as large as without a fit (a
     jackknife; J. MacKinnon and H. White, 1985, https://doi.org/10.1016/0304-4076(85)90158-7).
     """
     products, squares = each * controls, controls * controls

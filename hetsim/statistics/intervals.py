@@ -26,37 +26,37 @@ from hetsim.statistics.batches import (
 )
 
 CONFIDENCE = 0.95
-"""Of intervals, where a run is long enough for them to be what they say."""
+"""Confidence of intervals, if the run is long enough for it to hold."""
 
 MARGIN = 1.05
-"""By how much a guess of how long a run must be is stretched: half of them would be too short."""
+"""Factor on an estimated run length: without it half of the runs would be too short."""
 
 LEAST = 1.1
-"""By how much a run grows at least before it is looked at again."""
+"""Minimum factor by which a run grows before it is evaluated again."""
 
 EQUAL_FROM = 4 * ENOUGH_LATE
-"""Requests that must be beyond a percentile before those equal to it count among them: of late
-ones that come 20 together none is seen in so many once in 20,000 runs."""
+"""Minimum number of requests beyond a percentile for equal ones to count among them: if late ones
+come 20 together, one run in 20,000 has none in that many."""
 
 ASIDE = 1.25
-"""Ratio of the shares beyond two limits between which it is looked how luck differs."""
+"""Ratio of the shares beyond two limits between which the change of luck is measured."""
 
 LEAST_SLOPE = 0.2
-"""Of the share without luck by the share of a run: below it a run is too short to tell."""
+"""Slope of the share without luck over the share of a run below which the run is too short."""
 
 MOST_LUCK = 8.0
-"""Times as many are beyond a limit by luck, or as few, at most."""
+"""Maximum factor by which luck may raise or lower the number beyond a limit."""
 
 NEAR, MOST_ROUNDS = 0.05, 4
-"""A percentile is moved by the luck at the one before until that changes it by no more of the
-error, at most so often."""
+"""The limit is corrected for luck until the change is at most this share of the error, and at most
+this number of times."""
 
 LARGEST = 0.01
-"""The share of the largest values that must come of ENOUGH_LATE busy periods: a mean rests on them,
-and a run that has not seen them is off and does not know it."""
+"""Share of the largest values that must come from ENOUGH_LATE busy periods: a mean rests on them,
+and a run without them is wrong with a small error."""
 
 EVERY, FROM = 64, 1 << 16
-"""From so many latencies on, how they fall off is told by one of every 64."""
+"""Step of the sample that estimates the decay of latencies, and run length from which it serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ class Percentile:
     percentile : float
         Above 0 and below 100.
     estimate_s, low_s, high_s : float
-        With its interval; `high_s` is infinite where the run says nothing of it.
+        Estimate and interval; `high_s` is infinite if the run does not determine it.
     confidence : float
-        How often such an interval holds the true percentile, where the run is long enough.
+        Probability that such an interval contains the true percentile, if the run is long enough.
     late : LateShare
-        Of the requests beyond the estimate: what the interval is made of.
+        Share of the requests beyond the estimate, from which the interval follows.
     """
 
     percentile: float
@@ -89,13 +89,13 @@ class Percentile:
 
     @property
     def half_width(self) -> float:
-        """Half of the interval over the estimate."""
+        """Half-width of the interval over the estimate."""
         return (self.high_s - self.low_s) / 2 / self.estimate_s if self.estimate_s else math.inf
 
     def requests_for(self, precision: float) -> int:
         """Return the number of requests after which the interval is narrow enough.
 
-        It is as narrow as the root of their number; at most twice as many as there are.
+        The width falls with the root of their number; at most twice the present number.
         """
         if self.enough:
             missing = MARGIN * (self.half_width / precision) ** 2
@@ -105,7 +105,7 @@ class Percentile:
 
 
 def percentile_at(percentiles: Iterable[Percentile], at: float) -> Percentile | None:
-    """Return the percentile of that number; None where it is not among them."""
+    """Return the percentile of that number; None if it is not among them."""
     return next((one for one in percentiles if one.percentile == at), None)
 
 
@@ -117,22 +117,22 @@ def percentile_of(
 ) -> Percentile:
     """Return a percentile of latencies with an interval of 95 %.
 
-    How many are beyond the estimate is off by what ``late_share`` says; the interval reaches
-    from the latency that so many more are beyond to the one that so many fewer are beyond.
+    ``late_share`` gives the error of the number beyond the estimate; the interval reaches from the
+    latency that so many more exceed to the one that so many fewer exceed.
 
     Parameters
     ----------
     latency_s : float64[requests]
         In the order of arrival.
     fresh : bool[requests]
-        Those with which a busy period begins.
+        Requests that begin a busy period.
     percentile : float
         Above 0 and below 100.
     innovation : float64[requests], optional
-        As ``innovations_of`` gives them, where no latency depends on what comes later. The estimate
-        is then of all runs, and much closer than the percentile of this one, which had luck.
+        As in ``innovations_of``, if no latency depends on later arrivals. The estimate is then
+        corrected for luck, and much more precise than the percentile of this run.
 
-    Raises InvalidInput where an argument makes no sense, or there is no request.
+    Raises InvalidInput for an invalid argument, or without requests.
 
     Complexity: O(n log n). Source: R. Woodruff, Confidence intervals for medians and other position
     measures, JASA 47 (1952), https://doi.org/10.1080/01621459.1952.10483443; the share and its
@@ -145,8 +145,8 @@ def percentile_of(
 class Sample:
     """Requests of a run, with the numbers beyond each limit.
 
-    `ordered`: latencies, ascending; `seen`: the same, or some of them; `per_second`: how they fall
-    off near the percentile, infinite where they do not.
+    `ordered`: latencies, ascending; `seen`: the same, or some of them; `per_second`: their decay
+    rate near the percentile, infinite without a decay.
     """
 
     latency_s: Latencies
@@ -157,7 +157,7 @@ class Sample:
     per_second: float = math.inf
 
     def about(self, beyond: float) -> float:
-        """Return the latency that about this share of them exceed."""
+        """Return the latency that about this share of the requests exceed."""
         return float(self.seen[int((1 - beyond) * (len(self.seen) - 1))])
 
     def falling_off(self, limit_s: float, beyond: float) -> Sample:
@@ -175,13 +175,13 @@ class Sample:
         return late_share(self.latency_s > limit_s, self.fresh, control)
 
     def at(self, share: float) -> LateShare:
-        """Return the number of requests beyond the latency that this share of them exceed."""
+        """Return the share of requests beyond the latency that `share` of them exceed."""
         limit_s = self.beyond(share)
         late = self.late(limit_s)
         if late.late_periods >= late.needed or self.innovation is not None:
             return late
-        # Few are beyond it where many are equal to it. As many of these as are missing count as
-        # beyond, evenly spread: the error is no less than that of those few.
+        # Few requests are beyond the limit if many are equal to it. As many of the equal ones as
+        # are missing count as beyond, evenly spread: the error is no less than that of those few.
         missing = len(self.latency_s) - 1 - self._place(share) - late.late
         if late.late + missing < EQUAL_FROM:
             return late
@@ -192,7 +192,7 @@ class Sample:
         return filled if filled.enough else late
 
     def beyond(self, share: float) -> float:
-        """Return the latency that this share of them exceed."""
+        """Return the latency that this share of the requests exceed."""
         return float(self.ordered[self._place(share)])
 
     def _place(self, share: float) -> int:
@@ -204,8 +204,8 @@ class Sample:
 class Located:
     """Percentile of latencies, ready for intervals of any confidence.
 
-    `beyond`: the share of this run that is beyond it; `slope`: by how much less that changes
-    without luck, from limit to limit.
+    `beyond`: the share of this run that is beyond it; `slope`: the change of the share without luck
+    per change of the share, from limit to limit.
     """
 
     percentile: float
@@ -217,7 +217,7 @@ class Located:
 
     def within(self, confidence: float) -> Percentile:
         """Return the percentile with an interval."""
-        # Where the true share beyond the estimate is larger, the true percentile is higher.
+        # If the true share beyond the estimate is larger, the true percentile is higher.
         fewer, more = (reach / self.slope for reach in self.late.reach(confidence, held=True))
         low_s = self.sample.beyond(min(self.beyond + fewer, 1.0))
         high_s = math.inf if more >= self.beyond else self.sample.beyond(self.beyond - more)
@@ -230,7 +230,7 @@ def located(
     percentile: float,
     innovation: Latencies | None = None,
 ) -> Located:
-    """Return where a percentile is, and what an interval is made of; see ``percentile_of``."""
+    """Return a percentile, and the data for its intervals; see ``percentile_of``."""
     checked(latency_s, fresh)
     number(above=0)(percentile, "percentile")
     if percentile >= 100:
@@ -243,7 +243,7 @@ def located(
     share, slope = beyond, 1.0
     late = sample.at(share)
     if late.luck:
-        # The luck that there was differs from limit to limit.
+        # The luck of the run differs from limit to limit.
         share = _without_luck(late, beyond, slope)
         sample = sample.falling_off(sample.beyond(share), beyond)
         late = sample.at(share)
@@ -260,13 +260,13 @@ def located(
 
 
 def _without_luck(late: LateShare, beyond: float, slope: float) -> float:
-    """Return the share of this run that is beyond the limit which, luck aside, `beyond` is."""
+    """Share of this run beyond the limit that, without luck, `beyond` of requests exceed."""
     share = late.share + (beyond + late.luck - late.share) / slope
     return min(max(share, beyond / MOST_LUCK), beyond * MOST_LUCK, 1.0)
 
 
 def checked(latency_s: Latencies, fresh: Flags) -> int:
-    """Return the number of requests. Raises InvalidInput where the arrays do not fit."""
+    """Return the number of requests. Raises InvalidInput if the arrays do not fit."""
     if latency_s.ndim != 1 or latency_s.shape != fresh.shape:
         raise InvalidInput("latency_s and fresh must be two arrays of one length")
     if not len(latency_s):
@@ -281,13 +281,13 @@ class Mean:
     Attributes
     ----------
     estimate : float
-        NaN where there is nothing to take a mean of.
+        NaN without values.
     low, high : float
-        The interval; infinite where the run says nothing of it.
+        Interval; infinite if the run does not determine it.
     confidence : float
-        How often such an interval holds the true mean, where the run is long enough.
+        Probability that such an interval contains the true mean, if the run is long enough.
     periods : int
-        Busy periods that the largest hundredth of values is of.
+        Number of busy periods with the largest hundredth of values.
     alike : float
         Correlation of the deviations of neighbouring batches.
     """
@@ -306,7 +306,7 @@ class Mean:
 
     @property
     def half_width(self) -> float:
-        """Half of the interval over the estimate."""
+        """Half-width of the interval over the estimate."""
         return (self.high - self.low) / 2 / self.estimate if self.estimate else math.inf
 
 
@@ -319,20 +319,20 @@ def mean_of(
 ) -> Mean:
     """Return the ratio of a sum of values to a sum of weights, with an interval.
 
-    By request: its latency over 1 is the mean latency; what it waits over the time until the next
-    comes is the mean number that wait (J. Little, 1961); its service over that, the utilization;
-    1 over that, the throughput.
+    By request: its latency over 1 gives the mean latency; its waiting time over the gap to the next
+    arrival, the mean number of waiting requests (J. Little, 1961); its service time over that gap,
+    the utilization; 1 over that gap, the throughput.
 
     Parameters
     ----------
     value : float64[requests]
         In the order of arrival.
     fresh : bool[requests]
-        Those with which a busy period begins.
+        Requests that begin a busy period.
     over : float64[requests], optional
-        Absent: 1 each.
+        Weights; 1 each by default.
 
-    Raises InvalidInput where an argument makes no sense, or there is no request.
+    Raises InvalidInput for an invalid argument, or without requests.
 
     Complexity: linear. Source: the ratio estimator of ``batches``.
     """
@@ -360,7 +360,7 @@ def mean_of(
     each = np.add.reduceat(deviation, begins if begins[0] == 0 else np.append(0, begins))
     skewness = skewness_of(each)
     below, above = reach_of(freedom_of(others, each), confidence, skewness, skewness)
-    # A mean of what is never negative is not either.
+    # The mean of values that are never negative is not negative either.
     least = 0.0 if value.min() >= 0 else -math.inf
     low, high = max(estimate - error * below, least), estimate + error * above
     return Mean(estimate, low, high, confidence, periods, alike)

@@ -16,13 +16,13 @@ from hetsim.statistics.intervals import Located, checked, located
 
 Answer = Literal["meets", "misses", "undecided"]
 End = Literal["answered", "budget", "ended"]
-"""Why a run ended: all was answered, its budget was spent, or no more requests came."""
+"""Reason for the end of a run: all requests answered, budget spent, or no more requests."""
 
 FIRST_LOOK = 2**14
-"""Requests after which a run is looked at first; then each time that it is twice as long."""
+"""Requests after which a run is first evaluated; then at each doubling of its length."""
 
 CONFIDENCE = 0.99
-"""Of a verdict, over all looks at a run that grows; also LoadGen's own."""
+"""Confidence of a verdict, over all looks at a run that grows; also LoadGen's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class EarlyStopping:
     Attributes
     ----------
     more : int
-        Requests that it would take to be valid, if none of them were late; 0 where it is.
+        Further requests, none of them late, after which the run is valid; 0 if it is.
     """
 
     valid: bool
@@ -44,11 +44,11 @@ def early_stopping(
 ) -> EarlyStopping:
     """Return LoadGen's verdict on a run of its server scenario with this number of late requests.
 
-    Valid where, were just `share` of all requests on time, as few late ones as these would be seen
-    with a chance below 1 - `confidence`. It takes requests for independent, which in a queue they
-    are not, and so calls too many runs at high load valid.
+    The run is valid if, with exactly `share` of all requests on time, so few late ones would occur
+    with a probability below 1 - `confidence`. LoadGen assumes independent requests, which queued
+    ones are not, and so accepts too many runs at high load.
 
-    Raises InvalidInput where an argument makes no sense.
+    Raises InvalidInput for an invalid argument.
 
     Complexity: logarithmic in the requests. Source: ``MinPassingQueriesFinder`` of LoadGen,
     https://github.com/mlcommons/inference/blob/master/loadgen/early_stopping.cc; its sum of the
@@ -65,7 +65,7 @@ def early_stopping(
 
 
 def least_on_time(late: int, share: float, confidence: float = CONFIDENCE) -> int:
-    """Return the number of requests on time that LoadGen requires beside `late` late ones."""
+    """Return the number of requests on time that LoadGen requires for `late` late ones."""
 
     def likely(on_time: int) -> bool:
         return float(special.betainc(on_time, late + 1, share)) >= 1 - confidence
@@ -86,13 +86,13 @@ class Verdict:
     Attributes
     ----------
     late : LateShare
-        Of the requests beyond the latency that is asked for.
+        Share of the requests beyond the latency limit.
     off : float
-        What that share may be off by, at the confidence of this look.
+        Half-width of that share's interval at the confidence of this look.
     more : int
-        Requests that it would about take to tell; 0 where it is told.
+        Estimated further requests until a verdict; 0 with a verdict.
     mlperf : EarlyStopping
-        What LoadGen says of the same requests.
+        Verdict of LoadGen on the same requests.
     """
 
     answer: Answer
@@ -105,7 +105,7 @@ class Verdict:
 def confidence_of_look(look: int, confidence: float = CONFIDENCE) -> float:
     """Return the confidence of look number `look`, from 1 on, for this overall confidence.
 
-    What a run that is looked at again and again may err by is spent as 1/(look * (look + 1)).
+    The error probability of repeated looks is divided among them as 1/(look * (look + 1)).
     """
     return 1 - (1 - confidence) / (look * (look + 1))
 
@@ -120,8 +120,8 @@ def verdict_of(
 ) -> Verdict:
     """Return the verdict on the objective that `share` of its requests take at most a limit.
 
-    It *meets* where the latency at that share, at the far end of its interval, is within the
-    limit, and *misses* where the near end is beyond it. Neither is said before requests at that
+    It *meets* if the latency at that share, at the far end of its interval, is within the limit,
+    and *misses* if the near end is beyond it. Neither is decided before requests at that
     percentile, or else beyond the limit, were seen in ENOUGH_LATE busy periods.
 
     Parameters
@@ -129,13 +129,13 @@ def verdict_of(
     latency_s : float64[requests]
         In the order of arrival.
     fresh : bool[requests]
-        Those with which a busy period begins.
+        Requests that begin a busy period.
     share : float
         Above 0 and below 1.
     confidence : float
-        That neither answer is wrong: one-sided, as only one end decides.
+        Probability that a verdict is right: one-sided, as only one end decides.
     at : Located, optional
-        The percentile at that share, where it was located already, or by innovations.
+        Percentile at that share, if it was located already, or by innovations.
 
     Complexity: O(n log n).
     """
@@ -151,7 +151,7 @@ def verdict_of(
     if found.enough:
         meets, misses = found.high_s <= latency_limit_s, found.low_s > latency_limit_s
     elif late.enough:
-        # Too few are beyond the percentile where many are equal to it; beyond the limit are enough.
+        # If many equal the percentile, too few are beyond it; enough are beyond the limit.
         below, above = late.reach(2 * confidence - 1)
         meets, misses = without_luck + above < 1 - share, without_luck - below > 1 - share
     if meets or misses:
@@ -163,9 +163,9 @@ def verdict_of(
 def verdict_of_all(
     latency_s: Latencies, fresh: Flags, share: float, latency_limit_s: float
 ) -> Verdict:
-    """Return the verdict on an objective from all requests there are: a whole trace.
+    """Return the verdict on an objective from a complete set of requests: a whole trace.
 
-    The share on time is known then and not estimated. Parameters as those of ``verdict_of``.
+    The share on time is then known, not estimated. Parameters are those of ``verdict_of``.
     """
     count = checked(latency_s, fresh)
     late = late_share(latency_s > latency_limit_s, fresh)
@@ -174,7 +174,7 @@ def verdict_of_all(
 
 
 def _more(at: LateShare, gap: float, off: float) -> int:
-    """Return about how many requests are missing: what a share is off by falls as their root."""
+    """Approximate number of missing requests: the error of a share falls with their root."""
     times = max(at.needed / max(at.late_periods, 1), 2.0)
     if not gap:
         times = math.inf
