@@ -112,7 +112,7 @@ def _named(where: str, places: list[tuple[str, YamlPath]], file: str) -> Place |
 
 
 PRECISE = 2**24
-"""Most requests of a simulation that ends when percentiles are precise (--within)."""
+"""Maximum number of requests of a simulation that ends when percentiles are precise."""
 
 WITHOUT = 2**16
 """Requests of a simulation without a length and without objectives."""

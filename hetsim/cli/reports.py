@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hetsim.workload.workload import Workload
 
 MOST_ROWS = 4
-"""Most deployments that a page shows at other rates: those with the highest rates."""
+"""Maximum number of deployments shown at other rates: those with the highest rates."""
 
 CHOSEN = "chosen"
 """Folder of a recommendation's files in commands, without --out."""

@@ -100,7 +100,7 @@ def as_supposed_and_as_is(
 
 
 KEPT = 10_000
-"""Most requests in a trace."""
+"""Maximum number of requests in a trace."""
 
 
 def kept() -> int:

@@ -212,7 +212,7 @@ def _remove_abandoned(base: Path, prefix: str) -> None:
 
 
 TEXT_LIMIT_BYTES = 2**28
-"""Most bytes that are read of a text file: more than any plan or description needs."""
+"""Maximum number of bytes read of a text file: more than any plan or description needs."""
 
 _PIECE_BYTES = 2**20
 
@@ -269,7 +269,7 @@ def read_most(stream: BufferedReader, nbytes: int) -> bytes:
 
 
 KEPT_FROM_BYTES = 2**24
-"""Least size of files whose digest is kept, in bytes."""
+"""Minimum size of files whose digest is kept, in bytes."""
 
 SETTLED_S = 2.0
 """Seconds since a file was changed after which a further change alters its time stamps."""

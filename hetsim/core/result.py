@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects
 
 REPR_LINES, REPR_MOST = 5, 400
-"""Most lines and most characters of a repr."""
+"""Maximum number of lines, and of characters, of a repr."""
 
 
 class Result:

@@ -24,7 +24,7 @@ CUT = "\N{HORIZONTAL ELLIPSIS}"
 """Sign that rich inserts where it cuts text."""
 
 LEAST = 8
-"""Least width of a column that wraps."""
+"""Minimum width of a column that wraps."""
 
 WIDEST, STEP = 320, 4
 """Widest table, and the step by which tables are widened until nothing is cut."""
@@ -225,7 +225,7 @@ def remark(head: str, text: str) -> Text:
 
 
 ROWS_MOST = 400
-"""Most rows of a printed table that a page shows."""
+"""Maximum number of rows of a printed table that a page shows."""
 
 HYPHEN = "-\n"
 """End of a heading's line within a word."""

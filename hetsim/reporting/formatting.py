@@ -20,7 +20,7 @@ ABSENT = "-"
 """Text in place of a missing figure."""
 
 MOST_PLACES = 30
-"""Most decimal places of a share in per cent."""
+"""Maximum number of decimal places of a share in per cent."""
 
 
 SHARES = (

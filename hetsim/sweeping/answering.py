@@ -31,7 +31,7 @@ from hetsim.workload.deployment import Deployment, Served
 T = TypeVar("T")
 
 KEPT = 8
-"""Most models, problems and bounds that a process keeps: neighbours of the grid share them."""
+"""Maximum number of objects of each kind that a process keeps: neighbours share them."""
 
 PERCENTILES = ((50.0, "p50_s"), (90.0, "p90_s"), (99.0, "p99_s"))
 
@@ -53,7 +53,7 @@ _models: OrderedDict[Any, Model] = OrderedDict()
 _problems: OrderedDict[Any, Problem] = OrderedDict()
 _bounds: OrderedDict[Any, float | None] = OrderedDict()
 _made: OrderedDict[Any, Made] = OrderedDict()
-"""Most recent results of this process, by what they were made from."""
+"""Latest results of this process, by what they were made from."""
 
 
 def _kept(kept: OrderedDict[Any, T], key: object, make: Callable[[], T], most: int = KEPT) -> T:
@@ -202,16 +202,16 @@ def _problem(shared: Shared, point: Point) -> Problem:
 
 
 LEAST_S = 0.05
-"""Least seconds of work in a chunk: sending one costs a millisecond."""
+"""Minimum seconds of work in a chunk: sending one costs a millisecond."""
 
 AIM_S = 0.4
 """Target seconds of work in a chunk: what a kill loses, and what the last core waits for."""
 
 MOST = 256
-"""Most points of a chunk."""
+"""Maximum number of points of a chunk."""
 
 ENDING = 8
-"""Least chunks per core into which the remaining points are cut, so that all cores end together."""
+"""Minimum number of chunks per core for the remaining points, so that cores end together."""
 
 Chunk = tuple[int, ...]
 Answer = tuple[list[Row], float]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hetsim.workload.failure import Failure
 
 FOLLOWED = 1000
-"""Most requests whose memory is tracked over time; beyond, only weights are checked."""
+"""Maximum number of requests with memory tracked over time; beyond, only weights are checked."""
 
 ONE = "hetsim simulate MODEL"
 LOAD = "hetsim simulate MODEL --rate RATE"

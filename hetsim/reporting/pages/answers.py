@@ -22,7 +22,7 @@ from hetsim.reporting.tables.question import STATUSES
 from hetsim.reporting.tables.verdicts import Found, binds, title, verdict_of
 
 ROOM_BYTES = 200_000
-"""Most bytes of a page's record; in larger ones the longest lists are cut."""
+"""Maximum size in bytes of a page's record; in larger ones the longest lists are cut."""
 
 LENGTHS = (2**10, 2**8, 2**6, 2**4, 3)
 """Lengths to which lists of a large record are cut, tried in order until it fits."""

@@ -17,7 +17,7 @@ from hetsim.reporting.pages.saved import SavedAnswer, whole
 from hetsim.sweeping.rows import ASKED
 
 ROWS_MOST = 500
-"""Most figures, and nodes, that are listed one by one."""
+"""Maximum number of figures, and of nodes, that are listed one by one."""
 
 _NO_FIGURES = ("problem", "served", "schema", "verdict", "profiles", "measured", "rows_file")
 

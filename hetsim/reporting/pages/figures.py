@@ -13,13 +13,13 @@ from hetsim.core.units import format_seconds, significant
 from hetsim.reporting.pages.page import packed, told
 
 BARS_MOST, DOTS_MOST = 30, 100
-"""Most bars, and most dots, of a figure; the table under it has all."""
+"""Maximum number of bars, and of dots, of a figure; the table under it has all."""
 
 STACKED_MOST = 16
-"""Most rows of a stacked figure, the largest; the table under it has all."""
+"""Maximum number of rows of a stacked figure, the largest; the table under it has all."""
 
 PLAIN_BYTES = 20_000
-"""Most bytes of a figure that stands in the page as JSON; larger ones are gzip in base64."""
+"""Maximum size in bytes of a figure stored as JSON; larger ones are gzip in base64."""
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 """Colours that stay distinct for colour-blind readers (Okabe and Ito 2008)."""

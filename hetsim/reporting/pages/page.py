@@ -29,14 +29,14 @@ from hetsim.version import __version__
 SCHEMA = "hetsim-report/2"
 
 CELL_MOST = 400
-"""Most characters of a table's cell that are shown; the record has all."""
+"""Maximum number of characters of a table's cell that are shown; the record has all."""
 
 BYTES_MOST = 2_500_000
-"""Most bytes of a report; pictures beyond it are left out, and the page says so."""
+"""Maximum size in bytes of a report; pictures beyond it are left out, and the page says so."""
 
 UNPACKED_MOST = 2**26
-"""Most bytes that the packed data of a page may have when unpacked, in total: as many as a file
-that is read for a report, and ten times those of the fullest page."""
+"""Maximum unpacked size in bytes of a page's packed data, in total: that of a file that is read for
+a report, and ten times that of the fullest page."""
 
 _GZIP = 16 + zlib.MAX_WBITS
 _UNIT = re.compile(r"(?<=\d) (%|[num]?s|[KMG]iB|B|[kmu]?J)(?![\w/])")

@@ -80,7 +80,7 @@ USUAL = 99.0
 """Percentile of a stream without an objective."""
 
 MOST = 1 << 14
-"""Most requests that are simulated at each rate."""
+"""Maximum number of requests that are simulated at each rate."""
 
 
 def rates_picture(

@@ -11,13 +11,13 @@ from hetsim.reporting.formatting import ABSENT, SHARES, figure_text, percent, re
 from hetsim.reporting.pages.page import Table, Tile, table
 
 ROWS_MOST = 200
-"""Most rows of a table of a record."""
+"""Maximum number of rows of a table of a record."""
 
 COLUMNS_MOST = 16
-"""Most columns of such a table; the record has all."""
+"""Maximum number of columns of such a table; the record has all."""
 
 PARTS_MOST = 8
-"""Most entries of a table whose parts get tables of their own."""
+"""Maximum number of entries of a table whose parts get tables of their own."""
 
 TILES_MOST = 6
 

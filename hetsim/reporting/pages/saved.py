@@ -29,7 +29,7 @@ UNDER_LOAD = ("hetsim-service/1", "hetsim-load-test/1")
 _ISLAND = '<script type="application/json" id="hetsim-data">'
 _OF_REPORTS = ("folder", "difference")
 LIMIT_BYTES = 2**26
-"""Most bytes that are read of one file."""
+"""Maximum number of bytes that are read of one file."""
 _WHAT = "give a report.html, a record from --json, a folder of --out or of a sweep, or a plan"
 
 

@@ -18,13 +18,13 @@ from hetsim.reporting.pages.page import Section, packed, table, unpacked
 from hetsim.reporting.tables.plan import groups_table
 
 PLAIN_BYTES = 100_000
-"""Most bytes of columns that stand in the page as JSON; larger ones are gzip in base64."""
+"""Maximum size in bytes of columns stored as JSON; larger ones are gzip in base64."""
 
 BUDGET_BYTES = 200_000
 """Share of the page's 2.5 MB for subgraphs."""
 
 ROWS_MOST = 200
-"""Most nodes in a table: those that take longest."""
+"""Maximum number of nodes in a table: those that take longest."""
 
 ELSEWHERE = (
     "`hetsim partition --onnx DIR` writes annotated.onnx and split.onnx for Netron; `hetsim "

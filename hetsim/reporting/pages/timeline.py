@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison
 
 NOTE_MOST = 2000
-"""Most characters of the note under a timeline."""
+"""Maximum number of characters of the note under a timeline."""
 
 LABEL_MOST = 200
-"""Most characters of a task's label in a page."""
+"""Maximum number of characters of a task's label in a page."""
 
 TASKS_MOST = 60_000
-"""Most tasks of one timeline in a page: those of the first requests, whole."""
+"""Maximum number of tasks of one timeline in a page: those of the first requests, whole."""
 
 STEPS_MOST = 2000
-"""Most steps of one device's memory that are drawn; of more, the highest in each interval."""
+"""Maximum number of drawn steps of one device's memory; of more, the highest per interval."""
 
 BINS = 160
 """Intervals of time for which utilization is given."""
 
 IDLE_DRAWN = 3
-"""Most idle rows that are shown."""
+"""Maximum number of idle rows that are shown."""
 
 TASKS_TOLD = 100
-"""Most tasks of a timeline that its table has."""
+"""Maximum number of tasks in the table of a timeline."""
 
 NEAR = 3
-"""Most multiples of a device's peak memory up to which its capacity is drawn."""
+"""Maximum ratio to a device's peak memory up to which its capacity is drawn."""
 
 Event = Mapping[str, Any]
 
@@ -251,7 +251,7 @@ class Held:
 
     @property
     def peak(self) -> int:
-        """Most bytes at any time."""
+        """Peak memory use in bytes."""
         return max(self.nbytes, default=0)
 
 

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from hetsim.provisioning.platforms.answer import Recommendation
 
 SPANS_MOST = 256
-"""Most intervals of time for which queue lengths are drawn."""
+"""Maximum number of intervals of time for which queue lengths are drawn."""
 
 LINKS_MOST = 8
-"""Most links that are drawn next to the devices of a placement: the busiest."""
+"""Maximum number of links drawn next to the devices of a placement: the busiest."""
 
 SORTS = (("meets", "circle", GREEN), ("undecided", "circle-open", ORANGE), ("misses", "x", RED))
 """Marker of each verdict on a platform."""
@@ -331,7 +331,7 @@ def _stops_table(row: Found) -> Table:
 
 
 POINTS_MOST = 8000
-"""Most rows in a page; their file has all."""
+"""Maximum number of rows in a page; their file has all."""
 
 USUAL = ("p99_s", "latency_s", "energy_per_1000_j", "energy_j", "request_s")
 """Figures that are drawn first without a wish."""

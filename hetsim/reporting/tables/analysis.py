@@ -32,7 +32,7 @@ from hetsim.reporting.tables.question import measured_rows, question, unpriced_r
 from hetsim.reporting.tables.verdicts import verdict_of
 
 STEPS_SHOWN = 12
-"""Most steps of the critical path that are listed: the longest, in their order."""
+"""Maximum number of critical-path steps that are listed: the longest, in their order."""
 
 
 def explanation_report(explanation: Explanation) -> RenderableType:
@@ -127,7 +127,7 @@ def explanation_record(explanation: Explanation) -> Record:
 
 
 NAMED = 3
-"""Most nodes that are named; JSON has all."""
+"""Maximum number of nodes that are named; JSON has all."""
 
 
 def lint_report(lint: Lint, *, wide: bool = False) -> RenderableType:
@@ -231,11 +231,11 @@ def options_of(change: Change) -> Sequence[str]:
 
 
 SHOWN = 20
-"""Most nodes that are listed."""
+"""Maximum number of nodes that are listed."""
 
 
 PAGE_NODES = 300
-"""Most nodes that a page lists."""
+"""Maximum number of nodes that a page lists."""
 
 
 def nodes_report(facts: Facts, *, wide: bool = False, most: int = SHOWN) -> RenderableType:

@@ -41,7 +41,7 @@ from hetsim.reporting.tables.workload import objectives_record
 from hetsim.simulation.service.service import Service
 
 SHOWN = 12
-"""Most losses that are listed."""
+"""Maximum number of losses that are listed."""
 
 
 def capacity_report(found: Capacity) -> RenderableType:
@@ -234,7 +234,7 @@ def _bottleneck(row: SustainedRate) -> str:
 
 
 CHOICES_SHOWN = 3
-"""Most choices of lost devices in one line."""
+"""Maximum number of choices of lost devices in one line."""
 
 
 def choice_text(choice: Choice) -> str:
@@ -344,7 +344,7 @@ def choices_record(sets: Sequence[Choice]) -> list[list[dict[str, Any]]]:
 
 
 STATES_SHOWN = 12
-"""Most states, and devices, that are listed."""
+"""Maximum number of states, and of devices, that are listed."""
 
 HOW = {
     "refused": "cannot be served",

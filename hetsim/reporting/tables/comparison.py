@@ -246,7 +246,7 @@ NAME_WIDTH = 12
 """Characters from which a strategy's argument goes on a line of its own, in the wide table."""
 
 BUSY_MOST = 14
-"""Most characters of all devices on one line, in the brief table."""
+"""Maximum number of characters of all devices on one line, in the brief table."""
 
 
 def brief_table(comparison: Comparison) -> Table:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hetsim.hardware.spec import DeviceSpec
 
 REASONS_SHOWN = 2
-"""Most reasons in the table for one op; the list by number of nodes has all."""
+"""Maximum number of reasons in the table for one op; the list by number of nodes has all."""
 
 
 @dataclass(frozen=True, slots=True)

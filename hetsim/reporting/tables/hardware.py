@@ -54,7 +54,7 @@ SHOWN_DTYPES = ("float32", "float16", "int8")
 ON_ROWS = ("measured", "fitted")
 """Statuses of kernel figures that rest on measurements of the device."""
 LINKS_SHOWN = 8
-"""Most links that the list shows for one platform; the view of the platform has all."""
+"""Maximum number of links in the list for one platform; the view of the platform has all."""
 
 
 def devices_report(

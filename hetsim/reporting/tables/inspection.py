@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hetsim.hardware.spec import Platform, Supposed
 
 REASONS_SHOWN = 2
-"""Most reasons in the table for one op on one device; the JSON has all."""
+"""Maximum number of reasons in the table for one op on one device; the JSON has all."""
 
 
 @dataclass(frozen=True, slots=True)

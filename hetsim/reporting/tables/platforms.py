@@ -32,13 +32,13 @@ NEAR = 0.1
 """Share above the fastest within which the cheapest is named."""
 
 ALONE_SHOWN = 10
-"""Most single devices that are listed next to platforms; `wide` lists all."""
+"""Maximum number of single devices listed next to platforms; `wide` lists all."""
 
 LEAST = 0.1
-"""Least lower end of an interval that is shown in the unit of the upper one."""
+"""Smallest lower end of an interval that is shown in the unit of the upper one."""
 
 NAMED = 3
-"""Most platforms that a sentence names."""
+"""Maximum number of platforms that a sentence names."""
 
 SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 """Precisions as a narrow column names them."""

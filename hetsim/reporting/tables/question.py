@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 
 UNPRICED_SHOWN = 3
-"""Most op types and reasons listed of nodes without a price; the JSON has every node."""
+"""Maximum number of op types and reasons listed of nodes without a price; the JSON has all."""
 
 WAYS_SHOWN = 2
-"""Most nodes of control flow that a header names."""
+"""Maximum number of nodes of control flow that a header names."""
 
 KERNELS_SHOWN = 3
-"""Most unmatched kernels that are listed; the problem's record has all."""
+"""Maximum number of unmatched kernels that are listed; the problem's record has all."""
 
 KERNEL_NAME = 40
-"""Most characters of a kernel's name that are shown."""
+"""Maximum number of characters of a kernel's name that are shown."""
 
 
 def question(problem: Problem) -> list[tuple[str, str]]:

@@ -39,10 +39,10 @@ from hetsim.statistics.intervals import percentile_at
 from hetsim.workload.files.reader import deployment_record
 
 MOST_EXCUSES = 12
-"""Most platforms whose reasons are shown one by one."""
+"""Maximum number of platforms whose reasons are shown one by one."""
 
 MOST_KINDS = 4
-"""Most kinds with one reason that are shown one by one."""
+"""Maximum number of kinds with one reason that are shown one by one."""
 
 
 def _tried(policies: Sequence[Policy], *, wide: bool) -> str:

@@ -15,7 +15,7 @@ Found = Mapping[str, Any]
 """Record, or a part of one."""
 
 NAMED = 6
-"""Most devices that a sentence names."""
+"""Maximum number of devices that a sentence names."""
 
 TIMES = 2.0
 """Relative difference from which a factor is shown instead of per cent."""
