@@ -1,7 +1,7 @@
 """hetsim: which device should run which part of an ONNX model, how long it takes, and proof.
 
-The face of the package. Every name loads what it needs on first use, so that
-``import hetsim`` stays light. Errors are in ``hetsim.errors``.
+Public names of the package. Each loads its module on first use, so that ``import hetsim`` stays
+light. Errors are in ``hetsim.errors``.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ _NAMES = {
     "hetsim.workload.files.reader": "load_deployment load_workload",
     "hetsim.workload.workload": "Slo Stream Workload",
 }
-"""Names of the face by the module that they are from."""
+"""Public names by the module that defines them."""
 
 _MOVED = {
     "hetsim.analysis.comparison": "Row",
@@ -132,7 +132,7 @@ _MOVED = {
     "hetsim.problem.timeline": "Event",
     "hetsim.provisioning.rates.answer": "SustainedRate",
 }
-"""Names that were on the face, by the module that has them; errors are in ``hetsim.errors``."""
+"""Former public names, by the module that has them; errors are in ``hetsim.errors``."""
 
 _MODULES = ("backend", "errors", "testing")
 

@@ -1,4 +1,4 @@
-"""An ONNX backend that runs any model in pieces on several devices."""
+"""ONNX backend that runs any model in pieces on several devices."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ MOST_DEVICES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Devices, cuts and executor that a model is run with in pieces.
+    """Devices, cuts and executor for running a model in pieces.
 
     Attributes
     ----------
     devices : int
-        How many like devices there are.
+        Number of identical devices.
     assignment : "random" or sequence of int
-        Device by node, each node then a subgraph of its own; ``random`` draws them.
+        Device by node, each node then a subgraph of its own; ``random`` samples them.
     cuts : int or None
-        Into how many subgraphs the nodes are divided at random, the graph of subgraphs
-        acyclic; a model of fewer nodes has one each. None: every node alone.
+        Number of subgraphs into which the nodes are divided at random, their graph acyclic; a
+        smaller model has one per node. None: one per node.
     seed : int
-        Of all that is drawn.
+        Seed of all random choices.
     executor : "threads" or "ray"
     address : str or None
-        Of the Ray to join; None: as ``hetsim.run`` says.
+        Ray cluster to join; None: as in ``hetsim.run``.
     timeout_s : float
-        For compiling, and again for running.
+        Limit for compiling, and again for running.
     """
 
     devices: int = 3
@@ -99,9 +99,9 @@ class Split:
 
 
 def split(model: Model, how: Split) -> Plan:
-    """Return the plan that splits `model` as `how` says.
+    """Return the plan that splits `model` by the settings of `how`.
 
-    Raises UsageError where the assignment does not fit the model. O((V + E) log V).
+    Raises UsageError if the assignment does not fit the model. O((V + E) log V).
     """
     graph = model.graph
     problem = like_devices(model, [f"cpu.{index}" for index in range(how.devices)])
@@ -128,9 +128,9 @@ def _alone(n: int) -> list[tuple[int, ...]]:
 
 
 def _cut(problem: Problem, cuts: int, generator: np.random.Generator) -> list[tuple[int, ...]]:
-    """Cut a random topological order at random places.
+    """Return groups cut from a random topological order at random places.
 
-    Every partition with an acyclic graph of groups can come out: it is a cut of some order.
+    Every partition with an acyclic graph of groups is possible: it is a cut of some order.
     """
     n = problem.n
     order = topological_order(problem.dag.succs, generator.permutation(n).tolist())
@@ -162,7 +162,7 @@ def _given(assignment: Sequence[int], n: int, devices: int, name: str) -> list[i
 def like_devices(model: Model, devices: Sequence[str]) -> Problem:
     """Return the problem of `model` on devices that take every node, the first of them the host.
 
-    A second a node on any of them: what is asked is where, not how long. O(V + E).
+    Each node takes one second on any of them: the question is placement, not time. O(V + E).
     """
     graph = model.graph
     problem = Problem.from_arrays(
@@ -183,16 +183,16 @@ def like_devices(model: Model, devices: Sequence[str]) -> Problem:
 
 
 def present(names: Iterable[str]) -> list[str]:
-    """The names that are not those of absent values."""
+    """Return the names without those of absent values, which are empty."""
     return [name for name in names if name]
 
 
 def model_of_node(
     node: onnx.NodeProto, values: Sequence[Any], version: int | None
 ) -> onnx.ModelProto:
-    """Return the model; `version` is that of the node's operator set, None the newest.
+    """Return a model of one node; `version` is that of the node's operator set, None the newest.
 
-    Raises RequestError where the values are not those that the node reads, or tell no type.
+    Raises RequestError if the values do not match the node's inputs, or do not determine a type.
     """
     names = present(node.input)
     if len(values) != len(names):
@@ -224,7 +224,7 @@ def _imports(versions: Mapping[str, int]) -> list[onnx.OperatorSetIdProto]:
 
 
 def _newest_version(node: onnx.NodeProto, domain: str) -> int:
-    """The newest version of the op's domain; of one that ONNX does not define, the first."""
+    """Newest version of the op's domain; 1 for a domain that ONNX does not define."""
     if not domain:
         return _newest_opset()
     try:
@@ -235,7 +235,7 @@ def _newest_version(node: onnx.NodeProto, domain: str) -> int:
 
 @cache
 def _newest_opset() -> int:
-    """The newest that the installed onnx and ONNX Runtime both know."""
+    """Newest operator set that the installed onnx and ONNX Runtime both support."""
     for version in range(onnx.defs.onnx_opset_version(), 1, -1):
         chosen = _imports({"": version})
         trial = onnx.ModelProto(ir_version=onnx.helper.find_min_ir_version_for(chosen))
@@ -275,11 +275,11 @@ __all__ = [
 ]
 
 _TOLERANCES = ("rtol", "atol")
-"""What the suite's runner passes on for its own comparison."""
+"""Keywords that the suite's runner passes for its own comparison."""
 
 
 class SplitModel(BackendRep):
-    """A split model, ready to run.
+    """Split model, ready to run.
 
     Attributes
     ----------
@@ -297,14 +297,14 @@ class SplitModel(BackendRep):
         Parameters
         ----------
         inputs : sequence, mapping or array
-            By position among the inputs that have no stored value, by name, or the only one.
+            Inputs without a stored value, by position or by name; or the only one.
 
         Raises
         ------
         RequestError
-            Where they do not fit the model's inputs.
+            If they do not fit the model's inputs.
         ExecutionError
-            Where a device fails.
+            If a device fails.
         """
         for name in kwargs:
             raise UsageError(
@@ -344,9 +344,9 @@ def _array(value: Any) -> Any:
 
 
 class HetsimBackend(Backend):
-    """Runs ONNX models in pieces on like devices; see ``Split`` for the options.
+    """Backend that runs ONNX models in pieces on identical devices; ``Split`` has the options.
 
-    Every method takes an option as a keyword, which overrides that of the class.
+    Every method takes options as keywords, which override those of the class.
     """
 
     how: ClassVar[Split] = Split()
@@ -358,9 +358,9 @@ class HetsimBackend(Backend):
         Raises
         ------
         UsageError
-            Where an option or the device does not exist.
+            If an option or the device does not exist.
         ModelError
-            Where ONNX Runtime does not read the model; it says why.
+            If ONNX Runtime cannot read the model, with its reason.
         """
         how = cls._how(device, kwargs)
         return SplitModel(load(model), how)
@@ -386,8 +386,8 @@ class HetsimBackend(Backend):
     ) -> tuple[Any, ...]:
         """Run one node, and return its outputs as a named tuple.
 
-        `opset_version` (a keyword) says by which version of the operator set, the newest that
-        ONNX Runtime reads otherwise; `outputs_info` is not needed.
+        `opset_version` (a keyword) is the version of the operator set, by default the newest that
+        ONNX Runtime supports; `outputs_info` is not needed.
         """
         version = kwargs.pop("opset_version", None)
         if not isinstance(inputs, np.ndarray):
@@ -416,7 +416,7 @@ class HetsimBackend(Backend):
 def make_backend(**options: Any) -> type[HetsimBackend]:
     """Return a backend class whose models are split by `options`, the fields of ``Split``.
 
-    Raises UsageError where one does not exist or has no such value.
+    Raises UsageError for an unknown option or an invalid value.
     """
     return type("HetsimBackend", (HetsimBackend,), {"how": _options(Split(), options)})
 
@@ -430,7 +430,7 @@ def _options(base: Split, options: Mapping[str, Any]) -> Split:
 
 
 def load(proto: onnx.ModelProto) -> Model:
-    """Return the model as the backend splits it: each node of the file that counts, as it is."""
+    """Return the model without optimisation, so that each node of the file stays a node."""
     checks.instance("onnx:ModelProto")(proto, "model")
     return model_of(proto, name=proto.graph.name or "model", canonical="none", measure=False)
 

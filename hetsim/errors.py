@@ -1,4 +1,4 @@
-"""Tree of errors: each says what is wrong, where, and what to do."""
+"""Tree of errors: each states the fault, its place, and the remedy."""
 
 from __future__ import annotations
 
@@ -12,23 +12,21 @@ from typing import Any, ClassVar
 class HetsimError(Exception):
     """Base of every error that hetsim raises on purpose.
 
-    What a program may want to know of an error is in attributes, which classes below add as
-    keywords; those that are not known have their defaults. All of it goes with the error to
-    other processes.
+    Details of an error for programs are attributes, which classes below add as keywords; unknown
+    ones have their defaults. All of it goes with the error to other processes.
 
     Attributes
     ----------
     what : str
-        What is wrong, in one sentence without a final full stop.
+        Fault, in one sentence without a final full stop.
     where : str, optional
-        The place: ``file:line``, a node name, a platform name.
+        Place: ``file:line``, a node name, a platform name.
     hint : str, optional
-        What to do about it: the nearest valid name, the flag to use.
+        Remedy: the nearest valid name, the flag to use.
     key : tuple of str
-        Of an error that is of what a file may say, where this is not known to come from one: the
-        keys to it, from the top.
+        For an error in a value that may be from a file: the keys to it in the file, from the top.
 
-    ``exit_code`` is what the command line ends with when this error reaches it.
+    ``exit_code`` is the exit code of the command line for this error.
     """
 
     exit_code: ClassVar[int] = 1
@@ -95,7 +93,7 @@ class InvalidInput(HetsimError):
     Attributes
     ----------
     missing : bool
-        The file or the name does not exist: then the exit code is that of ``UsageError``.
+        Whether the file or name does not exist: the exit code is then that of ``UsageError``.
     """
 
     exit_code = 3
@@ -123,7 +121,7 @@ class UnboundDimension(ModelError):
     Attributes
     ----------
     dims : tuple of str
-        Names to bind; empty where what is unknown has none.
+        Names to bind; empty if the unknown dimensions have none.
     """
 
     dims: tuple[str, ...] = field(default=(), kw_only=True)
@@ -156,9 +154,9 @@ class PartitionError(PlanError):
     Attributes
     ----------
     complaints : tuple of str
-        Every rule that is broken, and where.
+        Every broken rule, and its place.
     cycle : tuple of int
-        Groups that wait for each other, each for the one before it; empty where none do.
+        Groups that wait for each other, each for the one before it; empty without a cycle.
     """
 
     complaints: tuple[str, ...] = field(default=(), kw_only=True)
@@ -182,11 +180,11 @@ class UnsupportedNode(Infeasible):
     Attributes
     ----------
     nodes : tuple of str
-        Names of the nodes; where there are several, they stand in graph order.
+        Names of the nodes, in graph order.
     ops : tuple of str
         Their op types, each once.
     devices : tuple of str
-        Devices that were asked.
+        Devices that refused.
     """
 
     nodes: tuple[str, ...] = field(default=(), kw_only=True)
@@ -201,9 +199,9 @@ class OutOfMemory(Infeasible):
     Attributes
     ----------
     device : str, optional
-        The first that does not hold what it would have to; None where no one device is to blame.
+        First device with too little memory; None if no single device is the cause.
     needed_bytes, held_bytes : int
-        What the plan would need there, and what there is; both 0 without a device.
+        Bytes that the plan needs there, and its capacity; both 0 without a device.
     """
 
     device: str | None = field(default=None, kw_only=True)
@@ -250,7 +248,7 @@ class ObjectiveMissed(HetsimError):
     ----------
     objective : "latency" or "throughput"
     target_s, reached_s : float
-        Seconds, or seconds a request, that were asked for, and that the plan takes.
+        Seconds, or seconds per request, of the target and of the plan.
     """
 
     exit_code = 5
@@ -285,7 +283,7 @@ class OutOfRoom(ExecutionError):
     short_of : str
         ``disk``, ``memory``, ``threads``, or ``files`` open at a time.
     needed_bytes : int
-        What was to be had; 0 where that is not known.
+        Requested bytes; 0 if unknown.
     """
 
     short_of: str = field(default="memory", kw_only=True)
@@ -314,7 +312,7 @@ class TimedOut(ExecutionError):
     Attributes
     ----------
     devices : tuple of str
-        Those that did not answer; empty where that is not known.
+        Devices that did not answer; empty if unknown.
     timeout_s : float
     """
 
@@ -345,7 +343,7 @@ class OutputsDiffer(ExecutionError):
     Attributes
     ----------
     mismatches : tuple of str
-        By output: its name, and by how much it differs.
+        For each output its name and its difference.
     """
 
     mismatches: tuple[str, ...] = field(default=(), kw_only=True)
@@ -378,10 +376,10 @@ def all_refused(
     where: str | None = None,
     hint: str | None = None,
 ) -> Infeasible:
-    """Return the error that stands for `refusals`, where each alternative failed with one of them.
+    """Return the error that stands for `refusals`, one for each failed alternative.
 
-    UnsupportedNode or OutOfMemory where all are, with what they say together: every node that
-    is refused, or the device that lacks the fewest bytes. Else Infeasible.
+    UnsupportedNode or OutOfMemory if all are of that class, with their joint content: every refused
+    node, or the device that lacks the fewest bytes. Otherwise Infeasible.
     """
     lacking = [one for one in refusals if isinstance(one, UnsupportedNode)]
     if refusals and len(lacking) == len(refusals):
@@ -408,15 +406,15 @@ def all_refused(
 
 
 SHOWN = 16
-"""How many choices a hint lists."""
+"""Maximum number of choices that a hint lists."""
 
 
 _COMPARED, _COMPARED_LENGTH = 1000, 200
-"""Choices that a name is compared with, letter by letter, and the letters of one that is."""
+"""Maximum number of choices compared letter by letter, and maximum letters of one of them."""
 
 
 def closest(name: str, choices: Iterable[str]) -> str:
-    """Return a hint that names the closest of `choices`; empty where none is close."""
+    """Return a hint that names the closest of `choices`; empty if none is close."""
     if len(name) > _COMPARED_LENGTH:
         return ""
     likely = [one for one in sorted(set(choices)) if len(one) <= 3 * len(name)]
@@ -431,7 +429,7 @@ def _same_letters(one: str, other: str) -> int:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """Return a hint that names the closest of `choices`, or lists them where none is close.
+    """Return a hint that names the closest of `choices`, or lists them if none is close.
 
     >>> nearest("latop", ["laptop", "workstation"])
     "did you mean 'laptop'?"

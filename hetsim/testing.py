@@ -1,4 +1,4 @@
-"""Conformance of devices: what every device must hold, for authors of device packages."""
+"""Conformance of devices: rules for every device, for authors of device packages."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from hetsim.hardware.spec import DeviceSpec
 
 MODELS = ("zoo:squeezenet", "zoo:bert_small")
-"""Models that a device is tried on where none are given."""
+"""Models that a device is tested on by default."""
 
 DESCRIPTION = "rockchip-rk3588-cpu"
-"""Catalog name of what a class is constructed with where no description is given."""
+"""Catalog name of the default description of a device class."""
 
 HALF_LARGEST = 65504.0
 """Largest finite float16."""
 
 LARGEST_DEVIATION = 0.05
-"""Of an output in the device's own precision, over the output's largest magnitude."""
+"""Tolerance of an output in the device's own precision, over its largest magnitude."""
 
 
 def check_device(
@@ -35,24 +35,24 @@ def check_device(
     spec: DeviceSpec | None = None,
     run: bool = True,
 ) -> None:
-    """Hold a device against every rule of the interface.
+    """Check a device against every rule of the interface.
 
     Parameters
     ----------
     device : class or callable
-        A subclass of ``Device``, or what returns a new device at each call, e.g.
+        A subclass of ``Device``, or a function that returns a new device at each call, e.g.
         ``lambda: MyDevice("npu", spec)``.
     models : iterable of Model or str
-        What it is asked about; names are loaded.
+        Models that it is tested on; names are loaded.
     spec : DeviceSpec, optional
-        Description that a class is constructed with; absent: that of a CPU of the catalog.
+        Description for constructing a class; by default that of a CPU of the catalog.
     run : bool
-        Whether subgraphs are compiled and run too, and held against ONNX Runtime.
+        Whether subgraphs are also compiled, run, and compared to ONNX Runtime.
 
     Raises
     ------
     NonconformingDevice
-        With the rule that is broken, by which model or property.
+        With the broken rule, and the model or property that breaks it.
     """
     from hetsim.graph.loading import load_model
     from hetsim.hardware.catalog import load_device
@@ -133,7 +133,7 @@ def _check_query(device: Device, make: Callable[[], Device], model: Model) -> Su
 
 
 def _check_compile(device: Device, model: Model, support: Support) -> None:
-    """Compile what the device takes, run it, and hold it against the model node by node."""
+    """Compile and run the supported subgraphs, and compare them to the model node by node."""
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
     from hetsim.graph.inputs.samples import random_inputs
 
@@ -177,7 +177,7 @@ def _check_compile(device: Device, model: Model, support: Support) -> None:
 def _check_files(
     device: Device, model: Model, nodes: Sequence[int], values: Mapping[str, Any]
 ) -> None:
-    """Export a subgraph, import it again, and see that damage is refused."""
+    """Export a subgraph, import it again, and check that damage is refused."""
     import io
 
     where = f"device '{device.name}', {model.name}, export and import"
@@ -203,7 +203,7 @@ def _check_files(
 
 
 def _groups(model: Model, support: Support) -> list[tuple[int, ...]]:
-    """Connected groups of what the device takes, without cycles between them."""
+    """Connected groups of supported nodes, without cycles between them."""
     from hetsim.graph.dag import Dag
     from hetsim.partitioning.methods.compact import merge
     from hetsim.problem.groups import order_groups
@@ -215,7 +215,7 @@ def _groups(model: Model, support: Support) -> list[tuple[int, ...]]:
 
 
 def _crossing(model: Model, nodes: Sequence[int]) -> set[str]:
-    """Values that lead into or out of a group, inputs and constants of the model aside."""
+    """Values that enter or leave a group, except inputs and constants of the model."""
     from hetsim.graph.extract import runnable
 
     part = runnable(model, nodes)
@@ -223,7 +223,7 @@ def _crossing(model: Model, nodes: Sequence[int]) -> set[str]:
 
 
 def _open_all(model: Model, names: set[str]) -> bytes:
-    """The whole model, with these inner values as outputs too."""
+    """Whole model with these inner values as further outputs."""
     import onnx
 
     from hetsim.graph.extract import runnable_whole

@@ -1,6 +1,6 @@
 """Version of hetsim, and the location of its code.
 
-It imports nothing, so that any file may ask; ``pyproject.toml`` reads the version from here.
+It imports nothing, so that any file can import it; ``pyproject.toml`` reads the version from here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 
 
 def package_folder() -> Path:
-    """Folder of the package: the one that holds this file."""
+    """Folder of the package: the one that contains this file."""
     from pathlib import Path
 
     return Path(__file__).parent
