@@ -18,7 +18,7 @@ from hetsim.simulation.simulate import simulate
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of two answers.
+    """Side of a comparison of two answers.
 
     Attributes
     ----------

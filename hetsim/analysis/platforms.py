@@ -93,7 +93,7 @@ class PlatformRow:
 
     @property
     def platform(self) -> Platform:
-        """The platform."""
+        """Platform of the row."""
         found = self.comparison.problem.platform
         assert found is not None
         return found

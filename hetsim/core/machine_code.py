@@ -21,7 +21,7 @@ NAME = "machine-code"
 
 
 def folder_of(digest: str) -> Path | None:
-    """Return the cache folder of a function's machine code; None where it cannot be created.
+    """Return the cache folder of a function's machine code; None if it cannot be created.
 
     It lies in ``NUMBA_CACHE_DIR`` if that is set, or else in ``files.private_folder``; its name is
     ``digest_of`` the function.
@@ -130,7 +130,7 @@ class Compiled:
 
     @property
     def plain(self) -> Callable[..., Any]:
-        """The uncompiled Python function."""
+        """Uncompiled Python function."""
         return self._of[0]
 
     @property

@@ -280,7 +280,7 @@ class _Unoptimised(JITCodeLibrary):
         module.data_layout = self._codegen._data_layout
 
     def _finalize_final_module(self) -> None:
-        """Give the module to callers alone: it is never run on its own, so nothing is emitted."""
+        """Leave the module to its callers: it is never run on its own, so nothing is emitted."""
         self._finalize_dynamic_globals()
         self._finalized = True
 

@@ -38,7 +38,7 @@ _ON_CHIP = INDEX["weights_on_chip_mib"]
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The formula of ``hetsim.cost.kernels.formula`` at the device's figures for the precision.
+    """Formula of ``hetsim.cost.kernels.formula`` at the device's figures for the precision.
 
     A precision without figures takes the nearest one's, see ``figures_for``; a device without any
     is priced by the roofline. A kernel that neither computes nor moves anything, a view, is free.

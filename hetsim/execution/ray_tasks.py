@@ -38,7 +38,7 @@ class Work(Protocol[Chunk, Taken]):
         """Process the result of a chunk."""
 
     def lost(self, chunk: Chunk, why: str) -> None:
-        """Take back a chunk whose worker died on each attempt."""
+        """Handle a chunk whose worker died on each attempt."""
 
 
 def spread(

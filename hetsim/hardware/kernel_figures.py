@@ -388,7 +388,7 @@ class KernelFigures:
 
     @property
     def status(self) -> str:
-        """The weakest status of its parameters."""
+        """Weakest status of its parameters."""
         return weakest(status for status, _ in self.provenance.values())
 
     @property

@@ -261,7 +261,7 @@ INLINE_LIMIT_BYTES = 2**31 - 2**26
 
 _MOVED_ABOVE_BYTES = 1024
 _ALIGNMENT_BYTES = 4096
-"""A weight at a page's start can be memory-mapped."""
+"""Alignment in bytes at which weights can be memory-mapped."""
 
 
 def save(

@@ -38,7 +38,7 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class Regions:
-    """The supported regions of every device; regions of different devices may overlap.
+    """Supported regions of every device; regions of different devices may overlap.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ from hetsim.problem.problem import Problem
 
 
 class Strategy(Protocol):
-    """A frozen dataclass whose fields are its options."""
+    """Frozen dataclass whose fields are its options."""
 
     def solve(self, problem: Problem) -> Plan:
         """Return a valid plan, the same in every process."""

@@ -1,4 +1,4 @@
-"""The same problem on another platform, or with devices that share one memory."""
+"""Variants of a problem: on another platform, or with devices that share one memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A timeline as Chrome trace events, the JSON that Perfetto and chrome://tracing open.
+"""Timeline as Chrome trace events, the JSON that Perfetto and chrome://tracing open.
 
 Source: "Trace Event Format" (Google, the Chromium project): complete events ``X``, flow events
 ``s`` and ``f``, counters ``C``, metadata ``M``. Times are in microseconds, each of them a whole

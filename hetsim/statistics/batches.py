@@ -38,7 +38,7 @@ ENOUGH_LATE = 50
 """Minimum number of busy periods with late requests for a verdict."""
 
 ENOUGH_CONTROLLED = 100
-"""The same with a control, whose effect is less certain with fewer of them."""
+"""Minimum number with a control, whose effect is less certain with fewer of them."""
 
 MOST_ALIKE = 0.4
 """Correlation of neighbouring batches above which they are too short: 1 % of independent ones."""

@@ -48,8 +48,8 @@ MOST_LUCK = 8.0
 """Maximum factor by which luck may raise or lower the number beyond a limit."""
 
 NEAR, MOST_ROUNDS = 0.05, 4
-"""The limit is corrected for luck until the change is at most this share of the error, and at most
-this number of times."""
+"""Correction of the limit for luck: largest change at its end as a share of the error, and maximum
+number of rounds."""
 
 LARGEST = 0.01
 """Share of the largest values that must come from ENOUGH_LATE busy periods: a mean rests on them,

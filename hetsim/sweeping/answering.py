@@ -187,7 +187,7 @@ def _asked_of(shared: Shared, point: Point) -> tuple[object, ...]:
 
 
 def _problem(shared: Shared, point: Point) -> Problem:
-    """The problem of a point."""
+    """Problem of a point."""
     key = _asked_of(shared, point)
     axis = shared.grid.models[point.model]
 

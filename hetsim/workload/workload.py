@@ -150,7 +150,7 @@ class Follows:
 
 
 Dims = Mapping[str, "int | Follows"]
-"""By dimension: a size, or the column that it follows."""
+"""Size of each dimension, or the column that it follows."""
 
 
 def variants(dims: Dims) -> tuple[dict[str, int], ...]:
@@ -251,7 +251,7 @@ class Stream:
 
     @property
     def variants(self) -> tuple[dict[str, int], ...]:
-        """Every possible binding of the model's dimensions."""
+        """All possible bindings of the model's dimensions."""
         return variants(self.dims)
 
     def numbers(self, seed: int) -> Numbers:

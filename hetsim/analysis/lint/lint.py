@@ -80,7 +80,7 @@ class Finding:
 
     @property
     def gain(self) -> float:
-        """The same as a share of the time before."""
+        """Saving of the change as a share of the time before."""
         if self.before_s is None or not math.isfinite(self.gain_s):
             return min(self.gain_s, 1.0)
         return self.gain_s / self.before_s if self.before_s > 0 else 0.0

@@ -146,7 +146,7 @@ def targets_of(problem: Problem, device: str | None) -> tuple[Target, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change to plan, precision or platform; parts without a change are empty.
+    """Change to plan, precision or platform; parts without a change are empty.
 
     Attributes
     ----------

@@ -315,4 +315,4 @@ load_options = all_of(
     ),
     money_options,
 )
-"""The same, and options of simulations alone."""
+"""Options of requests and their service, with those of simulations alone."""

@@ -54,7 +54,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One kernel of the runtime: name, op, elements of its first output, and seconds."""
+    """Kernel of the runtime: name, op, elements of its first output, and seconds."""
 
     name: str
     op: str

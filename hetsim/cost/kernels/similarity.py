@@ -74,7 +74,7 @@ LENGTH = 0.45
 networks left out of 12 device families; between 0.3 and 0.6 it makes little difference."""
 
 SAME = 0.1
-"""The same between exports of one network: four networks exported by different frameworks are 0.02
+"""Such distance for exports of one network: four networks exported by different frameworks are 0.02
 to 0.09 apart. Different networks of a device family are at least 0.1 apart."""
 
 BATCHES = 1.5

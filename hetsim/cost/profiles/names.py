@@ -54,7 +54,7 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Names:
-    """The names of one model's nodes and values; build it with ``Names.of``.
+    """Names of one model's nodes and values; build it with ``Names.of``.
 
     `nodes` has canonical nodes by name in the file, `values` the producer of a value, `places` the
     position of a node in the file, and `nameless` the name of nodes that ONNX Runtime identifies by

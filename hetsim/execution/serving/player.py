@@ -278,7 +278,7 @@ HOPELESS_S = 10.0
 
 @dataclass(slots=True)
 class _Call:
-    """A subgraph under way."""
+    """Running subgraph."""
 
     started: Started
     due_s: float
@@ -287,7 +287,7 @@ class _Call:
 
 @dataclass(slots=True)
 class _Flight:
-    """A batch under way."""
+    """Batch in flight."""
 
     template: int
     requests: tuple[int, ...]

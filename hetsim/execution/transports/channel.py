@@ -147,7 +147,7 @@ def _no_memory(error: OSError) -> ExecutionError:
 
 @dataclass(slots=True)
 class Packet:
-    """One message."""
+    """Message of a channel."""
 
     content: tuple[Any, ...]
     files: list[SharedFile]
@@ -405,7 +405,7 @@ class CallerEnd:
             self._post(Ended(call, incarnation, fault=fault))
 
     def forget(self, version: int, request: int) -> None:
-        """Let the device drop what it holds for a request."""
+        """Tell the device to drop the values of a request."""
         self._channel.send((_FORGET, version, request))
 
     def freeze(self) -> None:

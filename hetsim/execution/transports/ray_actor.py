@@ -183,7 +183,7 @@ _FULL_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The actor of a device."""
+    """Ray actor of a device."""
 
     handle: Any
     where: Mapping[str, Any]

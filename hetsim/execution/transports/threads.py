@@ -22,7 +22,7 @@ _GRACE_S = 5.0
 
 
 class ThreadTransport:
-    """One worker per device, with one thread per stream; values are their own handles."""
+    """Workers, one per device, with one thread per stream; values are their own handles."""
 
     def __init__(self, post: Post, streams: Mapping[str, int]) -> None:
         self._post = post

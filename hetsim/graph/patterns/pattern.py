@@ -157,7 +157,7 @@ class Maybe:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """One of several terms."""
+    """Choice of one of several terms."""
 
     terms: tuple[Term, ...]
 

@@ -121,12 +121,12 @@ def _dynamic_lstm(view: NodeView) -> int:
 
 
 def _at_full_length(position: int, rule: Rule) -> Rule:
-    """Lengths that come as an input may be shorter than the tensors are."""
+    """Return `rule` with minimum 0 FLOP if input `position` has lengths below the tensors'."""
     return replace(rule, least=lambda view: 0 if view.has(position) else rule.flops(view))
 
 
 def _real_fft(view: NodeView) -> int:
-    """One transform a row; the longer of input and output is the row of real numbers."""
+    """Return one transform per row; the longer of input and output is the row of reals."""
     dims = view.integer("signal_ndim", 1)
     longer = max(view.shape(0), view.output().static_shape, key=math.prod)
     points = [size for size in longer if size != 2][-dims:] or [1]
@@ -142,7 +142,7 @@ def _branches(extra: int) -> Rule:
 
 
 _OPTIMISERS = {"Adagrad": 4, "Adam": 6, "Momentum": 3}
-"""FLOP an element of what they put out: new weights, and what they keep beside these."""
+"""FLOP per element of their outputs: new weights, and their own state."""
 
 
 def _optimiser(weight: int) -> Rule:
@@ -154,9 +154,9 @@ def _optimiser(weight: int) -> Rule:
 
 
 _LIKE: Mapping[str, Rule] = {**products.RULES, **layers.RULES, **movement.RULES}
-"""What counts as the op of ONNX that it is like."""
+"""Rules of ONNX ops, used for ops of the runtime that are like them."""
 
-# Channels in blocks: the counts of the ops that they stand for, padding to whole blocks too.
+# Channels in blocks: the counts of the ONNX ops, including padding to whole blocks.
 _NCHWC: Mapping[str, Rule] = {
     **{op: _LIKE[op] for op in ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool")},
     "Conv": _LIKE[f"{MS}:FusedConv"],
@@ -165,7 +165,7 @@ _NCHWC: Mapping[str, Rule] = {
     "Upsample": replace(_LIKE["Upsample"], product=None),
 }
 
-# Channels last: what counts does not depend on the order of the dims.
+# Channels last: the counts do not depend on the order of the dims.
 _NHWC: Mapping[str, Rule] = {
     **{
         op: _LIKE[op]
@@ -213,7 +213,7 @@ _PER_OUTPUT: Mapping[str, Mapping[str, int]] = {
     },
     "other": {"MurmurHash3": 10, "NGramHashMapping": 4, "VarlenNGramHashMapping": 4},
 }  # fmt: skip
-"""FLOP an output element, by class and op."""
+"""FLOP per output element, by class and op."""
 
 _MICROSOFT: Mapping[str, Rule] = {
     **{
@@ -357,4 +357,4 @@ _REASONS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 UNPRICED: Mapping[str, str] = {op: why for why, ops in _REASONS.items() for op in ops}
-"""Why there is no rule, by op as ``op_key`` names it."""
+"""Reason for the lack of a rule, by op as named by ``op_key``."""

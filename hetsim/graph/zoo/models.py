@@ -1,4 +1,4 @@
-"""The model zoo: real graphs with seeded random weights, written once into the user's cache."""
+"""Model zoo: real graphs with seeded random weights, written once into the user's cache."""
 
 from __future__ import annotations
 

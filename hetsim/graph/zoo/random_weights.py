@@ -211,7 +211,7 @@ class _Roles:
         return FilledTensor(name, dims, _SPREAD, centre)
 
     def _gain(self, node: onnx.NodeProto) -> float:
-        """What keeps activations in range: He et al. 2015 behind a rectifier, less in a branch."""
+        """Return the gain that keeps activations in range: He et al. 2015 behind rectifiers."""
         gain = math.sqrt(2) if self._rectified(node.input[0]) else 1.0
         return gain * _RESIDUAL_GAIN if self._ends_branch(node.output[0]) else gain
 

@@ -1,4 +1,4 @@
-"""The verb ``place``: instances of models on devices."""
+"""Verb ``place``: instances of models on devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb ``recommend``: for a workload on a catalog, or for one model at a rate."""
+"""Verb ``recommend``: for a workload on a catalog, or for one model at a rate."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ SAMPLES = 30
 """Default number of Monte Carlo samples in which only the answer is simulated."""
 
 LEAST_SAMPLES = 16
-"""The same if a run has so many requests that SAMPLES of them would take long."""
+"""Number of samples if runs have too many requests for SAMPLES of them."""
 
 MOST_REQUESTS = 100_000
 """Total number of requests of all samples above which there are fewer samples."""

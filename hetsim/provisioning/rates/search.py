@@ -26,7 +26,7 @@ FINEST = 2.0**-10
 
 
 CHANGES = 2.0**-4
-"""The same where the count changes."""
+"""Such ratio for cells in which the count changes."""
 
 MOST_FACTORS = 2**12
 """Maximum number of rates to examine before changes of sign are bisected. With few requests every

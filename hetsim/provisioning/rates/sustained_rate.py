@@ -97,7 +97,7 @@ SAMPLE = 2**14
 """Number of random requests whose own capacity is the first guess of the rate."""
 
 ROUGH, ROUGH_LOOKS = 2**12, 14
-"""The same if that capacity needs a grid, and the number of its cells."""
+"""Number of requests if that capacity needs a grid, and the number of its cells."""
 
 BELOW, ABOVE = 2.0**-7, 16.0
 """Range of rates of a grid for a trace, relative to the ceiling."""

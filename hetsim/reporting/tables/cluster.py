@@ -1,4 +1,4 @@
-"""A cluster file, a live cluster and its links, as tables and as JSON."""
+"""Cluster file, live cluster and its links, as tables and as JSON."""
 
 from __future__ import annotations
 

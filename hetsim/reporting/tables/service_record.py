@@ -16,7 +16,7 @@ from hetsim.simulation.service.resolution import Resolved, devices_of
 from hetsim.simulation.service.service import Service
 
 Fixed: TypeAlias = tuple[Service, Cost]
-"""The same requests with a fixed number of replicas, and their cost."""
+"""Service of the same requests with a fixed number of replicas, and its cost."""
 
 
 def served_text(one: Resolved) -> str:

@@ -1,4 +1,4 @@
-"""The clock's rules driven by a heap of events: virtual time.
+"""Clock rules driven by a heap of events: virtual time.
 
 One implementation runs interpreted on lists, which is fastest for one request, or compiled by numba
 on arrays, which is fastest for many. Both do the same float additions and comparisons in the same

@@ -220,7 +220,7 @@ class Under:
 
     @property
     def edges(self) -> Floats:
-        """By bound: the value below which a vector is certainly excluded."""
+        """Value of each bound below which a vector is certainly excluded."""
         self._grow()
         return self._edges
 
