@@ -1,4 +1,4 @@
-"""A tiny model, platforms, and a way to call the command line."""
+"""A tiny model and platforms."""
 
 from __future__ import annotations
 
@@ -9,14 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from cli_calls import Cli, call
 from platforms import CPU_AND_NPU
-
-
-@pytest.fixture
-def cli() -> Cli:
-    """Call ``hetsim`` with these words."""
-    return call
 
 
 def tiny_model(batch: int | str = 2) -> onnx.ModelProto:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from cli_calls import Cli
+from cli_calls import call, record_of
 from onnx_builders import make_model, op, save, value
 
 
-def test_reports_name_what_is_priced_by_its_flop_alone(cli: Cli, tmp_path: Path) -> None:
+def test_reports_name_what_is_priced_by_its_flop_alone(tmp_path: Path) -> None:
     node = op("Einsum", "a b c", "y", "three", equation="ij,jk,kl->il")
     shapes = {"a": (2, 3), "b": (3, 4), "c": (4, 5)}
     proto = make_model([node], [value(n, s) for n, s in shapes.items()], [value("y", (2, 5))])
     path = save(proto, tmp_path)
     words = ("simulate", path, "--platform", "intel-core-ultra-155h-cpu")
-    told = json.loads(cli(*words, "--json").stdout)
+    told = record_of(*words)
     assert told["problem"]["unsized"] == {"three": "the sizes of its product are unknown"}
     assert told["problem"]["unpriced"] == {}
-    shown = cli(*words).stdout
+    shown = call(*words).stdout
     assert "by FLOP" in shown
     assert "1 node (Einsum 1): the sizes of its product are unknown" in " ".join(shown.split())
-    by_datasheet = json.loads(cli(*words, "--json", "--cost", "roofline").stdout)
+    by_datasheet = record_of(*words, "--cost", "roofline")
     assert by_datasheet["problem"]["unsized"] == {}

@@ -8,24 +8,23 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
 
-from cli_calls import Cli
-from hetsim.cli.commands import LazyGroup
+from cli_calls import commands, ok
 from hetsim.cli.completion import FILES, FILES_OF_VERB, LISTS_OF_VERB, NAMES, OF_VERB, answer
 from hetsim.cli.invocation import Invocation
-from hetsim.cli.main import VERBS, main
+from hetsim.cli.main import main
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import device_names, platform_names
 from hetsim.placement.registry import strategy_names
-from sweeps import sweep
 
 ZOO = [f"zoo:{name}" for name in zoo.names()]
 HARDWARE = [*platform_names(), *device_names()]
+LAPTOP = ("cpu", "gpu", "npu")
 ASKED: list[tuple[str, list[str]]] = [
     ("comp", ["compare", "compile"]),
     ("devices s", ["show"]),
@@ -35,10 +34,7 @@ ASKED: list[tuple[str, list[str]]] = [
     ("zoo:x --platform laptop,rock-5", ["laptop,rock-5b"]),
     ("compare x.onnx --platform rock", [name for name in HARDWARE if name.startswith("rock")]),
     ("compare x.onnx --strategy h", [n for n in strategy_names() if n.startswith("h")]),
-    (
-        "simulate x.onnx --platform laptop --strategy single:",
-        ["single:cpu", "single:gpu", "single:npu"],
-    ),
+    ("run x.onnx --platform laptop --strategy single:", [f"single:{d}" for d in LAPTOP]),
     ("compare x.onnx --platform laptop --without gpu,n", ["gpu,npu"]),
     ("compare x.onnx --platform laptop --execute npu=i", ["npu=int8"]),
     ("compare x.onnx --platform laptop --what-if n", ["npu."]),
@@ -56,80 +52,76 @@ ASKED: list[tuple[str, list[str]]] = [
 """What is typed behind ``hetsim``, and what is offered, files apart."""
 
 
-def ask(shell: str, typed: str, **more: str) -> list[tuple[str, str]]:
-    """Ask as the shell's script does; return kinds and values."""
-    line = f"hetsim {typed}"
-    words = line.split(" ")
-    told = {
-        "bash": {"COMP_LINE": line},
-        "zsh": {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)},
-        "fish": {"COMP_WORDS": line.rpartition(" ")[0] + " ", "COMP_CWORD": words[-1]},
-    }[shell]
-    done = subprocess.run(
-        [sys.executable, "-m", "hetsim"],
-        env={**os.environ, **told, **more, "_HETSIM_COMPLETE": f"{shell}_complete"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
-    if shell == "zsh":
-        values = [value.replace("\\:", ":") for value in lines[1::3]]
-        return list(zip(lines[::3], values, strict=True))
-    pairs = (line.partition("\t")[0].partition(",") for line in lines if line)
-    return [(kind, value) for kind, _, value in pairs]
+Offered = list[tuple[str, str]]
+Ask = Callable[..., Offered]
 
 
-def plain(found: list[tuple[str, str]]) -> list[str]:
-    return [value for kind, value in found if kind == "plain"]
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Ask as a shell's script does, by the environment; kinds and values of what it prints."""
+
+    def asked(typed: str, shell: str = "bash", breaks: str = "") -> Offered:
+        line = f"hetsim {typed}"
+        words = line.split(" ")
+        told = {
+            "bash": {"COMP_LINE": line, "COMP_WORDBREAKS": breaks},
+            "zsh": {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)},
+            "fish": {"COMP_WORDS": line.rpartition(" ")[0] + " ", "COMP_CWORD": words[-1]},
+        }[shell]
+        for name, value in told.items():
+            monkeypatch.setenv(name, value)
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            assert answer(main, Invocation(("hetsim",)), f"{shell}_complete") == 0
+        lines = out.getvalue().splitlines()
+        if shell == "zsh":
+            values = [value.replace("\\:", ":") for value in lines[1::3]]
+            return list(zip(lines[::3], values, strict=True))
+        pairs = (line.partition("\t")[0].partition(",") for line in lines if line)
+        return [(kind, value) for kind, _, value in pairs]
+
+    return asked
 
 
 @pytest.mark.parametrize(("typed", "offered"), ASKED)
-def test_what_is_offered(typed: str, offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COMP_LINE", f"hetsim {typed}")
-    monkeypatch.delenv("COMP_WORDBREAKS", raising=False)
-    assert sorted(plain(in_process("bash"))) == sorted(offered)
+def test_what_is_offered(typed: str, offered: list[str], ask: Ask) -> None:
+    assert sorted(value for kind, value in ask(typed) if kind == "plain") == sorted(offered)
 
 
-def in_process(shell: str) -> list[tuple[str, str]]:
-    """The same, without a process."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        assert answer(main, Invocation(("hetsim",)), f"{shell}_complete") == 0
-    pairs = (line.partition(",") for line in out.getvalue().splitlines() if line)
-    return [(kind, value) for kind, _, value in pairs]
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_is_answered(shell: str, ask: Ask) -> None:
+    offered = ask("inspect zoo:incep", shell)
+    assert offered == [("plain", "zoo:inception_v1"), ("plain", "zoo:inception_v2")]
+    script = ok("--completion", shell).stdout
+    assert "_HETSIM_COMPLETE" in script
+    assert "hetsim" in script
 
 
-@sweep("shell", quick=["zsh"], full=["bash", "zsh", "fish"])
-def test_each_shell_is_answered(shell: str) -> None:
-    assert plain(ask(shell, "inspect zoo:incep")) == ["zoo:inception_v1", "zoo:inception_v2"]
-
-
-def test_bash_takes_a_colon_and_an_equals_sign_for_the_end_of_a_word(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("COMP_WORDBREAKS", " \t\n\"'><=;|&(:")
-    for typed, offered in (
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
         ("inspect zoo:incep", ["inception_v1", "inception_v2"]),
         ("compare --platform=rock-5", ["rock-5b"]),
         ("compare --platform laptop --strategy=single:n", ["npu"]),
         ("compare --platform laptop --execute npu=i", ["int8"]),
-    ):
-        monkeypatch.setenv("COMP_LINE", f"hetsim {typed}")
-        assert plain(in_process("bash")) == offered
-    monkeypatch.setenv("COMP_WORDBREAKS", " \t\n")
-    monkeypatch.setenv("COMP_LINE", "hetsim compare --platform=rock-5")
-    assert plain(in_process("bash")) == ["--platform=rock-5b"]
+    ],
+)
+def test_bash_takes_a_colon_and_an_equals_sign_for_the_end_of_a_word(
+    typed: str, offered: list[str], ask: Ask
+) -> None:
+    found = ask(typed, breaks=" \t\n\"'><=;|&(:")
+    assert [value for kind, value in found if kind == "plain"] == offered
 
 
-def test_a_model_may_be_a_file_and_a_zoo_model_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bash_is_told_whole_words_where_nothing_ends_them(ask: Ask) -> None:
+    found = ask("compare --platform=rock-5", breaks=" \t\n")
+    assert [value for kind, value in found if kind == "plain"] == ["--platform=rock-5b"]
+
+
+def test_a_model_may_be_a_file_and_a_zoo_model_is_none(ask: Ask) -> None:
     for typed in ("compare mod", "mod"):
-        monkeypatch.setenv("COMP_LINE", f"hetsim {typed}")
-        assert [kind for kind, _ in in_process("bash")] == ["file"]
-    monkeypatch.setenv("COMP_LINE", "hetsim compare zoo:b")
-    assert {kind for kind, _ in in_process("bash")} == {"plain"}
+        assert [kind for kind, _ in ask(typed)] == ["file"]
+    assert {kind for kind, _ in ask("compare zoo:b")} == {"plain"}
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
@@ -154,27 +146,6 @@ def test_a_bash_completes_by_the_script(tmp_path: Path) -> None:
     )  # fmt: skip
     names = [name for name in zoo.names() if name.startswith("res")]
     assert done.stdout.splitlines() == [" ".join(names), "model.onnx"]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_names_the_function_and_the_program(shell: str, cli: Cli) -> None:
-    result = cli("--completion", shell)
-    assert result.exit_code == 0
-    assert "_HETSIM_COMPLETE" in result.stdout
-    assert "hetsim" in result.stdout
-
-
-def commands() -> Iterator[tuple[str, click.Command]]:
-    """Every verb, and those in groups."""
-    context = click.Context(main)
-    for name in VERBS:
-        verb = main.get_command(context, name)
-        assert verb is not None
-        if isinstance(verb, click.Group) and not isinstance(verb, LazyGroup):
-            for child, command in verb.commands.items():
-                yield f"{name} {child}", command
-        else:
-            yield name, verb
 
 
 def test_every_parameter_that_takes_a_name_offers_some() -> None:

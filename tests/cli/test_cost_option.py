@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli_calls import Cli
+from cli_calls import call, record_of
 from figure_builders import kernels_block
 from hetsim.cost import DEFAULT_COST
 from hetsim.hardware.files.catalog_files import catalog_folder
@@ -26,22 +26,20 @@ def words(tmp_path: Path) -> list[str]:
 
 
 @sweep("verb", quick=["simulate"], full=["simulate", "compare", "partition"])
-def test_every_verb_that_prices_takes_it_and_says_it(cli: Cli, words: list[str], verb: str) -> None:
+def test_every_verb_that_prices_takes_it_and_says_it(words: list[str], verb: str) -> None:
     found = {}
     for cost in ("fitted", "roofline", None):
         given = [] if cost is None else ["--cost", cost]
-        result = cli(verb, *words, *given, "--json")
-        assert result.exit_code == 0, result.stderr
-        record = json.loads(result.stdout)
+        record = record_of(verb, *words, *given)
         assert record.get("problem", record)["cost"] == (cost or DEFAULT_COST)
         found[cost] = record.get("problem", record)["fingerprint"]
     assert found["fitted"] != found["roofline"]
     assert found[None] == found[DEFAULT_COST]
 
 
-def test_a_saved_plan_has_its_own(cli: Cli, words: list[str], tmp_path: Path) -> None:
+def test_a_saved_plan_has_its_own(words: list[str], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert cli("simulate", *words, "--cost", "fitted", "--out", out).exit_code == 0
+    assert call("simulate", *words, "--cost", "fitted", "--out", out).exit_code == 0
     plan = out / "plan.json"
     assert json.loads(plan.read_text())["cost"] == "fitted"
-    assert cli("simulate", plan).exit_code == 0
+    assert call("simulate", plan).exit_code == 0

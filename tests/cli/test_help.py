@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from cli_calls import Cli
+from cli_calls import call, ok, refused
 from hetsim.cli.commands import GROUPS, RENAMED, Command, Family
 from hetsim.cli.invocation import Invocation
 from hetsim.cli.main import EXAMPLES, OLD, VERBS, main
@@ -40,17 +40,17 @@ def parsed(words: list[str]) -> None:
 
 @pytest.mark.parametrize("verb", KEPT)
 def test_help_fits_two_screens_and_help_all_lists_the_rest(
-    verb: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    short = cli(verb, "--help").stdout.splitlines()
+    short = call(verb, "--help").stdout.splitlines()
     shown = [line for line in short[short.index("Options:") :] if line.startswith("  -")]
     assert max(map(len, short)) <= 80
     assert len(short) <= 100
     assert len(shown) <= 20
     command = command_of(verb)
     if any(one.name == "help_all" for one in command.params):
-        everything = cli(verb, "--help-all").stdout.splitlines()
+        everything = call(verb, "--help-all").stdout.splitlines()
         titles = [line[:-1] for line in everything if line.endswith(":") and line[:1].isupper()]
         titles = [title for title in titles if title not in ("Commands", "Examples")]
         assert titles == [title for title in GROUPS if title in titles]
@@ -77,10 +77,10 @@ def test_each_verb_has_three_examples_of_its_own_options(
             parsed(words)
 
 
-def test_a_bare_call_shows_the_help(cli: Cli) -> None:
-    result = cli()
+def test_a_bare_call_shows_the_help() -> None:
+    result = call()
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == cli("--help").stdout
+    assert result.stdout == call("--help").stdout
     assert [line for line, _ in EXAMPLES] == [
         line.strip() for line in result.stdout.splitlines() if line.startswith("  hetsim ")
     ]
@@ -93,33 +93,30 @@ def test_the_first_example_is_the_demo() -> None:
 
 
 @sweep("command", quick=[EXAMPLES[2][0]], full=[command for command, _ in EXAMPLES])
-def test_each_example_works(command: str, cli: Cli) -> None:
+def test_each_example_works(command: str) -> None:
     program, *words = shlex.split(command)
     assert program == "hetsim"
-    result = cli(*words)
+    result = call(*words)
     assert (result.exit_code, bool(result.stdout)) == (0, True), result.stderr
 
 
 @pytest.mark.parametrize(("old", "new"), [("--draws", "--samples"), ("--target-ms", "--target")])
-def test_an_old_option_names_the_new_one(old: str, new: str, cli: Cli) -> None:
+def test_an_old_option_names_the_new_one(old: str, new: str) -> None:
     assert RENAMED[old] == new
-    result = cli("simulate", "x.onnx", old, "5")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert f"no option '{old}'; it is '{new}' now" in result.stderr
+    refused(call("simulate", "x.onnx", old, "5"), 2, f"no option '{old}'; it is '{new}' now")
 
 
-def test_an_old_verb_runs_the_new_one_and_says_so(cli: Cli) -> None:
-    result = cli("completion", "bash")
-    assert result.exit_code == 0
+def test_an_old_verb_runs_the_new_one_and_says_so() -> None:
+    result = ok("completion", "bash")
     assert result.stderr == "'hetsim completion' is now 'hetsim --completion'\n"
-    assert result.stdout == cli("--completion", "bash").stdout
+    assert result.stdout == call("--completion", "bash").stdout
 
 
 def test_a_model_in_the_place_of_a_verb_is_compared_or_bought_for(
-    cli: Cli, model: Path, tmp_path: Path
+    model: Path, tmp_path: Path
 ) -> None:
     asked = ("--platform", "nowhere")
-    assert cli(model, *asked).stderr == cli("compare", model, *asked).stderr
-    assert "hetsim recommend --help" in cli("zoo:resnet50", "--rate", "5", "--nothing").stderr
-    assert "see hetsim compare --help" in cli("x.onnx", "--nothing").stderr
-    assert "no command 'simulte'; did you mean 'simulate'?" in cli("simulte").stderr
+    assert call(model, *asked).stderr == call("compare", model, *asked).stderr
+    assert "hetsim recommend --help" in call("zoo:resnet50", "--rate", "5", "--nothing").stderr
+    assert "see hetsim compare --help" in call("x.onnx", "--nothing").stderr
+    assert "no command 'simulte'; did you mean 'simulate'?" in call("simulte").stderr

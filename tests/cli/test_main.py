@@ -12,7 +12,7 @@ from typing import NoReturn
 import pytest
 
 import hetsim.cli.main
-from cli_calls import Cli
+from cli_calls import call, ok
 from hetsim import __version__
 from hetsim.cli.main import VERBS, Ended, main
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, ObjectiveMissed, UsageError
@@ -20,9 +20,8 @@ from hetsim.errors import HetsimError, Infeasible, InvalidInput, ObjectiveMissed
 HEAVY = ("ray", "onnxruntime", "onnx", "numpy", "scipy", "numba", "pydantic", "rich", "yaml")
 
 
-def test_help_names_every_verb(cli: Cli) -> None:
-    result = cli("--help")
-    assert result.exit_code == 0
+def test_help_names_every_verb() -> None:
+    result = ok("--help")
     for name, verb in VERBS.items():
         assert f"  {name} " in result.stdout
         assert verb.summary in result.stdout
@@ -43,8 +42,8 @@ def test_help_and_usage_errors_load_nothing_heavy(words: list[str]) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_version(cli: Cli) -> None:
-    assert cli("--version").stdout == f"hetsim, version {__version__}\n"
+def test_version() -> None:
+    assert call("--version").stdout == f"hetsim, version {__version__}\n"
 
 
 def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
@@ -65,13 +64,10 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     ],
 )
 def test_each_error_is_one_line_and_its_exit_code(
-    cli: Cli,
-    monkeypatch: pytest.MonkeyPatch,
-    error: HetsimError,
-    code: int,
+    monkeypatch: pytest.MonkeyPatch, error: HetsimError, code: int
 ) -> None:
     raising(monkeypatch, error)
-    result = cli("compare", "--strategies")
+    result = call("compare", "--strategies")
     assert (result.exit_code, result.stdout) == (code, "")
     assert result.stderr == "error: x: w; h\n"
 
@@ -80,30 +76,28 @@ def test_each_error_is_one_line_and_its_exit_code(
     "words", [["--debug", "compare", "--strategies"], ["compare", "--strategies", "--debug"]]
 )
 def test_debug_shows_the_traceback_before_and_after_the_verb(
-    cli: Cli,
-    monkeypatch: pytest.MonkeyPatch,
-    words: list[str],
+    monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     raising(monkeypatch, InvalidInput("broken"))
-    result = cli(*words)
+    result = call(*words)
     assert result.exit_code == 3
     assert result.stderr.startswith("Traceback (most recent call last):\n")
     assert result.stderr.endswith("\nerror: broken\n")
 
 
-def test_an_unexpected_fault_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_fault_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     raising(monkeypatch, ZeroDivisionError("a\nb"))
-    result = cli("compare", "--strategies")
+    result = call("compare", "--strategies")
     assert result.exit_code == 1
     assert result.stderr == (
         "internal error: ZeroDivisionError: a b (run with --debug for the traceback)\n"
     )
-    assert "Traceback" in cli("compare", "--strategies", "--debug").stderr
+    assert "Traceback" in call("compare", "--strategies", "--debug").stderr
 
 
-def test_an_interrupt_ends_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     raising(monkeypatch, KeyboardInterrupt())
-    result = cli("compare", "--strategies")
+    result = call("compare", "--strategies")
     assert result.exit_code == 130
     assert result.stderr.strip() == "error: interrupted"
 
@@ -112,44 +106,35 @@ def test_an_interrupt_ends_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
     ("ending", "code"), [(KeyboardInterrupt(), 130), (Ended(signal.SIGTERM), 143)]
 )
 def test_an_interrupt_that_a_library_tells_as_its_own_error_is_one(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, ending: BaseException, code: int
+    monkeypatch: pytest.MonkeyPatch, ending: BaseException, code: int
 ) -> None:
     first = ValueError("while it was handled")
     first.__context__ = ending
     error = ImportError("initialization failed")
     error.__cause__ = first
     raising(monkeypatch, error)
-    assert cli("compare", "--strategies").exit_code == code
+    assert call("compare", "--strategies").exit_code == code
     # Errors that name each other.
     first.__context__ = error
-    assert "internal error: ImportError" in cli("compare", "--strategies").stderr
+    assert "internal error: ImportError" in call("compare", "--strategies").stderr
 
 
-def test_a_file_that_ends_too_soon_is_no_interrupt(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_ends_too_soon_is_no_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     raising(monkeypatch, EOFError("marshal data too short"))
-    result = cli("compare", "--strategies")
+    result = call("compare", "--strategies")
     assert result.exit_code == 1
     assert result.stderr.strip() == (
         "internal error: EOFError: marshal data too short (run with --debug for the traceback)"
     )
 
 
-def test_names_cannot_steer_the_terminal_through_an_error(
-    cli: Cli,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_names_cannot_steer_the_terminal_through_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     raising(monkeypatch, InvalidInput("node '\x1b[2J[/bold]\n'"))
-    assert cli("compare", "--strategies").stderr == "error: node '\\x1b[2J[/bold] '\n"
+    assert call("compare", "--strategies").stderr == "error: node '\\x1b[2J[/bold] '\n"
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_warnings_are_lines_on_stderr(
-    cli: Cli,
-    monkeypatch: pytest.MonkeyPatch,
-    quiet: bool,
-) -> None:
+def test_warnings_are_lines_on_stderr(monkeypatch: pytest.MonkeyPatch, quiet: bool) -> None:
     def warn() -> tuple[()]:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
@@ -157,8 +142,7 @@ def test_warnings_are_lines_on_stderr(
         return ()
 
     monkeypatch.setattr("hetsim.placement.registry.strategies", warn)
-    result = cli("compare", "--strategies", "--json", *(["-q"] if quiet else []))
-    assert result.exit_code == 0
+    result = ok("compare", "--strategies", "--json", *(["-q"] if quiet else []))
     assert result.stderr == ("" if quiet else "warning: no rule for op X \n")
     assert result.stdout.startswith("{")
 

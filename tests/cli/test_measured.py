@@ -8,6 +8,7 @@ import math
 import pytest
 
 import hetsim
+from cli_calls import call, ok, record_of, refused
 from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.problem.parts import Z80
 from onnx_builders import save
@@ -30,49 +31,34 @@ VERBS = [
 
 
 @sweep("verb", quick=VERBS[2::3], full=VERBS, ids=" ".join)
-def test_every_verb_takes_measurements(cli, words, verb):
-    plain = cli(verb[0], *words[:3], *verb[1:], "--json")
-    result = cli(verb[0], *words, *verb[1:], "--json")
+def test_every_verb_takes_measurements(words, verb):
+    plain = call(verb[0], *words[:3], *verb[1:], "--json")
+    result = call(verb[0], *words, *verb[1:], "--json")
     assert result.exit_code == plain.exit_code == 0, result.stderr
     assert '"measured_here"' not in plain.stdout
     assert '"measured_here"' in result.stdout
 
 
-def test_the_report_names_them(cli, words):
-    told = " ".join(cli("simulate", *words).stdout.split())
+def test_the_report_names_them(words):
+    told = " ".join(call("simulate", *words).stdout.split())
     assert "measured by you cpu: 1 network, factor" in told
-    far = cli("simulate", *words[:3], "--measured", f"cpu={words[0]}:9s")
+    far = call("simulate", *words[:3], "--measured", f"cpu={words[0]}:9s")
     assert "times the predicted time: check its unit and batch size" in far.stderr
 
 
-def test_a_saved_plan_has_its_measurements(cli, words, tmp_path):
+def test_a_saved_plan_has_its_measurements(words, tmp_path):
     out = tmp_path / "out"
-    made = cli("simulate", *words, "--out", out, "--json")
-    assert made.exit_code == 0, made.stderr
-    again = cli("simulate", out / "plan.json", "--json")
+    made = ok("simulate", *words, "--out", out, "--json")
+    again = call("simulate", out / "plan.json", "--json")
     assert json.loads(again.stdout)["problem"] == json.loads(made.stdout)["problem"]
-    refused = cli("simulate", out / "plan.json", "--measured", "cpu=unit.onnx:4ms")
-    assert refused.exit_code == 2
-    assert "--measured cannot go with a saved plan" in refused.stderr
+    refused(
+        call("simulate", out / "plan.json", "--measured", "cpu=unit.onnx:4ms"),
+        2,
+        "--measured cannot go with a saved plan",
+    )
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ("cpu", "is not DEVICE=MODEL:TIME"),
-        ("tpu=zoo:squeezenet:4ms", "no device 'tpu'"),
-        ("cpu=zoo:squeezenet:4", "the time '4' has no unit; write 4ms"),
-        ("cpu=none.csv", "none.csv: no such file"),
-    ],
-)
-def test_a_wrong_measurement_is_one_line_that_helps(cli, words, given, says):
-    result = cli("compare", *words[:3], "--measured", given)
-    assert result.exit_code == 2
-    assert says in " ".join(result.stderr.split())
-    assert len(result.stderr.splitlines()) <= 4
-
-
-def test_a_device_file_may_state_them(cli, words, tmp_path):
+def test_a_device_file_may_state_them(words, tmp_path):
     platform = tmp_path / "p.yaml"
     entry = "{model: unit.onnx, latency: LATENCY, precision: float32}"
     text = (
@@ -96,37 +82,37 @@ def test_a_device_file_may_state_them(cli, words, tmp_path):
     platform.write_text(text.replace("LATENCY", "0.2ms"))
     assert hetsim.load_platform(platform).sha256 != known.sha256
     platform.write_text(text.replace("LATENCY", "'0.2'"))
-    wrong = cli("inspect", platform)
+    wrong = call("inspect", platform)
     assert wrong.exit_code == 3
     assert "has no unit; write 0.2ms" in " ".join(wrong.stderr.split() + wrong.stdout.split())
 
 
-def test_a_device_is_shown_with_the_measurements_of_its_file(cli, words, tmp_path):
+def test_a_device_is_shown_with_the_measurements_of_its_file(words, tmp_path):
     device = tmp_path / "d.yaml"
     given = (catalog_folder() / "intel-core-i7-1360p-cpu.yaml").read_text(encoding="utf-8")
     device.write_text(given + "measurements:\n- {model: unit.onnx, latency: 0.1ms}\n")
-    record = json.loads(cli("devices", "show", device, "--json").stdout)
+    record = record_of("devices", "show", device)
     assert [one["seconds"] for one in record["measurements"]] == [0.1e-3]
     figures = record["figures"]
     [ratio] = figures["measured_here"]["measured_over_predicted"]
     bare = tmp_path / "bare.yaml"
     bare.write_text(given)
-    before = json.loads(cli("devices", "show", bare, "--json").stdout)["figures"]
+    before = record_of("devices", "show", bare)["figures"]
     assert figures["sd"] < before["sd"]
     assert "measured_here" not in before
     # Of another network it says less than all that it is off by.
     factor = figures["measured_here"]["factor"]
     assert min(1, ratio) < factor < max(1, ratio)
-    told = " ".join(cli("devices", "show", device).stdout.split())
+    told = " ".join(call("devices", "show", device).stdout.split())
     assert f"measured by you 1 network, factor {factor:.2f}" in told
     assert f"{ratio:.2f} dense peak" in told
     alone = hetsim.Problem.of(hetsim.load_model(words[0]), hetsim.load_platform(device))
     assert alone.evidence[0].measured_here.predicted_s == pytest.approx([0.1e-3 / ratio])
 
 
-def test_figures_say_how_many_networks_sources_and_dies_they_rest_on(cli):
-    record = json.loads(cli("devices", "show", "nvidia-t4", "--json").stdout)
-    told = " ".join(cli("devices", "show", "nvidia-t4", "--wide").stdout.split())
+def test_figures_say_how_many_networks_sources_and_dies_they_rest_on():
+    record = record_of("devices", "show", "nvidia-t4")
+    told = " ".join(call("devices", "show", "nvidia-t4", "--wide").stdout.split())
     for figures in record["kernels"].values():
         own, family = figures["rests_on"]["device"], figures["rests_on"]["family"]
         assert own["networks"] <= family["networks"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_calls import Cli
+from cli_calls import call
 from sweeps import sweep
 
 MISTAKES = (
@@ -51,7 +51,7 @@ MISTAKES = (
 
 @sweep("words, meant", quick=MISTAKES[::4], full=MISTAKES)
 def test_the_nearest_is_named(
-    words: str, meant: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     stream = "requests: 5\nstreams: {a: {model: x.onnx, %s: {constant: {rate_per_s: 5}}}}\n"
@@ -60,7 +60,7 @@ def test_the_nearest_is_named(
     Path("g.yaml").write_text("models: [zoo:squeezenet]\nplatfroms: [laptop]\n")
     Path("h.yaml").write_text("models: [zoo:squeezenet]\nplatforms: [laptop]\nstrategies: [heft]\n")
     Path("a.yaml").write_text("pinss: {conv1: npu}\n")
-    result = cli(*shlex.split(words))
+    result = call(*shlex.split(words))
     assert result.exit_code in (2, 3)
     assert result.stdout == ""
     [line] = result.stderr.splitlines()

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, parser
 
-from cli.conftest import Cli
+from cli_calls import call, ok, record_of, refused
 
 RATES = """
 <ir_version: 8, opset_import: ["": 17]>
@@ -37,11 +37,9 @@ def rates(tmp_path: Path) -> Path:
     return path
 
 
-def test_every_verb_follows_the_hint_and_takes_inputs(
-    cli: Cli, rates: Path, tmp_path: Path
-) -> None:
+def test_every_verb_follows_the_hint_and_takes_inputs(rates: Path, tmp_path: Path) -> None:
     laptop = ("--platform", "laptop")
-    said = cli("compare", rates, *laptop)
+    said = call("compare", rates, *laptop)
     assert said.exit_code == 3
     assert "batch, x[1]" in said.output
     flags = re.findall(r"(--dim) '?([^' ]+)=N'?", said.output)
@@ -60,58 +58,28 @@ def test_every_verb_follows_the_hint_and_takes_inputs(
     for count, how in enumerate((bound, ("--input", tmp_path / "in.npz"), apart, frozen)):
         for words in (("inspect",), *(() if count else verbs)):
             verb = words[: 3 if words[0] == "devices" else 1]
-            result = cli(*verb, rates, *words[len(verb) :], *how)
-            assert result.exit_code == 0, (words, how, result.output)
+            result = ok(*verb, rates, *words[len(verb) :], *how)
     folder = tmp_path / "compiled"
-    assert cli("compile", rates, *laptop, "-o", folder, *apart).exit_code == 0
-    result = cli("run", folder, "--executor", "threads", *apart)
-    assert result.exit_code == 0, result.output
+    assert call("compile", rates, *laptop, "-o", folder, *apart).exit_code == 0
+    result = ok("run", folder, "--executor", "threads", *apart)
     assert "equal to the whole model: yes" in result.output
 
 
-def test_a_saved_plan_keeps_what_was_frozen_and_measured(
-    cli: Cli, rates: Path, tmp_path: Path
-) -> None:
+def test_a_saved_plan_keeps_what_was_frozen_and_measured(rates: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=np.ones((1, 16), np.float32), sr=np.array(16000))
     given = ("--input", tmp_path / "in.npz")
     out = tmp_path / "out"
-    made = cli("simulate", rates, "--platform", "laptop", *given, "--out", out)
-    assert made.exit_code == 0, made.output
+    made = ok("simulate", rates, "--platform", "laptop", *given, "--out", out)
     assert "then_branch" in made.output
-    again = cli("simulate", out / "plan.json", "--json")
-    assert again.exit_code == 0, again.output
-    record = json.loads(again.stdout)
+    record = record_of("simulate", out / "plan.json")
     kept = json.loads((out / "result.json").read_text())
     assert record["problem"]["fingerprint"] == kept["problem"]["fingerprint"]
     assert record["problem"]["model"]["observed"]["branches"] == {"If_1": "then_branch"}
-    ran = cli("run", out / "plan.json", "--executor", "threads", *given)
-    assert ran.exit_code == 0, ran.output
-    refused = cli("simulate", out / "plan.json", *given)
-    assert refused.exit_code == 2
-    assert "--input cannot go with a saved plan" in refused.output
+    ok("run", out / "plan.json", "--executor", "threads", *given)
+    refused(call("simulate", out / "plan.json", *given), 2, "--input cannot go with a saved plan")
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--freeze", "sr"), "is not NAME=VALUE"),
-        (("--freeze", "sr=fast"), "not a value of type int64"),
-        (("--freeze", "rate=1"), "no input named 'rate'"),
-        (("--input", "no.npz"), "no such file"),
-        (("--input", "a.npz", "--input", "x=b.npy"), "give it alone"),
-        (("--input", "picture"), "no FILE.npz"),
-        (("--dim", "x[7]=2"), "no input has a dimension named 'x[7]'"),
-    ],
-)
-def test_what_binds_nothing_is_told(
-    cli: Cli, rates: Path, words: tuple[str, ...], said: str
-) -> None:
-    result = cli("inspect", rates, *words)
-    assert result.exit_code in (2, 3)
-    assert said in " ".join(result.output.split())
-
-
-def test_maps_come_out_of_every_verb(cli: Cli, tmp_path: Path) -> None:
+def test_maps_come_out_of_every_verb(tmp_path: Path) -> None:
     scores = helper.make_node(
         "LinearClassifier", ["x"], ["label", "scores"], domain="ai.onnx.ml",
         coefficients=[0.5, -1.0, 1.0, 2.0], intercepts=[0.1, -0.1],
@@ -137,10 +105,9 @@ def test_maps_come_out_of_every_verb(cli: Cli, tmp_path: Path) -> None:
     onnx.save(proto, str(path))
     how = ("--platform", "laptop", "--dim", "*=3")
     for verb in ("inspect", "partition", "compare"):
-        assert cli(verb, path, *how).exit_code == 0
-    ran = cli("run", path, *how, "--executor", "threads", "--json")
-    assert ran.exit_code == 0, ran.output
+        assert call(verb, path, *how).exit_code == 0
+    ran = ok("run", path, *how, "--executor", "threads", "--json")
     assert [entry["keys"] for entry in json.loads(ran.stdout)["outputs"]["maps"]] == [2] * 3
-    assert cli("compile", path, *how, "-o", tmp_path / "parts").exit_code == 0
-    again = cli("run", tmp_path / "parts", "--executor", "threads", "--json")
+    assert call("compile", path, *how, "-o", tmp_path / "parts").exit_code == 0
+    again = call("run", tmp_path / "parts", "--executor", "threads", "--json")
     assert json.loads(again.stdout)["outputs"] == json.loads(ran.stdout)["outputs"]

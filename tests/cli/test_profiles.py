@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from cli_calls import call, ok, record_of, refused
 from onnx_builders import save
 from profile_builders import ort_profile, trt_profile, unit_model, written
 from sweeps import sweep
@@ -29,9 +30,8 @@ VERBS = [
 
 
 @sweep("verb", quick=VERBS[1::4], full=VERBS, ids=" ".join)
-def test_every_verb_says_what_is_measured(cli, words, verb):
-    result = cli(verb[0], *words, *verb[1:])
-    assert result.exit_code == 0, result.stderr
+def test_every_verb_says_what_is_measured(words, verb):
+    result = ok(verb[0], *words, *verb[1:])
     told = " ".join(result.stdout.split())
     assert re.search(r"measured npu: \d+ % of its time, 6 of 8 nodes", told)
     assert "cpu, gpu: modelled" in told
@@ -39,7 +39,7 @@ def test_every_verb_says_what_is_measured(cli, words, verb):
     assert "its kernels take 1.60 ms, used 1.30 ms" in told
     if "all" in verb:
         return
-    record = json.loads(cli(verb[0], *words, *verb[1:], "--json").stdout)["problem"]
+    record = record_of(verb[0], *words, *verb[1:])["problem"]
     share = record["profiles"]["npu"]
     assert (share["measured_nodes"], share["nodes"]) == (6, 8)
     assert share["profile_s"] == pytest.approx(1.6e-3)
@@ -48,58 +48,44 @@ def test_every_verb_says_what_is_measured(cli, words, verb):
     assert len(share["sha256"]) == 64
 
 
-def test_without_a_profile_reports_are_as_they_were(cli, words):
-    printed = " ".join(cli("compare", *words[:3]).stdout.split())
+def test_without_a_profile_reports_are_as_they_were(words):
+    printed = " ".join(call("compare", *words[:3]).stdout.split())
     assert "measured npu" not in printed
     assert "not matched" not in printed
-    assert json.loads(cli("simulate", *words[:3], "--json").stdout)["problem"]["profiles"] == {}
+    assert record_of("simulate", *words[:3])["problem"]["profiles"] == {}
 
 
-def test_a_saved_plan_takes_no_profile_but_its_own(cli, words, tmp_path):
+def test_a_saved_plan_takes_no_profile_but_its_own(words, tmp_path):
     out = tmp_path / "out"
-    assert cli("simulate", *words, "--out", out).exit_code == 0
+    assert call("simulate", *words, "--out", out).exit_code == 0
     manifest = json.loads((out / "manifest.json").read_text())
     assert set(manifest["profiles"]) == {"npu"}
-    again = cli("simulate", out / "plan.json")
-    assert again.exit_code == 0, again.stderr
+    again = ok("simulate", out / "plan.json")
     assert "6 of 8 nodes" in " ".join(again.stdout.split())
-    refused = cli("simulate", out / "plan.json", "--profile", "npu=x.json")
-    assert refused.exit_code == 2
-    assert "--profile cannot go with a saved plan" in refused.stderr
+    refused(
+        call("simulate", out / "plan.json", "--profile", "npu=x.json"),
+        2,
+        "--profile cannot go with a saved plan",
+    )
     written(tmp_path, trt_profile({**LAYERS, "pool": 0.2}), "npu.json")
-    changed = cli("simulate", out / "plan.json")
-    assert changed.exit_code == 3
-    assert "the profile of npu changed since the plan was made" in changed.stderr
+    refused(
+        call("simulate", out / "plan.json"), 3, "the profile of npu changed since the plan was made"
+    )
 
 
-@pytest.mark.parametrize(
-    ("given", "says", "code"),
-    [
-        (["npu"], "'npu' is not DEVICE=FILE", 2),
-        (["=x.json"], "is not DEVICE=FILE", 2),
-        (["npu=a.json", "npu=b.json"], "'npu' is given twice", 2),
-        (["tpu=a.json"], "no device 'tpu'", 2),
-        (["npu=none.json"], "none.json: no such file", 2),
-    ],
-)
-def test_a_wrong_profile_is_one_line_that_helps(cli, words, given, says, code):
-    result = cli("compare", *words[:3], *(word for text in given for word in ("--profile", text)))
-    assert result.exit_code == code
-    assert says in result.stderr
-    assert len(result.stderr.splitlines()) <= 4
-
-
-def test_a_compiled_plan_has_its_prices(cli, words, tmp_path):
+def test_a_compiled_plan_has_its_prices(words, tmp_path):
     folder = tmp_path / "compiled"
-    assert cli("compile", *words, "-o", folder).exit_code == 0
-    refused = cli("run", folder, "--executor", "threads", "--profile", "npu=x.json")
-    assert refused.exit_code == 2
-    assert "--profile belongs to 'hetsim run MODEL'" in refused.stderr
+    assert call("compile", *words, "-o", folder).exit_code == 0
+    refused(
+        call("run", folder, "--executor", "threads", "--profile", "npu=x.json"),
+        2,
+        "--profile belongs to 'hetsim run MODEL'",
+    )
 
 
-def test_two_devices_have_a_profile_each(cli, words, tmp_path):
+def test_two_devices_have_a_profile_each(words, tmp_path):
     both = written(tmp_path, ort_profile([("conv1", 9, "Conv"), ("head", 9, "MatMul")]), "cpu.json")
-    told = " ".join(cli("simulate", *words, "--profile", f"cpu={both}").stdout.split())
+    told = " ".join(call("simulate", *words, "--profile", f"cpu={both}").stdout.split())
     assert "cpu: " in told
     assert "gpu: modelled" in told
     assert "one run, the warm-up" in told

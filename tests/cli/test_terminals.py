@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 
+from cli.test_widths import ANSWERS
 from sweeps import sweep
 from terminals import ESCAPES, shown
 
@@ -60,43 +61,8 @@ def test_an_encoding_that_lacks_lines_gets_others(encoding: str) -> None:
     assert done.out.isascii() == (encoding != "utf-8")
 
 
-LISTINGS = (
-    "zoo list",
-    "devices list",
-    "compare --strategies",
-    "devices calibrate",
-    "devices show rock-5b",
-)
-ANSWERS = (
-    COMMAND,
-    "inspect zoo:squeezenet --platform laptop",
-    "inspect --nodes zoo:inception_v1 --platform rock-5b",
-    "inspect --lint zoo:inception_v1 --platform rock-5b",
-    "inspect --nodes zoo:inception_v1 --platform rock-5b --strategy heft --device npu --wide",
-    "inspect --lint zoo:inception_v1 --platform rock-5b --wide",
-    "inspect --lint zoo:inception_v1 --platform rockchip-rk3588-npu",
-    "partition zoo:squeezenet --platform laptop --method all",
-    "compare zoo:squeezenet --platform laptop",
-    "compare zoo:squeezenet --platform laptop --strategy heft --explain",
-    "compare zoo:squeezenet --platform laptop --strategy heft --what-if 'npu.speed x2'",
-    "compare zoo:squeezenet --platform laptop --strategy heft --sensitivities",
-    "simulate zoo:squeezenet --platform laptop --requests 20 --inject 'kill npu at 1ms for 2ms'",
-    "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000",
-    "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000 "
-    "--loading on_demand --batching 8:500us --instances 2",
-    "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000 "
-    "--inject 'kill npu at 2s for 500ms'",
-    "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000 "
-    "--what-if 'npu.speed x2'",
-    "simulate --max-rate zoo:squeezenet --platform laptop --slo p99=20ms --strategy single "
-    "--requests 5000",
-    "run zoo:squeezenet --platform laptop --executor threads",
-)
-"""Of each verb; those of README and of the greeting have tests of their own."""
-
-
 @pytest.mark.sweep
-@pytest.mark.parametrize("command", [*LISTINGS, *ANSWERS])
+@pytest.mark.parametrize("command", ANSWERS)
 @pytest.mark.parametrize("columns", [80, 40])
 def test_every_answer_on_a_terminal(command: str, columns: int) -> None:
     done = shown(*shlex.split(command), columns=columns)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 import hetsim
-from hetsim.cli.main import main
+from cli_calls import ok, record_of
 from hetsim.cost.calibration import calibrate as module
 from hetsim.cost.calibration.calibrate import calibrate
 from hetsim.cost.calibration.measurements import Progress
@@ -22,21 +21,10 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FEWEST", 2)
 
 
-def run(*words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(["devices", "calibrate", *words])
-    shown = capsys.readouterr()
-    return int(ended.value.code or 0), shown.out, shown.err
-
-
-def test_a_machine_is_measured_and_its_file_is_read_at_once(
-    few: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_machine_is_measured_and_its_file_is_read_at_once(few: None, tmp_path: Path) -> None:
     path = tmp_path / "my-cpu.yaml"
     words = ("cpu", "-o", str(path), "--networks", "2", "--judge", "squeezenet", "--budget", "5min")
-    code, out, err = run(*words, "--json", capsys=capsys)
-    assert code == 0, err
-    record = json.loads(out)
+    record = record_of("devices", "calibrate", *words)
     assert (record["schema"], record["networks"]) == ("hetsim-calibrate/1", 2)
     assert record["complete"] is True
     assert [one["name"] for one in record["judged"]] == [
@@ -61,12 +49,11 @@ def test_a_machine_is_measured_and_its_file_is_read_at_once(
 
     # Run again it measures nothing, and says the same.
     before = (tmp_path / "my-cpu.journal.jsonl").read_bytes()
-    code, out, err = run(*words, capsys=capsys)
-    assert code == 0, err
+    again = ok("devices", "calibrate", *words)
     assert (tmp_path / "my-cpu.journal.jsonl").read_bytes() == before
-    assert "zoo:squeezenet" in out
-    assert "held out" in out
-    assert "use it: hetsim simulate" in err
+    assert "zoo:squeezenet" in again.stdout
+    assert "held out" in again.stdout
+    assert "use it: hetsim simulate" in again.stderr
 
 
 def test_what_was_interrupted_goes_on(few: None, tmp_path: Path) -> None:
@@ -101,42 +88,12 @@ def test_a_budget_that_is_used_up_ends_it(few: None, tmp_path: Path) -> None:
     assert done.spread >= 0
 
 
-def test_providers_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys=capsys)
-    assert code == 0
-    assert "CPUExecutionProvider" in out
-    assert "install onnxruntime-gpu" in out
-    code, out, _ = run("--json", capsys=capsys)
-    assert {"name": "cpu", "there": True, "install": "onnxruntime"} in json.loads(out)["providers"]
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (("cpu",), 2, "--out is missing; give -o my-cpu.yaml"),
-        (("cpu", "-o", "x.json"), 2, "'x.json' is not a device file name"),
-        (("cpu", "-o", "x.yaml", "--budget", "soon"), 2, "'soon' is not a duration"),
-        (("cpu", "-o", "x.yaml", "--budget", "0s"), 2, "'0s' is not above 0"),
-        (("cpu", "-o", "x.yaml", "--networks", "3"), 2, "3 networks are too few for a fit"),
-        (("cpu", "-o", "x.yaml", "--threads", "4096"), 2, "4096 threads on"),
-        (("cpu", "-o", "x.yaml", "--judge", "squeezent"), 2, "did you mean 'squeezenet'?"),
-        (("cpus", "-o", "x.yaml"), 2, "no execution provider 'cpus'; did you mean 'cpu'?"),
-        (("directml", "-o", "x.yaml"), 3, "lacks DmlExecutionProvider; it has"),
-    ],
-)
-def test_errors(
-    words: tuple[str, ...],
-    code: int,
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    found, _, err = run(*words, capsys=capsys)
-    assert found == code
-    assert message in err
-    assert list(tmp_path.iterdir()) == []
+def test_providers_are_listed() -> None:
+    shown = ok("devices", "calibrate").stdout
+    assert "CPUExecutionProvider" in shown
+    assert "install onnxruntime-gpu" in shown
+    there = {"name": "cpu", "there": True, "install": "onnxruntime"}
+    assert there in record_of("devices", "calibrate")["providers"]
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

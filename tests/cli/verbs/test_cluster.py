@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_calls import Cli
+from cli_calls import call, ok, record_of
 
 TYPES = """\
 cluster_name: mine
@@ -31,18 +31,17 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_every_device_has_a_node(cli: Cli, file: Path) -> None:
-    result = cli("cluster", "check", file, "--platform", "laptop")
-    assert result.exit_code == 0, result.output
+def test_every_device_has_a_node(file: Path) -> None:
+    result = ok("cluster", "check", file, "--platform", "laptop")
     assert result.stderr == ""
     rows = {words[0]: words[1] for words in map(str.split, result.stdout.splitlines()) if words[1:]}
     assert rows["cpu"] == "host"
     assert rows["gpu"] == rows["npu"] == "accelerators"
 
 
-def test_a_device_without_a_node_ends_with_4(cli: Cli, file: Path) -> None:
+def test_a_device_without_a_node_ends_with_4(file: Path) -> None:
     file.write_text(TYPES.replace(", hetsim_npu: 1", ", hetsim_nqu: 1"))
-    result = cli("cluster", "check", file, "--platform", "laptop")
+    result = call("cluster", "check", file, "--platform", "laptop")
     assert result.exit_code == 4
     assert "stands for 'nqu', which the platform does not have" in result.stderr
     assert "did you mean 'npu'?" in result.stderr
@@ -50,10 +49,8 @@ def test_a_device_without_a_node_ends_with_4(cli: Cli, file: Path) -> None:
     assert "no node offers it" in result.stdout
 
 
-def test_without_a_platform_the_file_alone_is_read(cli: Cli, file: Path) -> None:
-    result = cli("cluster", "check", file, "--json")
-    assert result.exit_code == 0
-    record = json.loads(result.stdout)
+def test_without_a_platform_the_file_alone_is_read(file: Path) -> None:
+    record = record_of("cluster", "check", file)
     assert record["schema"] == "hetsim-cluster/1"
     assert record["platform"] is None
     assert record["file"]["errors"] == []
@@ -65,9 +62,9 @@ def test_without_a_platform_the_file_alone_is_read(cli: Cli, file: Path) -> None
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_file_that_is_wrong_ends_with_3(cli: Cli, file: Path, as_json: bool) -> None:
+def test_a_file_that_is_wrong_ends_with_3(file: Path, as_json: bool) -> None:
     file.write_text(TYPES.replace("type: host", "type: hots").replace("cpu: 1", "cpu: 0"))
-    result = cli("cluster", "check", file, *(["--json"] if as_json else []))
+    result = call("cluster", "check", file, *(["--json"] if as_json else []))
     assert result.exit_code == 3
     assert "error:" in result.stderr
     assert "2 faults" in result.stderr
@@ -80,26 +77,3 @@ def test_a_file_that_is_wrong_ends_with_3(cli: Cli, file: Path, as_json: bool) -
             f"{file}:3",
             f"{file}:6",
         ]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ((), "FILE is missing"),
-        (("--measure", "--address", "auto"), "--measure needs --address and --platform"),
-        (("--measure", "--platform", "laptop", "x.yaml"), "--measure needs"),
-        (("--address", "nowhere"), "'nowhere' is not host:port"),
-        (("--address", "ray://head:10001"), "is not host:port"),
-    ],
-)
-def test_words_that_do_not_fit_end_with_2(cli: Cli, words: tuple[str, ...], said: str) -> None:
-    result = cli("cluster", "check", *words)
-    assert result.exit_code == 2
-    assert said in result.stderr
-
-
-def test_an_unknown_platform_or_file_ends_with_2(cli: Cli, file: Path) -> None:
-    assert cli("cluster", "check", file, "--platform", "latop").exit_code == 2
-    result = cli("cluster", "check", "no-such.yaml")
-    assert result.exit_code == 2
-    assert "no such file" in result.output

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from cli_calls import call, told
+from cli_calls import call, ok, record_of, refused
 from hetsim.cli.verbs.compare import ONE_PLATFORM, compare
 from hetsim.hardware.catalog import platform_names
 from onnx_builders import make_model, op, save, value
@@ -20,7 +20,7 @@ TWO = ("compare", "zoo:squeezenet", "--platform", "rock-5b, jetson-orin-nano", "
 
 def test_platforms_are_a_list_and_the_page_has_the_record(tmp_path: Path) -> None:
     page = tmp_path / "boards.html"
-    record = told(call(*TWO, "--json", "--report", page))
+    record = record_of(*TWO, "--report", page)
     assert record["schema"] == "hetsim-platforms/1"
     assert [row["name"] for row in record["rows"]] == ["jetson-orin-nano", "rock-5b"]
     assert record["rows"][0]["offers"][0]["usd"] == 249
@@ -34,8 +34,7 @@ def test_platforms_are_a_list_and_the_page_has_the_record(tmp_path: Path) -> Non
 
 
 def test_the_first_sentence_is_the_answer() -> None:
-    result = call(*TWO)
-    assert result.exit_code == 0, result.stderr
+    result = ok(*TWO)
     text = " ".join(result.stdout.split())
     assert text.startswith("Of 2 boards and machines, jetson-orin-nano is fastest: ")
     assert "on gpu alone in float32." in text
@@ -46,8 +45,7 @@ def test_the_first_sentence_is_the_answer() -> None:
 
 @pytest.mark.sweep
 def test_without_a_platform_it_is_the_catalog() -> None:
-    record = told(call("compare", "zoo:squeezenet", "--strategy", "single", "--samples", 5,
-                       "--json"))  # fmt: skip
+    record = record_of("compare", "zoo:squeezenet", "--strategy", "single", "--samples", 5)
     rows = record["rows"]
     assert set(platform_names()) <= {row["name"] for row in rows}
     assert {row["name"] for row in rows if not row["alone"]} == set(platform_names())
@@ -65,9 +63,11 @@ def test_options_of_one_platform_are_refused(flag: str) -> None:
              "--executor": ("threads",), "--timeout": ("9s",), "--precision": ("device",),
              "--affinity": ("model",), "--profile": ("npu=x.json",),
              "--measured": ("npu=x.onnx:4ms",)}  # fmt: skip
-    result = call("compare", "zoo:squeezenet", flag, *words.get(flag, ("x",)))
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert f"{flag} needs one platform; add --platform NAME" in result.stderr
+    refused(
+        call("compare", "zoo:squeezenet", flag, *words.get(flag, ("x",))),
+        2,
+        f"{flag} needs one platform; add --platform NAME",
+    )
 
 
 def test_open_dimensions_say_what_to_type(tmp_path: Path) -> None:
@@ -77,11 +77,9 @@ def test_open_dimensions_say_what_to_type(tmp_path: Path) -> None:
     proto = make_model(nodes, [value("x", shape)], [value("y", None)], {"w": weights})
     assert isinstance(proto, onnx.ModelProto)
     path = save(proto, tmp_path)
-    result = call("compare", path, "--samples", 5)
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert "--shape x=N,3,N,N" in result.stderr
-    record = told(call("compare", path, "--platform", "rock-5b,raspberry-pi-4", "--shape",
-                       "x=1,3,64,64", "--json"))  # fmt: skip
+    refused(call("compare", path, "--samples", 5), 3, "--shape x=N,3,N,N")
+    record = record_of("compare", path, "--platform", "rock-5b,raspberry-pi-4", "--shape",
+                       "x=1,3,64,64")  # fmt: skip
     assert len(record["rows"]) == 2
 
 
@@ -94,7 +92,7 @@ def test_a_target_that_no_platform_meets_is_missed() -> None:
 
 def test_one_platform_named_twice_is_one_platform() -> None:
     once, twice = (
-        told(call("compare", "zoo:squeezenet", "--platform", name, "--samples", 0, "--json"))
+        record_of("compare", "zoo:squeezenet", "--platform", name, "--samples", 0)
         for name in ("raspberry-pi-4", "raspberry-pi-4, raspberry-pi-4,")
     )
     assert twice["schema"] == once["schema"]

@@ -12,19 +12,16 @@ from pathlib import Path
 
 import jsonschema
 import numpy as np
-import onnx
 import pytest
 import yaml
-from onnx import TensorProto, helper, numpy_helper
 
 import hetsim
-from cli_calls import Cli, call, told
+from cli_calls import call, record_of, refused, told
 from figure_builders import ERROR, VALUES, kernels_block
 from hetsim.cli.verbs.inspect import SCHEMAS
 from hetsim.device.device import SimulatedDevice
 from hetsim.device.support.rules import Support, without_values
 from hetsim.graph.patterns.matching import Match
-from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import (
     device_names,
     link_names,
@@ -37,95 +34,19 @@ from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.files.json_schema import DIALECT
 from hetsim.hardware.kernel_figures import PARAMETERS
 from hetsim.reporting.tables.devices import answer_of
+from onnx_builders import make_model, op, save, value
 from sweeps import sweep
 
 BROKEN = Path(__file__).parents[2] / "hardware" / "broken"
 
 
-def quantized_model() -> onnx.ModelProto:
-    """x -> Q -> [DQ, Conv, Relu, Q] -> QLinearConv -> MaxPool -> Reshape -> DQ -> y."""
-    rng = np.random.default_rng(0)
-
-    def weight(*shape: int) -> np.ndarray:
-        return rng.integers(-100, 100, shape, dtype=np.int8)
-
-    constants = {
-        "s": np.float32(0.02),
-        "z": np.uint8(128),
-        "ws": np.float32(0.01),
-        "wz": np.int8(0),
-        "w1": weight(8, 3, 3, 3),
-        "w2": weight(8, 8, 1, 1),
-        "shape": np.array([1, 512], dtype=np.int64),
-    }
-    nodes = [
-        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], name="enter"),
-        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["dq"], name="dq"),
-        helper.make_node("DequantizeLinear", ["w1", "ws", "wz"], ["dw"], name="dw"),
-        helper.make_node("Conv", ["dq", "dw"], ["c"], name="conv", pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["c"], ["r"], name="relu"),
-        helper.make_node("QuantizeLinear", ["r", "s", "z"], ["q2"], name="requantize"),
-        helper.make_node(
-            "QLinearConv", ["q2", "s", "z", "w2", "ws", "wz", "s", "z"], ["q3"], name="qconv"
-        ),
-        helper.make_node(
-            "MaxPool", ["q3"], ["p"], name="pool", kernel_shape=[2, 2], strides=[2, 2]
-        ),
-        helper.make_node("Reshape", ["p", "shape"], ["f"], name="flat"),
-        helper.make_node("DequantizeLinear", ["f", "s", "z"], ["y"], name="leave"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "quantized",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 16, 16])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 512])],
-        [numpy_helper.from_array(value, name) for name, value in constants.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = 8
-    onnx.checker.check_model(model, full_check=True)
-    return model
-
-
-@pytest.fixture
-def quantized(tmp_path: Path) -> Path:
-    path = tmp_path / "quantized.onnx"
-    onnx.save(quantized_model(), path)
-    return path
-
-
-def test_query_counts_alone_and_within_patterns(cli: Cli, quantized: Path) -> None:
-    words = ["devices", "query", "google-edge-tpu", quantized, "--canonical", "none"]
-    read = told(cli(*words, "--json"))
-    assert (read["nodes"], read["alone"], read["in_pattern"], read["refused"]) == (10, 4, 6, 0)
-    by_op = {
-        op["op"]: (op["nodes"], op["alone"], op["in_pattern"], op["refused"]) for op in read["ops"]
-    }
-    assert by_op == {
-        "DequantizeLinear": (3, 2, 1, 0),
-        "QuantizeLinear": (2, 1, 1, 0),
-        "Conv": (1, 0, 1, 0),
-        "MaxPool": (1, 0, 1, 0),
-        "QLinearConv": (1, 1, 0, 0),
-        "Relu": (1, 0, 1, 0),
-        "Reshape": (1, 0, 1, 0),
-    }
-    matched = {p["pattern"]: (p["matches"], p["nodes"]) for p in read["patterns"] if p["matches"]}
-    assert matched == {"qdq_conv": (1, 5), "int8_layout": (2, 2)}
-    assert read["refused_nodes"] == []
-    table = cli(*words).stdout
-    assert "10 of 10 nodes: 4 alone, 6 only within a pattern; 0 unsupported" in table
-    for part in ("qdq_conv", "google-edge-tpu", "QLinearConv"):
-        assert part in table
-
-
-def test_query_tells_reasons_by_number_of_nodes(cli: Cli, model: Path, tmp_path: Path) -> None:
+def test_query_tells_reasons_by_number_of_nodes(model: Path, tmp_path: Path) -> None:
     device = tmp_path / "own.yaml"
     description = yaml.safe_load((catalog_folder() / "google-edge-tpu.yaml").read_text())
     description["support"] = {"dtypes": ["int8"], "except": ["Softmax"]}
     del description["patterns"]
     device.write_text(yaml.safe_dump(description), encoding="utf-8")
-    read = told(cli("devices", "query", device, model, "--json", "--canonical", "none"))
+    read = record_of("devices", "query", device, model, "--canonical", "none")
     assert read["refused"] == 6
     assert read["reasons"] == [
         {
@@ -141,40 +62,70 @@ def test_query_tells_reasons_by_number_of_nodes(cli: Cli, model: Path, tmp_path:
     assert exact["last"] == "op Softmax"
 
 
+@pytest.fixture(scope="module")
+def integers(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """x -> Q -> [DQ, Conv, Relu, Q] -> QLinearConv -> MaxPool -> Reshape -> DQ -> y."""
+    rng = np.random.default_rng(0)
+    constants = {
+        "s": np.float32(0.02), "z": np.uint8(128), "ws": np.float32(0.01), "wz": np.int8(0),
+        "w1": rng.integers(-100, 100, (8, 3, 3, 3), dtype=np.int8),
+        "w2": rng.integers(-100, 100, (8, 8, 1, 1), dtype=np.int8),
+        "shape": np.array([1, 512]),
+    }  # fmt: skip
+    nodes = [
+        op("QuantizeLinear", "x s z", "q"), op("DequantizeLinear", "q s z", "dq"),
+        op("DequantizeLinear", "w1 ws wz", "dw"), op("Conv", "dq dw", "c", pads=[1, 1, 1, 1]),
+        op("Relu", "c", "r"), op("QuantizeLinear", "r s z", "q2"),
+        op("QLinearConv", "q2 s z w2 ws wz s z", "q3"),
+        op("MaxPool", "q3", "p", kernel_shape=[2, 2], strides=[2, 2]),
+        op("Reshape", "p shape", "f"), op("DequantizeLinear", "f s z", "y"),
+    ]  # fmt: skip
+    proto = make_model(
+        nodes, [value("x", (1, 3, 16, 16))], [value("y", (1, 512))], constants, opset=17, ir=8
+    )
+    return str(save(proto, tmp_path_factory.mktemp("integers")))
+
+
 @sweep(
     "device, name",
-    quick=[("rockchip-rk3588-npu", "bert_small")],
+    quick=[("rockchip-rk3588-npu", "zoo:bert_small"), ("google-edge-tpu", "")],
     full=product(
-        ["rockchip-rk3588-npu", "google-edge-tpu", "nvidia-l4"], ["resnet18", "bert_small"]
+        ["rockchip-rk3588-npu", "google-edge-tpu", "nvidia-l4"],
+        ["zoo:resnet18", "zoo:bert_small", ""],
     ),
 )
-def test_query_says_what_the_device_says(cli: Cli, device: str, name: str) -> None:
-    assert name in zoo.names()
-    read = told(cli("devices", "query", device, f"zoo:{name}", "--json"))
-    graph = hetsim.load_model(f"zoo:{name}").graph
+def test_query_says_what_the_device_says(device: str, name: str, integers: str) -> None:
+    words = ("devices", "query", device, name or integers)
+    read, table = record_of(*words), call(*words).stdout
+    graph = hetsim.load_model(name or integers).graph
     support = SimulatedDevice("d", load_device(device)).query_model(graph)
     assert read["nodes"] == len(graph.nodes)
     assert read["alone"] == sum(support.supported)
     assert read["refused"] == len(graph.nodes) - sum(support.taken)
+    assert (read["in_pattern"] > 0) == (not name and device == "google-edge-tpu")
     for column in ("nodes", "alone", "in_pattern", "refused"):
-        total = sum(op[column] for op in read["ops"])
+        total = sum(row[column] for row in read["ops"])
         assert total == read[column]
-    assert {op["op"]: op["nodes"] for op in read["ops"]} == Counter(
+    assert {row["op"]: row["nodes"] for row in read["ops"]} == Counter(
         node.op_type for node in graph.nodes
     )
+    found = Counter(match.pattern for match in support.composites)
+    assert {one["pattern"]: one["matches"] for one in read["patterns"] if one["matches"]} == found
     assert sum(entry["nodes"] for entry in read["reasons"]) == read["refused"]
     counts = [entry["nodes"] for entry in read["reasons"]]
     assert counts == sorted(counts, reverse=True)
     for node in read["refused_nodes"]:
         assert support.reasons[node["id"]] == node["reason"]
-    for op in read["ops"]:
-        assert sum(op["reasons"].values()) == op["refused"]
+    for row in read["ops"]:
+        assert sum(row["reasons"].values()) == row["refused"]
+    assert f"{sum(support.taken)} of {read['nodes']} nodes: {read['alone']} alone" in table
+    assert all(part in table for part in (device, *found))
 
 
-def test_a_device_of_8_bit_integers_takes_nothing_of_a_float_model(cli: Cli) -> None:
-    read = told(cli("devices", "query", "google-edge-tpu", "zoo:resnet18", "--json"))
+def test_a_device_of_8_bit_integers_takes_nothing_of_a_float_model() -> None:
+    read = record_of("devices", "query", "google-edge-tpu", "zoo:resnet18")
     assert (read["alone"], read["in_pattern"], read["refused"]) == (0, 0, read["nodes"])
-    compared = told(cli("compare", "zoo:resnet18", "--platform", "edge-tpu", "--json"))
+    compared = record_of("compare", "zoo:resnet18", "--platform", "edge-tpu")
     rows = {row["strategy"]: row for row in compared["rows"]}
     assert not rows["single:tpu"]["feasible"]
     assert "Conv" in rows["single:tpu"]["reason"]
@@ -182,12 +133,10 @@ def test_a_device_of_8_bit_integers_takes_nothing_of_a_float_model(cli: Cli) -> 
         assert rows[strategy]["feasible"]
 
 
-def test_a_quantized_model_is_taken_whole_by_the_device_of_8_bit_integers(
-    cli: Cli, quantized: Path
-) -> None:
+def test_a_quantized_model_is_taken_whole_by_the_device_of_8_bit_integers(integers: str) -> None:
     """Its first QuantizeLinear and last DequantizeLinear are left to the host."""
-    words = ["compare", quantized, "--platform", "edge-tpu", "--canonical", "none", "--json"]
-    rows = {row["strategy"]: row for row in told(cli(*words))["rows"]}
+    words = ["compare", integers, "--platform", "edge-tpu", "--canonical", "none", "--json"]
+    rows = {row["strategy"]: row for row in told(call(*words))["rows"]}
     assert rows["hetero"]["plan"]["devices_used"] == ["tpu"]
 
 
@@ -237,42 +186,17 @@ def test_the_catalog_is_shown_without_what_fits_devices() -> None:
     assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "False\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "code", "message"),
-    [
-        ("rock-5b", 2, "'rock-5b' is a platform, and a query needs one device"),
-        ("pcie4-x16", 2, "'pcie4-x16' is a link"),
-        ("nvidia-l44", 2, "did you mean 'nvidia-l4'?"),
-        ("./no-such.yaml", 2, "no-such.yaml: no such file"),
-        (BROKEN / "device_zero_bandwidth.yaml", 3, "must be above 0, not 0"),
-    ],
-)
-def test_query_of_what_is_no_device_is_refused(
-    cli: Cli, model: Path, name: object, code: int, message: str
-) -> None:
-    result = cli("devices", "query", name, model)
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1
-
-
-def test_query_of_a_model_that_is_not_there_is_refused(cli: Cli) -> None:
-    result = cli("devices", "query", "nvidia-l4", "no-such.onnx")
-    assert result.exit_code == 2
-    assert "no-such.onnx" in result.stderr
-
-
-def test_query_binds_dimensions(cli: Cli, dynamic_model: Path, tmp_path: Path) -> None:
+def test_query_binds_dimensions(dynamic_model: Path, tmp_path: Path) -> None:
     words = ["devices", "query", "intel-core-ultra-155h-npu", dynamic_model, "--json"]
-    unbound = told(cli(*words))
-    bound = told(cli(*words, "--dim", "batch=2"))
+    unbound = told(call(*words))
+    bound = told(call(*words, "--dim", "batch=2"))
     assert any("dynamic shape" in entry["reason"] for entry in unbound["reasons"])
     assert not any("dynamic shape" in entry["reason"] for entry in bound["reasons"])
 
 
-def test_validate_lists_every_complaint_and_goes_on(cli: Cli) -> None:
+def test_validate_lists_every_complaint_and_goes_on() -> None:
     bad, good = BROKEN / "device_several_errors.yaml", catalog_folder() / "nvidia-l4.yaml"
-    result = cli("inspect", bad, good)
+    result = call("inspect", bad, good)
     assert result.exit_code == 3
     assert result.stderr == "error: 1 of 2 files cannot be used\n"
     lines = result.stdout.splitlines()
@@ -283,9 +207,9 @@ def test_validate_lists_every_complaint_and_goes_on(cli: Cli) -> None:
     assert lines[1] == f"{bad}:2: unknown kind 'tpu'; did you mean 'npu'?"
 
 
-def test_validate_as_json(cli: Cli) -> None:
+def test_validate_as_json() -> None:
     bad, good = BROKEN / "link_zero_bandwidth.yaml", catalog_folder() / "links" / "eth1.yaml"
-    result = cli("inspect", bad, good, "--json")
+    result = call("inspect", bad, good, "--json")
     assert result.exit_code == 3
     read = json.loads(result.stdout)
     assert read["schema"] == "hetsim-validation/1"
@@ -308,8 +232,8 @@ def test_validate_as_json(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
-def test_schema_is_one_of_the_dialect_it_names(cli: Cli, kind: str) -> None:
-    schema = told(cli("inspect", "--schema", kind))
+def test_schema_is_one_of_the_dialect_it_names(kind: str) -> None:
+    schema = told(call("inspect", "--schema", kind))
     assert schema["$schema"] == DIALECT
     jsonschema.Draft202012Validator.check_schema(schema)
     assert "hetsim" in schema["title"]
@@ -328,8 +252,8 @@ def catalog_table(*words: str) -> str:
 
 
 @sweep("step", quick=[60], full=[60, 1])
-def test_all_of_the_catalog_is_listed_and_shown(cli: Cli, platform: Path, step: int) -> None:
-    read = told(cli("devices", "list", "--json"))
+def test_all_of_the_catalog_is_listed_and_shown(platform: Path, step: int) -> None:
+    read = record_of("devices", "list")
     known = {"devices": device_names(), "platforms": platform_names(), "links": link_names()}
     assert {sort: [entry["name"] for entry in read[sort]] for sort in known} == {
         sort: list(names) for sort, names in known.items()
@@ -339,9 +263,9 @@ def test_all_of_the_catalog_is_listed_and_shown(cli: Cli, platform: Path, step: 
     ]
     assert all(entry["name"] in catalog_table() for entry in entries)
     for entry in entries[::step]:
-        shown = cli("devices", "show", entry["name"]).stdout
+        shown = call("devices", "show", entry["name"]).stdout
         assert entry["name"] in shown
-        assert told(cli("devices", "show", entry["name"], "--json")) == entry
+        assert record_of("devices", "show", entry["name"]) == entry
         if entry["schema"] == "hetsim-link/1":
             for figure, source in entry["provenance"].items():
                 assert figure in shown
@@ -350,30 +274,30 @@ def test_all_of_the_catalog_is_listed_and_shown(cli: Cli, platform: Path, step: 
         assert link["bytes_per_s"] == link["peak_bytes_per_s"] * link["efficiency"]
 
 
-def test_list_stays_short_where_every_pair_has_a_link(cli: Cli) -> None:
+def test_list_stays_short_where_every_pair_has_a_link() -> None:
     assert "gpu.0-7, each to each" in catalog_table("--wide")
-    assert "gpu.0-7, each to each" in cli("devices", "show", "gpu-server-8").stdout
-    assert "gpu.6-gpu.7" in cli("devices", "show", "gpu-server-8", "--wide").stdout
+    assert "gpu.0-7, each to each" in call("devices", "show", "gpu-server-8").stdout
+    assert "gpu.6-gpu.7" in call("devices", "show", "gpu-server-8", "--wide").stdout
 
 
-def test_list_and_show_have_prices_with_month_and_source(cli: Cli) -> None:
+def test_list_and_show_have_prices_with_month_and_source() -> None:
     row = next(r for r in catalog_table().splitlines() if r.startswith("rock-5b "))
     assert "$149 " in row
-    shown = cli("devices", "show", "rock-5b").stdout
-    (first, *_) = told(cli("devices", "show", "rock-5b", "--json"))["offers"]
+    shown = call("devices", "show", "rock-5b").stdout
+    (first, *_) = record_of("devices", "show", "rock-5b")["offers"]
     assert (first["usd"], first["month"], first["month"] in shown) == (149, "2022-01", True)
     rent = next(r for r in catalog_table("--wide").splitlines() if "nvidia-t4" in r)
     assert "$0.526/h" in rent
 
 
-def test_show_takes_files_of_each_sort(cli: Cli, platform: Path) -> None:
+def test_show_takes_files_of_each_sort(platform: Path) -> None:
     folder = catalog_folder()
     for file, key in (
         (folder / "nvidia-l4.yaml", "flops_per_s"),
         (folder / "links" / "eth1.yaml", "latency_s"),
         (platform, "host"),
     ):
-        assert key in told(cli("devices", "show", file, "--json"))
+        assert key in record_of("devices", "show", file)
 
 
 def test_no_name_is_of_two_sorts() -> None:
@@ -382,7 +306,7 @@ def test_no_name_is_of_two_sorts() -> None:
 
 
 def test_show_gives_figures_and_errors_and_wide_every_parameter(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "fitted").mkdir()
     (tmp_path / "card.yaml").write_bytes((catalog_folder() / "nvidia-t4.yaml").read_bytes())
@@ -390,10 +314,10 @@ def test_show_gives_figures_and_errors_and_wide_every_parameter(
     fitted.write_text(yaml.safe_dump({"kernels": {"int8": kernels_block()}}), encoding="utf-8")
     monkeypatch.setattr(catalog_files, "_INSTALLED", tmp_path)
     brief, wide = (
-        cli("devices", "show", "card").stdout,
-        cli("devices", "show", "card", "--wide").stdout,
+        call("devices", "show", "card").stdout,
+        call("devices", "show", "card", "--wide").stdout,
     )
-    record = told(cli("devices", "show", "card", "--json"))["kernels"]["int8"]
+    record = record_of("devices", "show", "card")["kernels"]["int8"]
     assert record["parameters"]["rate_tflops"]["value"] == VALUES["rate_tflops"]
     assert record["errors"] == [{**ERROR, "unseen_median": None, "unseen_p90": None}]
     for part in ("test-kin", "2.00 TFLOP/s", "a runtime of tests", "120", "11 / 31 %", "3.0 %"):
@@ -402,20 +326,18 @@ def test_show_gives_figures_and_errors_and_wide_every_parameter(
         assert parameter.name in wide
     assert "fill_outputs" not in brief
     row = next(
-        line for line in cli("devices", "list", "--wide").stdout.splitlines() if "T4" in line
+        line for line in call("devices", "list", "--wide").stdout.splitlines() if "T4" in line
     )
     assert " int8 " in row
-    result = cli("devices", "show", fitted)
-    assert result.exit_code == 2
-    assert "describes no device, link or platform" in result.stderr
-    checked = cli("inspect", fitted)
+    refused(call("devices", "show", fitted), 2, "describes no device, link or platform")
+    checked = call("inspect", fitted)
     assert checked.stdout.endswith("card.yaml: valid fitted parameters 'card' (int8)\n")
 
 
-def test_the_families_that_a_device_file_can_name_are_listed(cli: Cli) -> None:
-    found = told(cli("devices", "list", "--families", "--json"))
+def test_the_families_that_a_device_file_can_name_are_listed() -> None:
+    found = record_of("devices", "list", "--families")
     assert [one["name"] for one in found["families"]] == list(catalog_files.names("kin"))
-    printed = cli("devices", "list", "--families").stdout
+    printed = call("devices", "list", "--families").stdout
     for name in (*(one["name"] for one in found["families"]), *found["cores"], *found["makes"]):
         assert name in printed
     (of,) = (one for one in found["families"] if one["name"] == "rknn-int8")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hetsim
-from cli_calls import Cli, told
+from cli_calls import call, record_of, told
 from hetsim.reporting.tables.analysis import lint_record
 
 
@@ -18,12 +18,10 @@ def words(model: Path, platform: Path) -> list[object]:
     return ["inspect", "--lint", model, "--platform", platform, "--strategy", "hetero:npu,cpu"]
 
 
-def test_it_tells_what_python_tells(
-    cli: Cli, words: list[object], model: Path, platform: Path
-) -> None:
+def test_it_tells_what_python_tells(words: list[object], model: Path, platform: Path) -> None:
     problem = hetsim.Problem.of(hetsim.load_model(model), hetsim.load_platform(platform))
     found = hetsim.lint(problem, "hetero:npu,cpu", device="npu")
-    record = told(cli(*words, "--device", "npu", "--json"))
+    record = record_of(*words, "--device", "npu")
     assert record["schema"] == "hetsim-lint/1"
     assert record["before_s"] == found.before_s
     both = {one["kind"]: one for one in (*record["findings"], *record["others"])}
@@ -32,13 +30,13 @@ def test_it_tells_what_python_tells(
     assert both["refused-op"]["change"]["takes"]["npu"] in (["compare"], ["choose"])
     assert both["refused-all"]["nodes"] == ["compare", "choose"]
     assert {*lint_record(found)} == {*record}
-    table = cli(*words).stdout
+    table = call(*words).stdout
     assert "npu cannot run" in table
     assert f"{len(found.findings)} of " in table
 
 
-def test_its_options_are_those_that_do_it(cli: Cli, words: list[object], tmp_path: Path) -> None:
-    record = told(cli(*words, "--json"))
+def test_its_options_are_those_that_do_it(words: list[object], tmp_path: Path) -> None:
+    record = record_of(*words)
     plain = ["simulate", *words[2:], "--samples", "0", "--json"]
     tried = set()
     for one in (*record["findings"], *record["others"]):
@@ -50,57 +48,42 @@ def test_its_options_are_those_that_do_it(cli: Cli, words: list[object], tmp_pat
             affinity = tmp_path / f"pins{len(tried)}.json"
             affinity.write_text(json.dumps({"pins": change["pins"]}))
             more += ["--affinity", affinity]
-        assert told(cli(*plain, *more))["timeline"]["latency_s"] == one["after_s"]
+        assert told(call(*plain, *more))["timeline"]["latency_s"] == one["after_s"]
         tried.add(one["kind"])
     assert {"precision", "to-and-fro"} <= tried
 
 
-def test_it_fails_on_what_it_is_told_to(cli: Cli, words: list[object]) -> None:
-    record = told(cli(*words, "--json", "--fail-on", "100%"))
+def test_it_fails_on_what_it_is_told_to(words: list[object]) -> None:
+    record = record_of(*words, "--fail-on", "100%")
     best = record["findings"][0]
     assert 0 < best["gain"] < 1
     for limit in ("0.1%", "0.0001 ms"):
-        result = cli(*words, "--fail-on", limit)
+        result = call(*words, "--fail-on", limit)
         assert result.exit_code == 5
         assert f"--fail-on is {limit}: {best['what']}" in result.stderr
         assert "finding" in result.stdout
-    assert cli(*words, "--fail-on", "10s").exit_code == 0
+    assert call(*words, "--fail-on", "10s").exit_code == 0
 
 
-def test_a_platform_that_cannot_run_it(cli: Cli, model: Path) -> None:
+def test_a_platform_that_cannot_run_it(model: Path) -> None:
     words = ["inspect", "--lint", model, "--platform", "intel-core-ultra-155h-npu"]
-    record = told(cli(*words, "--json"))
+    record = record_of(*words)
     assert (record["before_s"], record["findings"][0]["gain_s"]) == (None, None)
     assert record["infeasible"]
-    table = cli(*words).stdout
+    table = call(*words).stdout
     assert " it feasible." in table
-    result = cli(*words, "--fail-on", "50%")
+    result = call(*words, "--fail-on", "50%")
     assert result.exit_code == 5
     assert "a change makes it run" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (["--device", "nps"], "did you mean 'npu'"),
-        (["--fail-on", "soon"], "'soon' is not a duration or a percentage; write e.g. 2ms or 5%"),
-        (["--fail-on", "-1%"], "e.g. 2ms or 5%"),
-        (["--set", "max_device=1"], "max_devices"),
-    ],
-)
-def test_what_it_refuses(cli: Cli, words: list[object], more: list[str], said: str) -> None:
-    result = cli(*words, *more)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert said in result.stderr
-
-
-def test_what_is_to_be_copied_stands_on_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_to_be_copied_stands_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["inspect", "--lint", "zoo:squeezenet", "--platform", "rock-5b"]
-    record = told(cli(*words, "--json"))
+    record = record_of(*words)
     options = [shlex.join(one["change"]["options"]) for one in record["findings"]]
     assert any("weights_on_chip" in one for one in options)
     for columns in ("80", "50"):
         monkeypatch.setenv("COLUMNS", columns)
-        lines = cli(*words).stdout.splitlines()
+        lines = call(*words).stdout.splitlines()
         for one in filter(None, options):
             assert [line for line in lines if line.endswith(one)]

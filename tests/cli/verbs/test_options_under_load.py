@@ -10,7 +10,7 @@ import click
 import numpy as np
 import pytest
 
-from cli_calls import Cli
+from cli_calls import call, record_of, refused
 from hetsim.cli.load import OF_DEPLOYMENT, OF_FILE
 from hetsim.cli.verbs import recommend, run, simulate
 from onnx_builders import save
@@ -26,11 +26,8 @@ VALUES = {
 }  # fmt: skip
 
 
-def answer(cli: Cli, *words: object) -> dict[str, Any]:
-    result = cli("simulate", *words, "--rate", 300, "--requests", 100, "--json")
-    assert result.exit_code == 0, result.stderr
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
+def answer(*words: object) -> dict[str, Any]:
+    return record_of("simulate", *words, "--rate", 300, "--requests", 100)
 
 
 def took(found: dict[str, Any]) -> list[list[float]]:
@@ -52,19 +49,21 @@ def test_tables_of_forms_and_files_name_options() -> None:
     "name", [name for name, forms in simulate.FORMS.items() if simulate.LOAD not in forms]
 )
 def test_an_option_of_another_form_is_refused_with_what_to_do(
-    name: str, cli: Cli, model: Path, platform: Path
+    name: str, model: Path, platform: Path
 ) -> None:
     option = next(one for one in simulate.simulate.params if one.name == name)
     words = [max(option.opts, key=len), *([] if name == "sustained" else [VALUES.get(name, 3)])]
-    result = cli("simulate", model, "--platform", platform, "--rate", 3, *words)
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-    assert f"{words[0]} belongs to 'hetsim simulate MODEL', not to" in result.stderr
-    assert simulate.FIXES.get(name, f"leave {words[0]} out") in result.stderr
+    refused(
+        call("simulate", model, "--platform", platform, "--rate", 3, *words),
+        2,
+        f"{words[0]} belongs to 'hetsim simulate MODEL', not to",
+        simulate.FIXES.get(name, f"leave {words[0]} out"),
+    )
 
 
 @pytest.mark.parametrize("name", OF_FILE)
 def test_what_a_file_says_is_refused_with_where_to_write_it(
-    name: str, cli: Cli, model: Path, platform: Path, tmp_path: Path
+    name: str, model: Path, platform: Path, tmp_path: Path
 ) -> None:
     np.savez(tmp_path / "x.npz", x=np.zeros((2, 8), np.float32))
     (tmp_path / "w.yaml").write_text(
@@ -73,19 +72,19 @@ def test_what_a_file_says_is_refused_with_where_to_write_it(
     option = next(one for one in simulate.simulate.params if one.name == name)
     word, value = max(option.opts, key=len), VALUES.get(name, 3)
     given = (word, tmp_path / "x.npz" if name == "inputs" else value)
-    result = cli("simulate", "--workload", tmp_path / "w.yaml", "--platform", platform, *given)
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-    assert f"{word} cannot go with --workload" in result.stderr
-    assert OF_FILE[name] in result.stderr
+    refused(
+        call("simulate", "--workload", tmp_path / "w.yaml", "--platform", platform, *given),
+        2,
+        f"{word} cannot go with --workload",
+        OF_FILE[name],
+    )
 
 
-def test_whole_shapes_and_inputs(
-    cli: Cli, dynamic_model: Path, platform: Path, tmp_path: Path
-) -> None:
+def test_whole_shapes_and_inputs(dynamic_model: Path, platform: Path, tmp_path: Path) -> None:
     words = (dynamic_model, "--platform", platform, "--strategy", "single:cpu")
     np.savez(tmp_path / "x.npz", x=np.zeros((64, 8), np.float32))
     alone, dim, shape, inputs = (
-        answer(cli, *words, *more)
+        answer(*words, *more)
         for more in (
             (),
             ("--dim", "batch=64"),
@@ -96,33 +95,32 @@ def test_whole_shapes_and_inputs(
     assert took(dim) == took(shape) == took(inputs) > took(alone)
     assert dim["streams"] == shape["streams"]
     for more in (("--shape", "x=64,8"), ("--input", tmp_path / "x.npz")):
-        result = cli("simulate", *words, *more, "--rate", 3, "--batching", 4)
-        assert (result.exit_code, result.stderr.count("\n")) == (3, 1)
-        assert "cannot run batches of 1, 2, 4: its full shapes are given" in result.stderr
-    assert cli("simulate", *words, "--shape", "x=64,8", "--out", tmp_path / "made").exit_code == 0
-    saved = answer(cli, tmp_path / "made" / "plan.json")
+        refused(
+            call("simulate", *words, *more, "--rate", 3, "--batching", 4),
+            3,
+            "cannot run batches of 1, 2, 4: its full shapes are given",
+        )
+    assert call("simulate", *words, "--shape", "x=64,8", "--out", tmp_path / "made").exit_code == 0
+    saved = answer(tmp_path / "made" / "plan.json")
     assert saved["streams"] == shape["streams"]
 
 
-def test_affinity(cli: Cli, dynamic_model: Path, platform: Path, tmp_path: Path) -> None:
+def test_affinity(dynamic_model: Path, platform: Path, tmp_path: Path) -> None:
     (tmp_path / "wish.yaml").write_text("pins: {first: npu}\n")
     words = (dynamic_model, "--platform", platform, "--affinity", tmp_path / "wish.yaml")
-    found = answer(cli, *words, "--batching", 4)
+    found = answer(*words, "--batching", 4)
     assert found["served"][0]["instances"][0]["devices"] == ["cpu", "npu"]
-    result = cli("simulate", *words, "--rate", 3, "--set", "pins=second=npu")
+    result = call("simulate", *words, "--rate", 3, "--set", "pins=second=npu")
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     (tmp_path / "wish.yaml").write_text("pins: {frist: npu}\n")
-    result = cli("simulate", *words, "--rate", 3)
-    assert (result.exit_code, result.stderr.count("\n")) == (3, 1)
-    assert "wish.yaml:1" in result.stderr
-    assert "first" in result.stderr
+    refused(call("simulate", *words, "--rate", 3), 3, "wish.yaml:1", "first")
 
 
 def test_what_is_noted_of_every_batch_size_is_told_once(
-    cli: Cli, dynamic_model: Path, platform: Path, tmp_path: Path
+    dynamic_model: Path, platform: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "wish.yaml").write_text("pins: {first: npu}\ndefault: cpu\n")
-    result = cli(
+    result = call(
         "simulate", dynamic_model, "--platform", platform, "--rate", 300, "--requests", 9,
         "--affinity", tmp_path / "wish.yaml", "--batching", 4,
     )  # fmt: skip
@@ -130,64 +128,60 @@ def test_what_is_noted_of_every_batch_size_is_told_once(
     assert "'default' orders the devices" in result.stderr
 
 
-def test_execute_and_pessimistic(cli: Cli, model: Path, platform: Path) -> None:
+def test_execute_and_pessimistic(model: Path, platform: Path) -> None:
     words = (model, "--platform", platform, "--strategy", "single:cpu")
-    plain = answer(cli, *words)
-    assert took(answer(cli, *words, "--execute", "cpu=int8")) != took(plain)
-    assert took(answer(cli, *words, "--pessimistic")) > took(plain)
+    plain = answer(*words)
+    assert took(answer(*words, "--execute", "cpu=int8")) != took(plain)
+    assert took(answer(*words, "--pessimistic")) > took(plain)
 
 
-def test_prices_of_a_saved_plan_are_those_it_was_made_with(
-    cli: Cli, platform: Path, tmp_path: Path
-) -> None:
+def test_prices_of_a_saved_plan_are_those_it_was_made_with(platform: Path, tmp_path: Path) -> None:
     path = save(unit_model(), tmp_path, "unit.onnx")
     layers = {"conv1 + relu1": 0.5, "conv2 + relu2 + add": 0.7, "pool": 0.1}
     profile = written(tmp_path, trt_profile(layers), "npu.json")
     words = (path, "--platform", platform, "--strategy", "single:npu")
     for at, more in enumerate((("--profile", f"npu={profile}"), ("--execute", "npu=int8"))):
         made = tmp_path / f"made{at}"
-        found = answer(cli, *words, *more)
-        assert took(found) != took(answer(cli, *words))
-        assert cli("simulate", *words, *more, "--out", made).exit_code == 0
-        again = answer(cli, made / "plan.json")
+        found = answer(*words, *more)
+        assert took(found) != took(answer(*words))
+        assert call("simulate", *words, *more, "--out", made).exit_code == 0
+        again = answer(made / "plan.json")
         assert again["streams"] == found["streams"]
         assert again["problem"]["profiles"] == found["problem"]["profiles"]
-    result = cli("simulate", *words, "--profile", f"npu={profile}", "--rate", 3, "--batching", 4)
-    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert "a profile was given for 3 shapes" in result.stderr
+    refused(
+        call("simulate", *words, "--profile", f"npu={profile}", "--rate", 3, "--batching", 4),
+        2,
+        "a profile was given for 3 shapes",
+    )
 
 
-def test_options_of_an_instance_s_strategy(
-    cli: Cli, model: Path, platform: Path, tmp_path: Path
-) -> None:
+def test_options_of_an_instance_s_strategy(model: Path, platform: Path, tmp_path: Path) -> None:
     (tmp_path / "d.yaml").write_text(
         "models:\n  - model: tiny.onnx\n    strategy: heft\n"
         "    instances: [{count: 1}, {count: 1, strategy: multi}]\n"
     )
     words = (model, "--platform", platform, "--deployment", tmp_path / "d.yaml", "--rate", 3)
-    result = cli("simulate", *words, "--set", "no_such=3")
-    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert "'heft', 'multi' has no option 'no_such'" in result.stderr
+    refused(
+        call("simulate", *words, "--set", "no_such=3"), 2, "'heft', 'multi' has no option 'no_such'"
+    )
 
 
-def test_out(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> None:
+def test_out(model: Path, platform: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = (model, "--platform", platform, "--out", out)
-    found = answer(cli, *words)
+    found = answer(*words)
     assert sorted(path.name for path in out.iterdir()) == [
         "manifest.json",
         "result.json",
         "trace.json",
     ]
     assert json.loads((out / "result.json").read_text()) == found
-    result = cli("simulate", *words, "--rate", 3)
-    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert "it exists and is not empty" in result.stderr
+    refused(call("simulate", *words, "--rate", 3), 2, "it exists and is not empty")
     (tmp_path / "w.yaml").write_text(
         "requests: 5\nstreams: {a: {model: tiny.onnx, arrivals: {poisson: {rate_per_s: 5}}}}\n"
     )
     workload = ("--workload", tmp_path / "w.yaml", "--platform", platform)
-    assert cli("simulate", *workload, "--out", out, "--force").exit_code == 0
+    assert call("simulate", *workload, "--out", out, "--force").exit_code == 0
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["files"]["workload"]["source"] == str(tmp_path / "w.yaml")
     assert len(manifest["files"]["workload"]["sha256"]) == 64

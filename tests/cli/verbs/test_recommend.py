@@ -11,7 +11,7 @@ import pytest
 
 from answers_on_disk import read_left
 from certificate_parts import certified, left
-from cli_calls import Cli
+from cli_calls import call, ok, record_of, refused
 from hetsim.hardware.catalog import offers
 from hetsim.reporting.pages.answers import island_of
 
@@ -39,42 +39,34 @@ def written(folder: Path, model: Path, **changes: object) -> str:
     return "w.yaml"
 
 
-def test_tables_a_record_and_a_deployment(
-    cli: Cli, asked: Path, dynamic_model: Path, platform: Path
-) -> None:
+def test_tables_a_record_and_a_deployment(asked: Path, dynamic_model: Path, platform: Path) -> None:
     file = written(asked, dynamic_model)
     words = ("recommend", "--workload", file, "--platform", platform, "--placements", 2)
     (asked / "deep").mkdir()
     out = asked / "deep" / "d.yaml"
-    shown = cli(*words, "--batching", "2", "--out", out)
-    assert shown.exit_code == 0, shown.stderr
+    shown = ok(*words, "--batching", "2", "--out", out)
     for said in (
         "unbatched", "batch size 2", "proven optimal", "placement", "p99 / limit", "planned by",
         "busy at peak", "for others", "Best: ", "meets every objective",
     ):  # fmt: skip
         assert said in shown.stdout
     assert "wrote the best placement to" in shown.stderr
-    found: dict[str, Any] = json.loads(cli(*words, "--json").stdout)
+    found: dict[str, Any] = record_of(*words)
     assert found["schema"] == "hetsim-placement/1"
     assert found["factor"] <= found["bound"]
     assert (found["gap"], found["impossible"]) == (pytest.approx(0, abs=1e-9), None)
     assert [row["stream"] for row in found["apart"]] == ["first", "other"]
     assert found["rows"][0]["answer"] == "meets"
-    page = cli(*words, "--report", asked / "placed.html")
-    assert page.exit_code == 0, page.stderr
+    ok(*words, "--report", asked / "placed.html")
     left = read_left(asked / "placed.html")
     assert {**left.record, "service": None} == {**found, "service": None}
     assert found["verdict"]["say"] in island_of(left, ()).verdict.say
     # What it leaves is what is simulated, by whichever path it names the models.
-    played = cli(
-        "simulate", "--workload", file, "--platform", platform, "--deployment", out, "--json"
-    )
-    assert played.exit_code == 0, played.stderr
-    again = cli(*words, "--out", out)
-    assert (again.exit_code, again.stdout) == (2, "")
-    assert "give --force to replace it" in again.stderr
+    ok("simulate", "--workload", file, "--platform", platform, "--deployment", out, "--json")
+    refused(call(*words, "--out", out), 2, "give --force to replace it")
+    refused(call(*words, "--strategy", "hefd"), 2, "did you mean 'heft'")
     few = (*words[:-1], 1, "--strategy", "heft")
-    assert cli(*few, "--out", out, "--force").exit_code == 0
+    assert call(*few, "--out", out, "--force").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -86,53 +78,32 @@ def test_tables_a_record_and_a_deployment(
     ],
 )
 def test_how_it_ends(
-    cli: Cli,
-    asked: Path,
-    dynamic_model: Path,
-    platform: Path,
-    changes: dict[str, Any],
-    code: int,
-    says: str,
+    asked: Path, dynamic_model: Path, platform: Path, changes: dict[str, Any], code: int, says: str
 ) -> None:
     few = ("--requests", changes.pop("few")) if "few" in changes else ()
     words = ("--workload", written(asked, dynamic_model, **changes), "--platform", platform)
-    result = cli("recommend", *words, "--placements", 1, *few)
+    result = call("recommend", *words, "--placements", 1, *few)
     assert result.exit_code == code, result.stderr
     assert says in result.stderr
     assert result.stderr.count("\n") == 1
     assert result.stdout
 
 
-def test_what_is_missing_or_wrong(
-    cli: Cli, asked: Path, dynamic_model: Path, platform: Path
-) -> None:
-    none = cli("recommend", "--platform", platform)
-    assert (none.exit_code, none.stdout) == (2, "")
-    assert "give --workload FILE" in none.stderr
-    file = written(asked, dynamic_model)
-    wrong = cli("recommend", "--workload", file, "--platform", platform, "--strategy", "hefd")
-    assert (wrong.exit_code, wrong.stdout) == (2, "")
-    assert "did you mean 'heft'" in wrong.stderr
-
-
 def test_beside_a_platform_that_nobody_has(
-    cli: Cli, asked: Path, dynamic_model: Path, platform: Path
+    asked: Path, dynamic_model: Path, platform: Path
 ) -> None:
     words = ("recommend", "--workload", written(asked, dynamic_model), "--platform", platform)
     words = (*words, "--placements", 1, "--strategy", "heft")
-    shown = cli(*words, "--without", "npu")
-    assert shown.exit_code == 0, shown.stderr
+    shown = ok(*words, "--without", "npu")
     assert "As it is: Best: " in shown.stdout
 
 
-def test_faster_and_what_its_slider_names(
-    cli: Cli, asked: Path, dynamic_model: Path, platform: Path
-) -> None:
+def test_faster_and_what_its_slider_names(asked: Path, dynamic_model: Path, platform: Path) -> None:
     """At twice the rate half the factor is left; a page holds the best, and both commands."""
     words = ("recommend", "--workload", written(asked, dynamic_model), "--platform", platform)
     words = (*words, "--placements", 1, "--strategy", "heft")
-    found = json.loads(cli(*words, "--json").stdout)
-    faster = cli(*words, "--speedup", 2, "--json", "--out", "d.yaml", "--report", "p.html")
+    found = record_of(*words)
+    faster = call(*words, "--speedup", 2, "--json", "--out", "d.yaml", "--report", "p.html")
     record = json.loads(faster.stdout)
     assert record["rate_per_s"] == 2 * found["rate_per_s"]
     assert record["factor"] == pytest.approx(found["factor"] / 2)
@@ -140,75 +111,49 @@ def test_faster_and_what_its_slider_names(
     assert row["rates"][row["start"]] == pytest.approx(record["rate_per_s"])
     command = shlex.split(row["stops"][row["start"]]["command"])
     assert command[-2:] == ["--speedup", "2.0"]
-    played = cli(*command[1:], "--json")
+    played = call(*command[1:], "--json")
     assert json.loads(played.stdout)["streams"] == record["service"]["streams"]
     assert "--speedup" in row["leave"]
 
 
-def test_a_certificate_is_checked(cli: Cli, tmp_path: Path) -> None:
+def test_a_certificate_is_checked(tmp_path: Path) -> None:
     certificate = certified(11)
     path = left(certificate, tmp_path)
-    told = cli("recommend", "--verify", path)
-    assert told.exit_code == 0
+    told = ok("recommend", "--verify", path)
     assert told.stdout.startswith("certificate holds: ")
     assert "\nverified  stream " in told.stdout
     assert "\non trust  seconds of devices and links, and memory: " in told.stdout
-    record = json.loads(cli("recommend", "--verify", path, "--json").stdout)
+    record = record_of("recommend", "--verify", path)
     assert record["runs"] == sum(len(one["runs"]) for one in certificate["played"])
-    few = cli("recommend", "--verify", path, "--events", "10")
-    assert few.exit_code == 3
-    assert "--events" in few.stderr
+    refused(call("recommend", "--verify", path, "--events", "10"), 3, "--events")
     certificate["answer"]["cost"] += 1
-    false = cli("recommend", "--verify", left(certificate, tmp_path))
-    assert false.exit_code == 5
-    assert "/answer: of what was played it is" in false.stderr
-    assert cli("recommend", "--verify", tmp_path / "none.json").exit_code == 2
+    refused(
+        call("recommend", "--verify", left(certificate, tmp_path)),
+        5,
+        "/answer: of what was played it is",
+    )
 
 
-def test_one_model_at_a_rate(cli: Cli, asked: Path, dynamic_model: Path, platform: Path) -> None:
+def test_one_model_at_a_rate(asked: Path, dynamic_model: Path, platform: Path) -> None:
     """What is bought for a model meets its objective where it is simulated."""
     price = "{usd: 100, years: 3, of: 2024-06, source: an offer}"
     kind = f"{{platform: {platform}, link: eth1, price: {price}}}"
     (asked / "c.yaml").write_text(f"kinds: {{board: {kind}}}\n")
     rate = ("--rate", "600/min", "--slo", "p90=50ms")
     words = (dynamic_model.name, *rate, "--catalog", "c.yaml", "--samples", 0)
-    bought = cli(*words, "--out", "chosen", "--json")
-    assert bought.exit_code == 0, bought.stderr
-    record = json.loads(bought.stdout)
+    record = record_of(*words, "--out", "chosen")
     assert record["answer"]["counts"] == {"board": 1}
     files = ("--platform", "chosen/platform.yaml", "--deployment", "chosen/deployment.yaml")
-    played = cli("simulate", dynamic_model.name, *files, *rate)
-    assert played.exit_code == 0, played.stderr
+    played = ok("simulate", dynamic_model.name, *files, *rate)
     assert "meets" in played.stdout
 
 
 @pytest.mark.sweep
-def test_named_boards_have_listed_prices(cli: Cli, asked: Path, dynamic_model: Path) -> None:
+def test_named_boards_have_listed_prices(asked: Path, dynamic_model: Path) -> None:
     words = ("recommend", "--workload", written(asked, dynamic_model), "--catalog", "rock-5b")
-    found = cli(*words, "--max-devices", 1, "--samples", 0, "--json")
-    assert found.exit_code == 0, found.stderr
+    found = ok(*words, "--max-devices", 1, "--samples", 0, "--json")
     usd = min(one.usd for one in offers("rock-5b") if one.usd is not None)
-    again = cli(
+    again = call(
         *words, "--max-devices", 1, "--samples", 0, "--price", f"rock-5b={usd}/3y", "--json"
     )
     assert json.loads(again.stdout)["kinds"] == json.loads(found.stdout)["kinds"]
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ((), "no model is given; write 'hetsim recommend MODEL --rate RATE'"),
-        (("x.onnx",), "'hetsim recommend MODEL --rate RATE' needs --rate"),
-        (("x.onnx", "--rate", 5), "'hetsim recommend MODEL --rate RATE' needs --slo"),
-        (("x.onnx", "--rate", 5, "--platform", "rock-5b"), "give --catalog rock-5b in place of"),
-        (("x.onnx", "--workload", "w"), "MODEL belongs to 'hetsim recommend MODEL --rate RATE'"),
-        (("x.onnx", "--demand", "1"), "--demand belongs to 'hetsim recommend --workload FILE'"),
-        (("--verify", "c", "--rate", 5), "--rate belongs to 'hetsim recommend MODEL --rate RATE'"),
-        (("--workload", "w", "--dim", "n=1"), "--dim belongs to 'hetsim recommend MODEL --rate"),
-        (("--workload", "w", "--placements", 1), "--placements belongs to 'hetsim recommend --wor"),
-    ],
-)
-def test_options_of_other_forms(cli: Cli, words: tuple[object, ...], says: str) -> None:
-    refused = cli("recommend", *words)
-    assert (refused.exit_code, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
-    assert says in refused.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from answers_on_disk import AnswersOnDisk, left_by_verbs
-from cli_calls import Cli, told
+from cli_calls import call, ok, record_of, refused
 
 
 @pytest.fixture(scope="module")
@@ -16,29 +16,30 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> AnswersOnDisk:
     return left_by_verbs(tmp_path_factory.mktemp("answers"))
 
 
-def test_one_two_and_several(cli: Cli, answers: AnswersOnDisk, tmp_path: Path) -> None:
+def test_one_two_and_several(answers: AnswersOnDisk, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    made = cli("report", str(answers.folder), "-o", str(out))
-    assert made.exit_code == 0, made.stderr
+    made = ok("report", str(answers.folder), "-o", str(out))
     assert "heft takes" in made.stdout
     assert f"wrote {out}" in made.stderr
-    same = told(cli("report", str(answers.page), str(answers.record), "--json", "-o",
-                    str(tmp_path / "two.html")))  # fmt: skip
+    same = record_of("report", str(answers.page), str(answers.record), "-o",
+                    str(tmp_path / "two.html"))  # fmt: skip
     assert same["schema"] == "hetsim-difference/1"
     assert same["figures"] == []
     index = ("report", str(answers.page), str(answers.record), "--index")
-    both = told(cli(*index, "--json", "-o", str(tmp_path / "index.html")))
+    both = record_of(*index, "-o", str(tmp_path / "index.html"))
     assert [one["kind"] for one in both["answers"]] == ["compare", "compare"]
-    several = told(cli("report", str(answers.root), "--json", "-o", str(tmp_path / "all.html")))
+    several = record_of("report", str(answers.root), "-o", str(tmp_path / "all.html"))
     assert len(several["answers"]) == 4
     text = (tmp_path / "all.html").read_text()
     assert all(one["verdict"].split(":")[0] in text for one in several["answers"])
-    made = cli("report", str(tmp_path / "all.html"), "-o", str(tmp_path / "again.html"))
-    assert made.exit_code == 3
-    assert "report of reports" in made.stderr
+    refused(
+        call("report", str(tmp_path / "all.html"), "-o", str(tmp_path / "again.html")),
+        3,
+        "report of reports",
+    )
 
 
-def test_what_goes_wrong_is_one_line(cli: Cli, answers: AnswersOnDisk, tmp_path: Path) -> None:
+def test_what_goes_wrong_is_one_line(answers: AnswersOnDisk, tmp_path: Path) -> None:
     broken = tmp_path / "broken.json"
     broken.write_text('{"schema": "hetsim-comparison/1"}')
     odd = tmp_path / "odd.json"
@@ -58,17 +59,14 @@ def test_what_goes_wrong_is_one_line(cli: Cli, answers: AnswersOnDisk, tmp_path:
         ),
         (other, 3, "other.json: no report is made of a 'hetsim-zoo/1'"),
     ):
-        made = cli("report", str(source), "-o", out)
-        assert made.exit_code == code, made.stderr
-        assert said in made.stderr
-        assert made.stderr.count("\n") == 1
+        refused(call("report", str(source), "-o", out), code, said)
         assert not Path(out).exists()
     mixed = tmp_path / "mixed"
     mixed.mkdir()
     (mixed / "a.json").write_text('{"schema": {"a": 1}}')
     (mixed / "b.json").write_text(answers.record.read_text())
-    assert cli("report", str(mixed), "-o", str(tmp_path / "mixed.html")).exit_code == 0
-    assert cli("report", "-o", out).exit_code == 2
-    assert cli("report", str(answers.page)).exit_code == 2
-    assert cli("report", str(answers.page), "-o", str(answers.page)).exit_code == 2
-    assert cli("report", str(answers.page), "-o", str(tmp_path / "no" / "x.html")).exit_code == 2
+    assert call("report", str(mixed), "-o", str(tmp_path / "mixed.html")).exit_code == 0
+    assert call("report", "-o", out).exit_code == 2
+    assert call("report", str(answers.page)).exit_code == 2
+    assert call("report", str(answers.page), "-o", str(answers.page)).exit_code == 2
+    assert call("report", str(answers.page), "-o", str(tmp_path / "no" / "x.html")).exit_code == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from builders import BOX
-from cli_calls import Cli
+from cli_calls import call, ok, refused
 from deployments import model_at
 from exact_devices import exact
 from hetsim.execution.serving import serve
@@ -24,18 +24,17 @@ def on_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "roomy", lambda alone, templates, scale, allowed: scale)
 
 
-def test_measured_stands_beside_simulated(cli: Cli, tmp_path: Path, on_time: None) -> None:
+def test_measured_stands_beside_simulated(tmp_path: Path, on_time: None) -> None:
     words = (
         "run", model_at(tmp_path, "batch", 32), *ON, "--strategy", "heft", "--emulate",
         "--rate", "5000", "--requests", "50", "--batching", "4:100us", "--slo", "p90=1ms",
     )  # fmt: skip
-    shown = cli(*words)
-    assert shown.exit_code == 0, shown.output
+    shown = ok(*words)
     for said in ("simulated, 95 %", "measured, 95 %", "+0.0 %", "waited, mean", "batch, mean",
                  "50 requests on threads", "0 s late on average",
                  "emulated: each call", "points"):  # fmt: skip
         assert said in shown.output
-    done = cli(*words, "--json", "--out", tmp_path / "left")
+    done = call(*words, "--json", "--out", tmp_path / "left")
     record = json.loads(done.stdout)
     assert record["schema"] == "hetsim-load-test/1"
     assert record["emulated"] is True
@@ -49,15 +48,12 @@ def test_measured_stands_beside_simulated(cli: Cli, tmp_path: Path, on_time: Non
     assert json.loads((tmp_path / "left" / "result.json").read_text()) == record
 
 
-def test_its_trace_has_the_wall_clock_above_the_virtual_one(
-    cli: Cli, tmp_path: Path, on_time: None
-) -> None:
+def test_its_trace_has_the_wall_clock_above_the_virtual_one(tmp_path: Path, on_time: None) -> None:
     path = tmp_path / "trace.json"
-    shown = cli(
+    shown = ok(
         "run", model_at(tmp_path, "batch", 32), *ON, "--strategy", "heft", "--emulate",
         "--rate", "5000", "--requests", "50", "--batching", "4:100us", "--trace", path,
     )  # fmt: skip
-    assert shown.exit_code == 0, shown.output
     assert f"wrote the trace of 50 requests to {path}; open it" in shown.stderr
     found = imported(path.read_text())
     assert found.complaints == []
@@ -83,13 +79,13 @@ def test_its_trace_has_the_wall_clock_above_the_virtual_one(
 
 
 def test_a_machine_that_does_not_keep_up_says_so_in_one_line(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = (
         "run", model_at(tmp_path, 1, 32), *ON, "--strategy", "heft", "--emulate",
         "--rate", "500", "--requests", "5",
     )  # fmt: skip
-    slow = cli(*words, "--time-scale", "1e-3")
+    slow = call(*words, "--time-scale", "1e-3")
     assert slow.exit_code == 1
     assert slow.stdout == ""
     [line] = slow.stderr.splitlines()
@@ -97,41 +93,11 @@ def test_a_machine_that_does_not_keep_up_says_so_in_one_line(
     assert "use --time-scale" in line
     monkeypatch.setattr(serve.Host, "behind", lambda *_: "answers were noted late")
     monkeypatch.setattr(serve, "roomy", lambda alone, templates, scale, allowed: scale)
-    behind = cli(*words)
-    assert behind.exit_code == 1
-    assert behind.stdout == ""
-    assert "this machine is too slow: answers were noted late; use --time" in behind.stderr
+    refused(call(*words), 1, "this machine is too slow: answers were noted late; use --time")
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("--rate", "5"), "the run has no end; give --requests, or --duration"),
-        (("--rate", "5", "--time-scale", "2"), "--time-scale belongs to 'hetsim run MODEL --emu"),
-        (("--rate", "5", "--inject", "kill cpu at 1ms"), "--inject belongs to 'hetsim run MODEL'"),
-        (("--rate", "5", "--within", "2%"), "no option '--within'"),
-        (
-            ("--rate", "5", "--requests", "9", "--loading", "on_demand"),
-            "loading on_demand is only simulated",
-        ),
-        (
-            ("--rate", "5", "--concurrency", "2", "--requests", "3"),
-            "both of --rate and --concurrency are given",
-        ),
-        (("--workload", "w.yaml"), "and --workload are both given"),
-    ],
-)
-def test_what_is_out_of_reach_is_refused(
-    cli: Cli, tmp_path: Path, words: tuple[str, ...], says: str
-) -> None:
-    refused = cli("run", model_at(tmp_path, 1, 32), *ON, *words)
-    assert refused.exit_code == 2
-    assert says in refused.stderr
-
-
-def test_nothing_to_run_and_a_compiled_plan(cli: Cli, tmp_path: Path) -> None:
-    assert "no model is given" in cli("run", *ON).stderr
+def test_a_compiled_plan_is_not_served(tmp_path: Path) -> None:
     model = model_at(tmp_path, 1, 32)
-    cli("compile", model, "--platform", str(BOX), "--strategy", "heft", "-o", tmp_path / "c")
-    refused = cli("run", tmp_path / "c", "--rate", "5", "--requests", "5")
-    assert "a compiled plan cannot be served under load" in refused.stderr
+    call("compile", model, "--platform", BOX, "--strategy", "heft", "-o", tmp_path / "c")
+    told = call("run", tmp_path / "c", "--rate", "5", "--requests", "5")
+    refused(told, 2, "a compiled plan cannot be served under load")

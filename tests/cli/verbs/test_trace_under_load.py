@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from cli_calls import Cli
+from cli_calls import call
 from oracles.trace_import import Imported, Span, imported
 from sweeps import sweep
 
 Words = tuple[object, ...]
+Drawn = Callable[..., Imported]
 
 
 @pytest.fixture
-def drawn(cli: Cli, dynamic_model: Path, platform: Path, tmp_path: Path) -> object:
+def drawn(dynamic_model: Path, platform: Path, tmp_path: Path) -> Drawn:
     """Simulate the tiny model under load with these words, and read its trace."""
 
-    def call(*words: object) -> Imported:
+    def simulated(*words: object) -> Imported:
         path = tmp_path / "trace.json"
-        result = cli(
+        result = call(
             "simulate", dynamic_model, "--platform", platform, "--strategy", "single:cpu",
             "--trace", path, *words,
         )  # fmt: skip
@@ -31,7 +32,7 @@ def drawn(cli: Cli, dynamic_model: Path, platform: Path, tmp_path: Path) -> obje
         assert found.complaints == []
         return found
 
-    return call
+    return simulated
 
 
 def requests_of(found: Imported) -> list[Span]:
@@ -53,8 +54,8 @@ IN_BATCHES: Words = ("--rate", 20000, "--batching", "4:500us", "--instances", 2)
 
 
 @sweep("words", quick=[IN_BATCHES], full=[ALONE, IN_BATCHES])
-def test_each_request_waits_and_is_served(drawn: object, words: Words) -> None:
-    found = drawn(*words, "--requests", 300)  # type: ignore[operator]
+def test_each_request_waits_and_is_served(drawn: Drawn, words: Words) -> None:
+    found = drawn(*words, "--requests", 300)
     spans = requests_of(found)
     assert sorted(span.args["request"] for span in spans) == list(range(300))
     parts = [s for s in found.of("requests of requests") if not s.name.startswith("request ")]
@@ -79,30 +80,18 @@ def test_each_request_waits_and_is_served(drawn: object, words: Words) -> None:
         assert (tail.name, tail.start_ns, tail.end_ns) == ("served", head.start_ns, head.end_ns)
 
 
-def test_who_is_rejected_and_what_was_down_is_drawn(drawn: object) -> None:
-    words = (
-        "--rate",
-        3000,
-        "--requests",
-        300,
-        "--dim",
-        "batch=1",
-        "--inject",
-        "kill cpu at 20ms for 10ms",
-    )
-    found = drawn(*words)  # type: ignore[operator]
+def test_who_is_rejected_and_what_was_down_is_drawn(drawn: Drawn) -> None:
+    found = drawn(*ALONE, "--requests", 300, "--inject", "kill cpu at 20ms for 10ms")
     [down] = found.of("devices that were down")
     assert (down.name, down.start_ns, down.end_ns) == ("kill", 20_000_000, 30_000_000)
     assert len(requests_of(found)) == 300
 
 
 def test_of_many_requests_the_first_are_drawn(
-    drawn: object, monkeypatch: pytest.MonkeyPatch
+    drawn: Drawn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hetsim.cli.under_load.KEPT", 50)
-    found = drawn("--rate", 3000, "--requests", 300, "--dim", "batch=1")  # type: ignore[operator]
-    spans = requests_of(found)
-    assert sorted(span.args["request"] for span in spans) == list(range(50))
-    assert np.all(
-        np.diff([span.start_ns for span in sorted(spans, key=lambda s: s.args["request"])]) >= 0
-    )
+    spans = requests_of(drawn(*ALONE, "--requests", 300))
+    spans.sort(key=lambda span: span.args["request"])
+    assert [span.args["request"] for span in spans] == list(range(50))
+    assert all(one.start_ns <= other.start_ns for one, other in pairwise(spans))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_calls import Cli
+from cli_calls import call, ok, record_of
 
 BROKEN = Path(__file__).parents[2] / "workload" / "broken"
 
@@ -33,16 +33,15 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_show_has_a_line_a_stream(cli: Cli, file: str) -> None:
-    result = cli("inspect", file)
-    assert result.exit_code == 0, result.stderr
+def test_show_has_a_line_a_stream(file: str) -> None:
+    result = ok("inspect", file)
     for part in ("after 100 s", "warm-up 5.00 s", "p99 <= 50.0 ms", "(azure)", "3 clients",
                  "constant think time of 500 ms", "answers determine when"):  # fmt: skip
         assert part in " ".join(result.stdout.split()), part
 
 
-def test_show_as_json_counts_what_came(cli: Cli, file: str) -> None:
-    record = json.loads(cli("inspect", file, "--json").stdout)
+def test_show_as_json_counts_what_came(file: str) -> None:
+    record = record_of("inspect", file)
     assert record["schema"] == "hetsim-workload/1"
     chat, code, three = record["streams"]
     assert chat["requests"] == pytest.approx(2000, abs=150)
@@ -54,19 +53,19 @@ def test_show_as_json_counts_what_came(cli: Cli, file: str) -> None:
         {"dims": {"sequence": 8192}, "requests": 1},
     ]
     assert (three["requests"], three["gap_cv"]) == (0, None)
-    assert cli("inspect", file, "--json").stdout == json.dumps(record, indent=1) + "\n"
+    assert call("inspect", file, "--json").stdout == json.dumps(record, indent=1) + "\n"
 
 
-def test_validate_says_what_each_file_is_or_all_that_is_wrong(cli: Cli, file: str) -> None:
+def test_validate_says_what_each_file_is_or_all_that_is_wrong(file: str) -> None:
     line = f"{file}: valid workload (3 streams, after 100 s)\n"
-    assert cli("inspect", file).stdout.startswith(line)
+    assert call("inspect", file).stdout.startswith(line)
     bad = str(BROKEN / "workload_several_faults.yaml")
-    result = cli("inspect", bad, file)
+    result = call("inspect", bad, file)
     assert result.exit_code == 3
     assert result.stderr == "error: 1 of 2 files cannot be used\n"
     assert [line.partition(": ")[0] for line in result.stdout.splitlines()] == [
         f"{bad}:2", f"{bad}:5", f"{bad}:6", file,
     ]  # fmt: skip
-    record = json.loads(cli("inspect", bad, file, "--json").stdout)
+    record = json.loads(call("inspect", bad, file, "--json").stdout)
     assert [one["valid"] for one in record["files"]] == [False, True]
     assert len(record["files"][0]["errors"]) == 3
