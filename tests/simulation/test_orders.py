@@ -70,37 +70,34 @@ def test_plans_in_order(plan: Plan, times: list[float], uneven: bool) -> None:
 
 def test_a_tandem_is_certain() -> None:
     plan = tandem([Stage(1.0, 0.5), Stage(2.0, 0.0)], 0.5, streams=2)
-    assert reason(laid_out(tasks_of_plan(plan, "fifo"))) is None
-    assert reason(laid_out(tasks_of_plan(plan, "none"))) is None
+    for contention in ("fifo", "none"):
+        assert reason(laid_out(tasks_of_plan(plan, contention))) is None
 
 
-def test_a_link_that_is_shared_both_ways_is_not() -> None:
-    assert reason(BUS) == "link 'link0' moves values of a request that are ready at different times"
+COMES_BACK = "device 'd0' runs a request's subgraphs with others between them"
+ROW = Shape([0, 0], [], [[], [0]])
+OWN_DEVICES, OVER_ONE_LINK = (
+    [Shape([device], moves, before) for device in (0, 1)]
+    for moves, before in (([(0,), (0,)], [[1, 2], [], []]), ([(0,)], [[], [0]]))
+)
 
 
-def test_subgraphs_one_after_another_on_a_stream_are_certain() -> None:
-    row = Shape([0, 0], [], [[], [0]])
-    assert reason(layout_of([row], [1], 0)) is None
-    assert reason(layout_of([row], [2], 0)) is not None
-
-
-def test_a_device_that_is_come_back_to_is_not() -> None:
-    layout = layout_of([Shape([0, 1, 0], [], [[], [0], [1]])], [1, 1], 0)
-    assert reason(layout) == "device 'd0' runs a request's subgraphs with others between them"
-
-
-def test_replicas_that_meet_are_not() -> None:
-    ways = [Shape([device], [(0,)], [[], [0]]) for device in (0, 1)]
-    told = reason(layout_of(ways, [1, 1], 1))
-    assert told == "requests of several replicas share link 'link0'"
-    ways = [Shape([0], [()], [[1], []]) for _ in range(2)]
-    told = reason(layout_of(ways, [1], 0))
-    assert told == "requests of several replicas share device 'd0'"
-
-
-def test_what_all_requests_need_first_is_certain() -> None:
-    ways = [Shape([device], [(0,), (0,)], [[1, 2], [], []]) for device in (0, 1)]
-    assert reason(layout_of(ways, [1, 2], 1)) is None
+@pytest.mark.parametrize(
+    ("layout", "why"),
+    [
+        (BUS, "link 'link0' moves values of a request that are ready at different times"),
+        (layout_of([ROW], [1], 0), None),
+        (layout_of([ROW], [2], 0), COMES_BACK),
+        (layout_of([Shape([0, 1, 0], [], [[], [0], [1]])], [1, 1], 0), COMES_BACK),
+        (layout_of(OVER_ONE_LINK, [1, 1], 1), "requests of several replicas share link 'link0'"),
+        (layout_of([Shape([0], [()], [[1], []])] * 2, [1], 0),
+         "requests of several replicas share device 'd0'"),
+        # All requests need the link first.
+        (layout_of(OWN_DEVICES, [1, 2], 1), None),
+    ],
+)  # fmt: skip
+def test_where_the_order_is_certain(layout: Layout, why: str | None) -> None:
+    assert reason(layout) == why
 
 
 def test_subgraphs_that_wait_for_each_other_have_no_order() -> None:

@@ -21,9 +21,12 @@ from hetsim.problem.plan import Plan
 from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.recovery import Task
 from hetsim.simulation.simulate import simulate
-from hetsim.workload.failure import Failure, check_failures
+from hetsim.workload.failure import Failure
 from oracles.clock_plans import arrivals, dealt_plans
+from simulation.failures.conftest import failures_of
 from sweeps import examples
+
+Case = tuple[Plan, list[float], tuple[Failure, ...]]
 
 
 class Ran(NamedTuple):
@@ -52,33 +55,16 @@ def log_of(played: FailingClock) -> list[Ran]:
 
 
 @st.composite
-def failing(draw: st.DrawFn) -> tuple[Plan, list[float], tuple[Failure, ...]]:
+def failing(draw: st.DrawFn) -> Case:
     """A plan, arrivals, and failures that leave one device at least."""
     plan = draw(dealt_plans())
     times = draw(arrivals())
-    devices = list(plan.problem.devices)
-    half = st.integers(0, 40).map(lambda k: k / 2)
-    spared = draw(st.sampled_from(devices))
-    found = []
-    for place, device in enumerate(draw(st.lists(st.sampled_from(devices), unique=True))):
-        # At times that nothing else happens at: what comes first at one instant is no matter.
-        at_s = draw(half) + 1 / 8 + place / 64
-        kinds = ["kill", "back", "hang"] if device != spared else ["back"]
-        match draw(st.sampled_from(kinds)):
-            case "kill":
-                found.append(Failure(device, at_s))
-            case "back":
-                found.append(Failure(device, at_s, "kill", draw(half)))
-            case _:
-                found.append(Failure(device, at_s, "hang", draw(half)))
-    return plan, times, check_failures(found, devices)
+    return plan, times, tuple(draw(failures_of(plan.problem.devices, again=False)))
 
 
 @examples(quick=15, full=250)
 @given(failing())
-def test_every_request_ends_and_nothing_reads_what_is_not_there(
-    case: tuple[Plan, list[float], tuple[Failure, ...]],
-) -> None:
+def test_every_request_ends_and_nothing_reads_what_is_not_there(case: Case) -> None:
     plan, times, failures = case
     played = FailingClock(plan, times, failures, plan.problem.contention, replan)
     played.play()
@@ -93,9 +79,7 @@ def test_every_request_ends_and_nothing_reads_what_is_not_there(
 
 @examples(quick=15, full=250)
 @given(failing())
-def test_the_figures_are_those_of_what_happened(
-    case: tuple[Plan, list[float], tuple[Failure, ...]],
-) -> None:
+def test_the_figures_are_those_of_what_happened(case: Case) -> None:
     """Each is counted again from the events: until the last request ends, of lost work, too."""
     plan, times, failures = case
     problem = plan.problem
@@ -187,9 +171,7 @@ def test_the_figures_are_those_of_what_happened(
 @pytest.mark.group("machine_code")
 @examples(quick=10, full=60)
 @given(failing(), st.sampled_from([0, 17, 40]))
-def test_machine_code_gives_the_same_bits(
-    case: tuple[Plan, list[float], tuple[Failure, ...]], more: int
-) -> None:
+def test_machine_code_gives_the_same_bits(case: Case, more: int) -> None:
     plan, times, failures = case
     times = sorted(times + [turn / 4 for turn in range(more)])
     plain, compiled = (

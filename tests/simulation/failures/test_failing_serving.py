@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Clients, Model, Outcomes, Source
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
 from hetsim.workload.deployment import ROUTINGS
-from hetsim.workload.failure import Failure, check_failures, moments
+from hetsim.workload.failure import Failure, moments
 from oracles.clock_plans import (
     arrivals,
     failures_of_a_spare,
@@ -35,37 +34,16 @@ from oracles.clock_plans import (
     rich_problems,
     with_a_spare,
 )
+from simulation.failures.conftest import failures_of
 from sweeps import examples
 
 ONE = Model(np.zeros((1, 1, 1), dtype=np.int64), (0,))
 CLIENTS = 2
+Case = tuple[Plan, list[float], list[Failure]]
 
 
 @st.composite
-def failures_of(draw: st.DrawFn, devices: Sequence[str], loads: bool = False) -> list[Failure]:
-    """Failures that leave one device at least, several times of one that comes back."""
-    half = st.integers(0, 40).map(lambda k: k / 2)
-    spared = draw(st.sampled_from(devices))
-    found = []
-    for place, device in enumerate(draw(st.lists(st.sampled_from(devices), unique=True))):
-        # At times that nothing else happens at: what comes first at one instant is no matter.
-        at_s = draw(half) + 1 / 8 + place / 64
-        kinds = ["kill", "back", "hang"] if device != spared else ["back"]
-        match draw(st.sampled_from(kinds)):
-            case "kill":
-                found.append(Failure(device, at_s))
-            case "back":
-                for_s = draw(half)
-                found.append(Failure(device, at_s, "kill", for_s))
-                if draw(st.booleans()):
-                    found.append(Failure(device, at_s + for_s + draw(half), "kill", draw(half)))
-            case _:
-                found.append(Failure(device, at_s, "hang", draw(half)))
-    return list(check_failures(found, devices))
-
-
-@st.composite
-def failing(draw: st.DrawFn) -> tuple[Plan, list[float], list[Failure]]:
+def failing(draw: st.DrawFn) -> Case:
     """A plan of one replica, arrivals, and failures."""
     plan = draw(plans())
     times = draw(arrivals())
@@ -74,16 +52,16 @@ def failing(draw: st.DrawFn) -> tuple[Plan, list[float], list[Failure]]:
     return plan, times, draw(failures_of(plan.problem.devices))
 
 
-def equal_to_the_failing_clock(
-    case: tuple[Plan, list[float], list[Failure]], machine_code: bool
-) -> None:
+@examples(quick=15, full=4000)
+@given(failing())
+def test_one_plan_without_gates_has_the_failing_clocks_times(case: Case) -> None:
     plan, times, failures = case
     rule = plan.problem.contention
-    clock = FailingClock(plan, times, failures, rule, replan, machine_code=machine_code)
+    clock = FailingClock(plan, times, failures, rule, replan, machine_code=False)
     clock.play()
     tasks = tasks_of_plan(plan, rule)
     engine = FailingServing(
-        tasks, rule, replan, [ONE], [Source(0)], failures=failures, machine_code=machine_code
+        tasks, rule, replan, [ONE], [Source(0)], failures=failures, machine_code=False
     )
     arrival = np.array(times)
     early = engine.serve(arrival, np.zeros(len(times), dtype=np.int64))
@@ -105,14 +83,6 @@ def equal_to_the_failing_clock(
     assert carried == pytest.approx(links, abs=1e-9)
     cut = on & started.lost
     assert engine.cut_s == pytest.approx(spent[cut].sum(), abs=1e-9)
-
-
-@examples(quick=15, full=4000)
-@given(failing())
-def test_one_plan_without_gates_has_the_failing_clocks_times(
-    case: tuple[Plan, list[float], list[Failure]],
-) -> None:
-    equal_to_the_failing_clock(case, machine_code=False)
 
 
 class Deployed(NamedTuple):

@@ -151,17 +151,13 @@ def test_replicas_follow_what_comes(service: Service, took_s: float) -> None:
     assert changes[0] == (0.0, 1, 1)
     assert all(0 < running <= alive <= PLACES for _, alive, running in changes[:-1])
     assert changes[-1][1:] == (0, 0)
-    whole_s = sum((after[0] - at_s) * alive for (at_s, alive, _), after in pairs(changes))
+    whole_s = sum((after[0] - at_s) * alive for (at_s, alive, _), after in pairwise(changes))
     assert found.replica_s == pytest.approx(whole_s)
     assert found.mean == pytest.approx(whole_s / service.duration_s)
     # It starts its process, and loads its weights over a link that others hold, too.
     nbytes = sum(v.nbytes for v in service.resolved[0].problem.constants)
     assert found.start_s > 5 * took_s + nbytes / 10e9
     assert service.links["cpu>npu"].busy_s > found.starts * nbytes / 10e9 * 0.9
-
-
-def pairs(rows: list[tuple[float, int, int]]) -> Any:
-    return pairwise(rows)
 
 
 def test_replicas_all_along_share_the_device_and_cost_by_the_hour(
