@@ -35,20 +35,19 @@ def executor(request: pytest.FixtureRequest) -> Executor:
 @pytest.fixture
 def cut(tmp_path: Path) -> Cut:
     """Make the plan whose groups are (device, node ids), on devices that take everything."""
-    return lambda proto, groups: _planned(proto, groups, tmp_path)
+    return lambda proto, groups: by_hand(proto, groups, tmp_path)
 
 
-def _planned(proto: onnx.ModelProto, groups: Groups, folder: Path) -> hetsim.Plan:
+def by_hand(
+    proto: onnx.ModelProto, groups: Groups, folder: Path, devices: Sequence[str] = DEVICES
+) -> hetsim.Plan:
+    """The plan whose groups are (device, node ids), on devices that take everything."""
     model = load(proto, folder, canonical="none", measure=False)
-    readers = model.graph.consumers()
+    nodes, readers = model.graph.nodes, model.graph.consumers()
     problem = hetsim.Problem.from_arrays(
-        np.ones((len(model.graph.nodes), len(DEVICES))),
-        tensors=[
-            (node.id, 8, readers.get(name, ()))
-            for node in model.graph.nodes
-            for name in node.writes
-        ],
-        devices=DEVICES,
+        np.ones((len(nodes), len(devices))),
+        tensors=[(node.id, 8, readers.get(name, ())) for node in nodes for name in node.writes],
+        devices=devices,
         host=0,
     )
     chosen = tuple(hetsim.Group(device, tuple(nodes)) for device, nodes in groups)
@@ -57,11 +56,11 @@ def _planned(proto: onnx.ModelProto, groups: Groups, folder: Path) -> hetsim.Pla
 
 @pytest.fixture
 def diamond() -> onnx.ModelProto:
+    return a_diamond()
+
+
+def a_diamond() -> onnx.ModelProto:
     """A head, two branches, a tail: nodes 0, 1, 2 and 3, 4, 5; one branch is an output too."""
-    return _diamond()
-
-
-def _diamond() -> onnx.ModelProto:
     rng = np.random.default_rng(5)
     return make_model(
         [
@@ -92,7 +91,7 @@ def ran_on_ray(ray_connection: RayConnection, tmp_path_factory: pytest.TempPathF
     """One run for all tests that look at what it left."""
     import ray
 
-    plan = _planned(_diamond(), BRANCHES, tmp_path_factory.mktemp("diamond"))
+    plan = by_hand(a_diamond(), BRANCHES, tmp_path_factory.mktemp("diamond"))
     before = ray.get_runtime_context().gcs_address
     run = hetsim.run(plan, seed=3)
     assert ray.is_initialized()

@@ -24,6 +24,7 @@ from hetsim.execution.session import Session
 from hetsim.execution.transports.threads import ThreadTransport
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, run_whole
+from sweeps import sweep
 
 
 def threads() -> list[str]:
@@ -32,6 +33,7 @@ def threads() -> list[str]:
     return [name for name in names if name.startswith("hetsim") and name != "hetsim ray watch"]
 
 
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_requests_in_flight_get_their_own_outputs(
     cut: Cut, diamond: onnx.ModelProto, executor: Executor
 ) -> None:
@@ -107,15 +109,10 @@ def test_there_is_room_for_so_many_and_no_more(cut: Cut, endless: onnx.ModelProt
 
 def test_wrong_use_is_refused(cut: Cut, diamond: onnx.ModelProto) -> None:
     plan = cut(diamond, BRANCHES)
-    wrong: Any = "thread"
-    with pytest.raises(UsageError, match="use 'ray' or 'threads'"):
-        Session(plan, wrong)
     with pytest.raises(UsageError, match="max_in_flight is 0"):
         Session(plan, "threads", max_in_flight=0)
     with pytest.raises(UsageError, match="hang_s is 0"):
         Session(plan, "threads", hang_s=0)
-    with pytest.raises(UsageError, match="without a model"):
-        Session(hetsim.plan(hetsim.Problem.from_arrays([[1.0]], edges=[])), "threads")
     with Session(plan, "threads") as session:
         with pytest.raises(RequestError, match="no input 'X'; choose from: x"):
             session.run({"X": np.ones((8, 64), np.float32)})

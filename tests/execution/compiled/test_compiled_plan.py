@@ -21,6 +21,7 @@ import pytest
 
 import hetsim
 from compiled_models import MODELS, inputs_of, mixed_model, weighted_model
+from execution.conftest import by_hand
 from hetsim.errors import ExecutionError, InvalidInput, OutOfRoom, UsageError
 from hetsim.execution.compiled import run as read
 from hetsim.execution.compiled.manifest import MANIFEST, WEIGHTS
@@ -38,28 +39,17 @@ def planned(tmp_path: Path) -> Planned:
     """A plan of a model that puts every other node on the other device."""
 
     def make(proto: onnx.ModelProto) -> hetsim.Plan:
+        devices = ("cpu", "npu")
+        groups = [(devices[node % 2], [node]) for node in range(len(proto.graph.node))]
+        plan = by_hand(proto, groups, tmp_path, devices)
         platform = tmp_path / "pair.yaml"
         platform.write_text(CPU_AND_NPU)
-        model = hetsim.load_model(save(proto, tmp_path), canonical="none")
-        readers = model.graph.consumers()
-        problem = hetsim.Problem.from_arrays(
-            np.ones((len(model.graph.nodes), 2)),
-            tensors=[
-                (node.id, 8, readers.get(name, ()))
-                for node in model.graph.nodes
-                for name in node.writes
-            ],
-            devices=("cpu", "npu"),
-            host=0,
-        )
         problem = replace(
-            problem,
-            model=model,
-            platform=hetsim.load_platform(str(platform)),
-            node_names=tuple(node.name for node in model.graph.nodes),
+            plan.problem,
+            platform=hetsim.load_platform(platform),
+            node_names=tuple(node.name for node in plan.problem.model.graph.nodes),
         )
-        groups = tuple(hetsim.Group(("cpu", "npu")[node % 2], (node,)) for node in range(problem.n))
-        return hetsim.Plan(problem, "by hand", groups)
+        return replace(plan, problem=problem)
 
     return make
 

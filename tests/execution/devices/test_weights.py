@@ -13,6 +13,7 @@ from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import ExecutionError
 from hetsim.execution.weights import extents_of, run_folder, staged
 from hetsim.graph.loading import load_model
+from onnx_builders import make_model, op, save, value
 
 
 @pytest.fixture(autouse=True)
@@ -77,45 +78,30 @@ def test_a_staged_model_has_the_same_weights_in_files(path: Path, cache: Path) -
 
 
 def test_weights_in_the_body_of_a_node_are_found_and_redirected(tmp_path: Path) -> None:
-    value = helper.make_tensor_value_info
-    outer = numpy_helper.from_array(np.arange(4096, dtype=np.float32), "outer")
+    numbers = np.arange(4096, dtype=np.float32)
     inner = TensorProto(name="inner", data_type=TensorProto.FLOAT, dims=[4096])
     inner.data_location = TensorProto.EXTERNAL
     inner.external_data.add(key="location", value="inner.bin")
-    (tmp_path / "inner.bin").write_bytes(np.arange(4096, dtype=np.float32).tobytes())
-    branches = [
-        helper.make_graph(
-            [helper.make_node("Add", ["x", "inner"], [f"{name}_out"])],
-            name,
-            [],
-            [value(f"{name}_out", TensorProto.FLOAT, [4096])],
-            [inner],
+    (tmp_path / "inner.bin").write_bytes(numbers.tobytes())
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            [op("Add", "x inner", f"{name}_out")], name, [], [value(f"{name}_out", [4096])], [inner]
         )
-        for name in ("then", "other")
-    ]
-    graph = helper.make_graph(
-        [
-            helper.make_node(
-                "If", ["yes"], ["y"], "if", then_branch=branches[0], else_branch=branches[1]
-            ),
-            helper.make_node("Mul", ["y", "outer"], ["z"], "mul"),
-        ],
-        "g",
-        [value("x", TensorProto.FLOAT, [4096]), value("yes", TensorProto.BOOL, [])],
-        [value("z", TensorProto.FLOAT, [4096])],
-        [outer],
+        for name in ("then", "else")
+    }
+    proto = make_model(
+        [op("If", "yes", "y", "if", **branches), op("Mul", "y outer", "z", "mul")],
+        [value("x", [4096]), value("yes", [], "BOOL")],
+        [value("z", [4096])],
+        {"outer": numbers},
     )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
-    proto.ir_version = 10
-    onnx.save(proto, tmp_path / "if.onnx")
-    model = load_model(tmp_path / "if.onnx", canonical="none")
+    model = load_model(save(proto, tmp_path, "if.onnx"), canonical="none")
     with staged(model) as inside:
         compiled = CompiledSubgraph(
             inside.proto.SerializeToString(), str(inside.weights_dir), ("z",)
         )
         found = compiled.run({"x": np.ones(4096, np.float32), "yes": np.array(True)})
         assert len(extents_of(inside.proto)) == 2
-    numbers = np.arange(4096, dtype=np.float32)
     np.testing.assert_array_equal(found["z"], (numbers + 1) * numbers)
 
 
@@ -130,13 +116,3 @@ def test_a_cache_that_cannot_be_written_is_replaced_by_the_temporary_folder(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
     with pytest.raises(ExecutionError, match="HETSIM_CACHE_DIR"), run_folder():
         pass
-
-
-@pytest.fixture
-def temporary(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The temporary folder, which runs take where the cache is a file."""
-    cache.write_text("not a folder")
-    folder = tmp_path / "tmp"
-    folder.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
-    return folder

@@ -55,6 +55,7 @@ def test_a_scale_is_found_where_none_is_given() -> None:
     assert done.time_scale * done.predicted.latency_s >= 0.999
 
 
+@pytest.mark.sweep
 def test_on_ray(ray_connection: RayConnection) -> None:
     plan = split_plan()
     scale = 0.3 / hetsim.simulate(plan).latency_s

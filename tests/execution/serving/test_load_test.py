@@ -38,6 +38,17 @@ def workload(model: str, requests: int = 60, **changes: object) -> hetsim.Worklo
     return hetsim.Workload((stream,), requests=requests, **changes)  # type: ignore[arg-type]
 
 
+def for_real(
+    served: Served | hetsim.Deployment,
+    asked: hetsim.Workload,
+    platform: hetsim.Platform,
+    **options: object,
+) -> LoadTest:
+    """For real, however late this machine is."""
+    deployment = hetsim.Deployment((served,)) if isinstance(served, Served) else served
+    return load_test(deployment, asked, platform, late_share=math.inf, **options)  # type: ignore[arg-type]
+
+
 def same(found: LoadTest) -> None:
     """What was measured is what was simulated, and every answer is right."""
     simulated, measured = (
@@ -85,13 +96,7 @@ def test_exact_devices_are_the_simulation(
     calls = exact(monkeypatch)
     instances = (Instances(2, plan=cut), Instances(1, devices=("cpu",), strategy="single:cpu"))
     served = Served(model, instances=instances, **changes)  # type: ignore[arg-type]
-    found = load_test(
-        hetsim.Deployment((served,)),
-        workload(model),
-        platform,
-        emulate=True,
-        late_share=math.inf,
-    )
+    found = for_real(served, workload(model), platform, emulate=True)
     same(found)
     [stream] = found.measured.streams
     assert {device for device, _ in calls} == {"cpu", "npu"}
@@ -114,31 +119,16 @@ def test_clients_and_several_models(
 ) -> None:
     exact(monkeypatch)
     other = model_at(tmp_path, 1, width=16)
+    slos = (hetsim.Slo(0.9, 1.0),)
     streams = (
-        hetsim.Stream(
-            "clients", model, Closed(3, 1e-4, "exponential"), slos=(hetsim.Slo(0.9, 1.0),)
-        ),
-        hetsim.Stream("rare", model, Poisson(RATE / 20), slos=(hetsim.Slo(0.9, 1.0),), priority=1),
-        hetsim.Stream("words", other, Poisson(RATE / 5), slos=(hetsim.Slo(0.9, 1.0),)),
+        hetsim.Stream("clients", model, Closed(3, 1e-4, "exponential"), slos=slos),
+        hetsim.Stream("rare", model, Poisson(RATE / 20), slos=slos, priority=1),
+        hetsim.Stream("words", other, Poisson(RATE / 5), slos=slos),
     )
-    deployment = hetsim.Deployment(
-        (
-            Served(
-                model,
-                instances=(Instances(plan=cut),),
-                priority_levels=2,
-                default_priority_level=2,
-            ),
-            Served(other, "single:cpu"),
-        )
-    )
-    found = load_test(
-        deployment,
-        hetsim.Workload(streams, requests=80),
-        platform,
-        emulate=True,
-        late_share=math.inf,
-    )
+    levels = {"priority_levels": 2, "default_priority_level": 2}
+    first = Served(model, instances=(Instances(plan=cut),), **levels)
+    deployment = hetsim.Deployment((first, Served(other, "single:cpu")))
+    found = for_real(deployment, hetsim.Workload(streams, requests=80), platform, emulate=True)
     same(found)
     assert [stream.requests > 0 for stream in found.measured.streams] == [True] * 3
 
@@ -156,8 +146,8 @@ def test_answers_that_are_not_right_are_told(
         return (timing, *sent)
 
     monkeypatch.setattr(DeviceWorker, "run", wrong)
-    deployment = hetsim.Deployment((Served(model, instances=(Instances(plan=cut),)),))
-    found = load_test(deployment, workload(model, 20), platform, emulate=True, late_share=math.inf)
+    served = Served(model, instances=(Instances(plan=cut),))
+    found = for_real(served, workload(model, 20), platform, emulate=True)
     assert found.outputs is not None
     [told] = found.outputs.mismatches
     assert "batch 7 of 1" in told
@@ -165,16 +155,9 @@ def test_answers_that_are_not_right_are_told(
 
 
 def test_on_threads_emulated(model: str, cut: str, platform: hetsim.Platform) -> None:
-    deployment = hetsim.Deployment((Served(model, instances=(Instances(plan=cut),)),))
-    found = load_test(
-        deployment,
-        workload(model, 10),
-        platform,
-        emulate=True,
-        executor="threads",
-        time_scale=1000.0,
-        late_share=math.inf,
-    )
+    served = Served(model, instances=(Instances(plan=cut),))
+    how = {"emulate": True, "executor": "threads", "time_scale": 1000.0}
+    found = for_real(served, workload(model, 10), platform, **how)
     [measured], [simulated] = found.measured.streams, found.simulated.streams
     assert measured.answered == 10
     assert found.outputs is not None
@@ -191,12 +174,7 @@ def test_on_ray(
 ) -> None:
     batching = DynamicBatching(2, (), 1000)
     served = Served(model, instances=(Instances(plan=cut),), dynamic_batching=batching)
-    found = load_test(
-        hetsim.Deployment((served,)),
-        workload(model, 40, arrivals=Poisson(1000.0)),
-        platform,
-        late_share=math.inf,
-    )
+    found = for_real(served, workload(model, 40, arrivals=Poisson(1000.0)), platform)
     assert found.executor == "ray"
     assert found.measured.streams[0].answered == 40
     assert found.outputs is not None
@@ -254,10 +232,9 @@ def test_kernels_slower_than_what_they_stand_for(
     model: str, cut: str, platform: hetsim.Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deployment = hetsim.Deployment((Served(model, instances=(Instances(plan=cut),)),))
+    how = {"emulate": True, "executor": "threads", "time_scale": 1e-3}
     with pytest.raises(ExecutionError, match=r"is too slow: .* use --time-scale \d"):
-        hetsim.serve(
-            deployment, workload(model), platform, emulate=True, executor="threads", time_scale=1e-3
-        )
+        hetsim.serve(deployment, workload(model), platform, **how)
 
 
 def test_what_cannot_be_batched_is_refused(
@@ -273,10 +250,8 @@ def test_what_cannot_be_batched_is_refused(
     onnx.save(made, path)
     batching = DynamicBatching(2)
     # Of all requests together: each is right as a whole, and nobody's own.
-    deployment = hetsim.Deployment((Served(str(path), "single:cpu", dynamic_batching=batching),))
-    found = load_test(
-        deployment, workload(str(path), 8), platform, executor="threads", late_share=math.inf
-    )
+    served = Served(str(path), "single:cpu", dynamic_batching=batching)
+    found = for_real(served, workload(str(path), 8), platform, executor="threads")
     assert found.outputs is not None
     assert found.outputs.mismatches == ()
     by_turns = hetsim.Deployment((Served(model, "single:cpu", loading="on_demand"),))
@@ -284,7 +259,7 @@ def test_what_cannot_be_batched_is_refused(
         hetsim.serve(by_turns, workload(model, 8), platform)
     served = Served(model, "single:cpu", batch_sizes=(2,), dynamic_batching=batching)
     with pytest.raises(WorkloadError, match=r"batch_sizes begin at 2: .*; add 1 to batch_sizes"):
-        load_test(hetsim.Deployment((served,)), workload(model, 8), platform, executor="threads")
+        for_real(served, workload(model, 8), platform, executor="threads")
 
 
 @pytest.mark.parametrize(

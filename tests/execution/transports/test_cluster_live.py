@@ -168,27 +168,14 @@ finally:
     cluster.shutdown()
 """
 
-PLATFORM = """\
-host: cpu
-devices:
-  cpu: intel-core-ultra-155h-cpu
-  gpu: intel-core-ultra-155h-igpu
-links:
-  - {between: [cpu, gpu], latency_us: 5, bandwidth_gbytes_s: 10}
-"""
 
-FOUR = """\
-host: cpu
-devices:
-  cpu: intel-core-ultra-155h-cpu
-  gpu: intel-core-ultra-155h-igpu
-  tpu: intel-core-ultra-155h-igpu
-  npu: intel-core-ultra-155h-igpu
-links:
-  - {between: [cpu, gpu], latency_us: 5, bandwidth_gbytes_s: 10}
-  - {between: [cpu, tpu], latency_us: 5, bandwidth_gbytes_s: 10}
-  - {between: [cpu, npu], latency_us: 5, bandwidth_gbytes_s: 10}
-"""
+def platform(*others: str) -> str:
+    """A host and devices of one kind, each with a link of its own."""
+    devices = "".join(f"  {name}: intel-core-ultra-155h-igpu\n" for name in others)
+    how = "latency_us: 5, bandwidth_gbytes_s: 10"
+    links = "".join(f"  - {{between: [cpu, {name}], {how}}}\n" for name in others)
+    return f"host: cpu\ndevices:\n  cpu: intel-core-ultra-155h-cpu\n{devices}links:\n{links}"
+
 
 Told = dict[str, list[dict[str, Any]]]
 
@@ -204,10 +191,9 @@ def story() -> Told:
     info = other / "onnxruntime-0.0.1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: onnxruntime\nVersion: 0.0.1\n")
-    platform = folder / "two.yaml"
-    platform.write_text(PLATFORM)
-    larger = folder / "four.yaml"
-    larger.write_text(FOUR)
+    smaller, larger = folder / "two.yaml", folder / "four.yaml"
+    smaller.write_text(platform("gpu"))
+    larger.write_text(platform("gpu", "tpu", "npu"))
     settings = {
         "RAY_TMPDIR": str(folder),
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -216,7 +202,7 @@ def story() -> Told:
         "ORT_DISABLE_TELEMETRY": "1",
     }
     with subprocess.Popen(
-        [sys.executable, "-c", STORY, str(other), str(platform), str(larger)],
+        [sys.executable, "-c", STORY, str(other), str(smaller), str(larger)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

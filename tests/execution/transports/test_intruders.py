@@ -16,6 +16,7 @@ from hetsim.execution.session import Session
 from hetsim.execution.transports.processes import descendants
 from hetsim.execution.transports.ray_connection import RayConnection
 from listening import listening, own_processes
+from sweeps import sweep
 
 TWO = [("cpu", [0, 1, 2]), ("gpu", [3, 4, 5])]
 NOBODY = 65534
@@ -37,13 +38,17 @@ for port in sys.argv[1].split():
             time.sleep(0.1)
         print(port, call, said)
 """
-CALLS = """CoreWorkerService/PushTask CoreWorkerService/KillActor CoreWorkerService/Exit
-NodeManagerService/RequestWorkerLease NodeManagerService/ShutdownRaylet
-NodeManagerService/GetNodeStats ObjectManagerService/Push ObjectManagerService/Pull
-ObjectManagerService/FreeObjects InternalKVGcsService/InternalKVGet
-InternalKVGcsService/InternalKVPut NodeInfoGcsService/GetAllNodeInfo
+REFUSED = (
+    "CoreWorkerService/PushTask", "NodeManagerService/RequestWorkerLease",
+    "ObjectManagerService/Pull", "InternalKVGcsService/InternalKVPut",
+    "ActorInfoGcsService/KillActorViaGcs",
+)  # fmt: skip
+OTHERS = """CoreWorkerService/KillActor CoreWorkerService/Exit NodeManagerService/ShutdownRaylet
+NodeManagerService/GetNodeStats ObjectManagerService/Push ObjectManagerService/FreeObjects
+InternalKVGcsService/InternalKVGet NodeInfoGcsService/GetAllNodeInfo
 NodeInfoGcsService/UnregisterNode JobInfoGcsService/AddJob ActorInfoGcsService/GetAllActorInfo
-ActorInfoGcsService/KillActorViaGcs InternalPubSubGcsService/GcsPublish"""
+InternalPubSubGcsService/GcsPublish"""
+CALLS = (*REFUSED, *OTHERS.split())
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/net/tcp").exists(), reason="reads the sockets of Linux"
@@ -87,32 +92,29 @@ def test_the_processes_of_a_private_ray_are_shut_to_other_users(
     assert reached([process.pid for process in below]) == []
 
 
-def strange_calls(there: Sequence[int]) -> str:
+def strange_calls(there: Sequence[int], calls: Sequence[str]) -> str:
     """What services of Ray at these ports say to calls without its token, by line."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     return subprocess.run(
-        [sys.executable, "-c", CALL, " ".join(map(str, there)), CALLS],
+        [sys.executable, "-c", CALL, " ".join(map(str, there)), " ".join(calls)],
         env=plain, stdout=subprocess.PIPE, text=True, check=True, timeout=500,
     ).stdout  # fmt: skip
 
 
 @pytest.mark.slow
+@sweep("calls", quick=[REFUSED], full=[REFUSED, CALLS], ids=len)
 def test_no_service_of_a_private_ray_answers_a_stranger(
-    cut: Cut, diamond: onnx.ModelProto, ray_connection: RayConnection
+    cut: Cut, diamond: onnx.ModelProto, ray_connection: RayConnection, calls: tuple[str, ...]
 ) -> None:
     # Workers without an actor end by themselves.
     with Session(cut(diamond, TWO), "ray") as session:
         session.run()
         there = ports(own_processes())
         assert len(there) > 3
-        told = strange_calls(there)
+        told = strange_calls(there, calls)
     answers = [line.split()[1:] for line in told.splitlines()]
-    assert len(answers) == len(there) * len(CALLS.split())
+    assert len(answers) == len(there) * len(calls)
     # One port alone, of Python, is no gRPC.
     assert {how for _, how in answers} <= {"UNAUTHENTICATED", "UNIMPLEMENTED", "UNAVAILABLE"}
     refused = {call for call, how in answers if how == "UNAUTHENTICATED"}
-    assert {
-        "CoreWorkerService/PushTask", "NodeManagerService/RequestWorkerLease",
-        "ObjectManagerService/Pull", "InternalKVGcsService/InternalKVPut",
-        "ActorInfoGcsService/KillActorViaGcs",
-    } <= refused  # fmt: skip
+    assert set(REFUSED) <= refused
