@@ -1,4 +1,4 @@
-"""A closed loop: mean-value analysis, M. Reiser and S. Lavenberg 1980."""
+"""A closed loop of constant services by its embedded chain."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ import numpy as np
 
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Clients, Model, Source
-from holding import at_loads, bounds, holds
-from known_queues import layout, repaired
+from holding import bounds
+from known_queues import layout
 from oracles.queueing.closed_loop import constant_rate
 from sweeps import sweep
 
 
-@at_loads(0.3, 0.6, 0.9)
-def test_latency_throughput_and_use_by_mean_value_analysis(load: float, seeds: int) -> None:
-    holds(repaired(load), seeds)
-
-
 @sweep("machines, seeds", quick=[(4, 4)], full=product([1, 4, 12], [4, 40]))
-def test_constant_services_by_the_embedded_chain(machines: int, seeds: int) -> None:
+def test_throughput_and_who_is_inside(machines: int, seeds: int) -> None:
     think_s, requests = 6.0, 20_000
     rates = []
     for seed in range(seeds):

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import hetsim
-from deployments import alone_s, deployed, model_at, poisson
+from deployments import alone_s, deployed, poisson
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.workload.arrivals import Poisson
-from hetsim.workload.requests import requests_of
 from oracles.random_layouts import Shape, layout_of
-from platforms import CPU_AND_NPU
 
 
 @pytest.mark.parametrize("load", [0.5, 0.8, 0.95])
@@ -46,19 +43,11 @@ def test_time_scales_to_equal_bits(load: float, machine_code: bool) -> None:
         assert one.fresh.tolist() == scaled.fresh.tolist()
 
 
-@pytest.mark.parametrize("times", [0.5, 2, 8])
-def test_a_workload_that_is_faster_comes_at_equal_bits(times: float) -> None:
-    workload = poisson("model.onnx", 3.0, 5_000, seed=5)
-    for one, other in zip(requests_of(workload), requests_of(workload.faster(times)), strict=True):
-        assert (one.arrival_s / times).tobytes() == other.arrival_s.tobytes()
-
-
 @pytest.mark.parametrize("load", [0.5, 0.8, 0.95])
-def test_a_stream_of_rate_0_changes_nothing(load: float, tmp_path: Path) -> None:
-    path = tmp_path / "pair.yaml"
-    path.write_text(CPU_AND_NPU)
-    platform = hetsim.load_platform(path)
-    model = model_at(tmp_path, 1)
+def test_a_stream_of_rate_0_changes_nothing(
+    load: float, platform: hetsim.Platform, models: tuple[str, str]
+) -> None:
+    model, _ = models
     workload = poisson(model, load / alone_s(model, platform), 3_000, seed=6)
     nothing = hetsim.Stream("nothing", model, Poisson(0.0))
     with_it = replace(workload, streams=(*workload.streams, nothing))

@@ -37,7 +37,6 @@ from hetsim.workload.workload import Follows, Slo, Stream, Workload
 
 BROKEN = Path(__file__).parent / "broken"
 FILES = sorted(path.name for path in BROKEN.glob("*.yaml"))
-SORTS: tuple[Sort, ...] = ("workload", "deployment")
 
 WORKLOAD = """
 seed: 7
@@ -152,14 +151,11 @@ def refused(name: str) -> WorkloadError:
     return caught.value
 
 
-@pytest.fixture
-def in_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(BROKEN)
-
-
-@pytest.mark.usefixtures("in_broken")
 @pytest.mark.parametrize("name", FILES)
-def test_error_is_the_one_written_on_top_and_names_a_line(name: str) -> None:
+def test_error_is_the_one_written_on_top_with_its_line_and_the_first_of_a_check(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(BROKEN)
     expected = Path(name).read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
     error = refused(name)
     assert str(error) == expected
@@ -167,18 +163,11 @@ def test_error_is_the_one_written_on_top_and_names_a_line(name: str) -> None:
     assert error.where is not None
     file, line = error.where.rsplit(":", 1)
     assert 1 <= int(line) <= max(1, len(Path(file).read_text(encoding="utf-8").splitlines()))
-
-
-@pytest.mark.usefixtures("in_broken")
-@pytest.mark.parametrize("name", FILES)
-def test_a_check_lists_every_complaint_and_the_first_is_the_error(name: str) -> None:
     checked = check_workload(name)
     assert checked.found is None
     assert checked.sort in (sort_of(name), None)
-    first = refused(name)
-    assert (checked.errors[0].what, checked.errors[0].where) == (first.what, first.where)
-    if "more on line" in str(first):
-        assert len(checked.errors) > 1
+    assert (checked.errors[0].what, checked.errors[0].where) == (error.what, error.where)
+    assert ("more on line" in str(error)) <= (len(checked.errors) > 1)
 
 
 def test_a_file_of_something_else_is_told_what_it_may_be(tmp_path: Path) -> None:

@@ -74,17 +74,6 @@ def test_the_order_does_not_depend_on_how_many_are_drawn_at_a_time(
     assert np.array_equal(parts.stream, whole.stream)
 
 
-def test_a_stream_of_rate_zero_changes_nothing() -> None:
-    found = joined(MIXED)
-    idle = streams(z=Poisson(0.0), y=Constant(0.0))
-    more = joined(replace(MIXED, streams=(*MIXED.streams, *idle)))
-    assert np.array_equal(more.arrival_s, found.arrival_s)
-    assert np.array_equal(more.stream, found.stream)
-    between = joined(replace(MIXED, streams=(idle[0], *MIXED.streams)))
-    assert np.array_equal(between.arrival_s, found.arrival_s)
-    assert np.array_equal(between.stream, found.stream + 1)
-
-
 def test_the_first_of_all_streams_together_are_counted() -> None:
     found = joined(replace(MIXED, duration_s=None, requests=70_001))
     assert len(found.arrival_s) == 70_001
