@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from hardware.conftest import Write
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import device_names, load_device, load_link, load_platform
 from hetsim.hardware.files.checking import check_file, doubtful_peaks, sort_of
@@ -36,17 +36,6 @@ devices:
 links:
   - {between: [cpu, npu], link: ./cable.yaml}
 """
-
-Write = Callable[[str, str], str]
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def save(name: str, text: str) -> str:
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        return str(tmp_path / name)
-
-    return save
 
 
 def messages(given: str) -> list[str]:

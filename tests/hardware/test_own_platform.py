@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hardware.conftest import Write
 from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 from hetsim.core.units import GIB
 from hetsim.errors import PlatformError
@@ -46,19 +47,6 @@ devices:
 links:
   - {between: [cpu, npu], latency_us: 20, bandwidth_gbytes_s: 1.5}
 """
-
-Write = Callable[[str, str], Path]
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def save(name: str, text: str) -> Path:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return save
 
 
 def test_device_in_plain_numbers(write: Write) -> None:

@@ -6,11 +6,10 @@ import io
 import json
 
 import numpy as np
-from click.testing import CliRunner
 
 import hetsim
+from cli_calls import ok, record_of
 from hetsim.analysis.explanation import explain
-from hetsim.cli.main import main
 from hetsim.problem.problem import Problem
 from hetsim.reporting.console import console
 from hetsim.reporting.tables.analysis import STEPS_SHOWN, explanation_record, explanation_report
@@ -56,13 +55,16 @@ def test_record_is_json_and_names_nodes() -> None:
 
 
 def test_the_flag_adds_it_to_text_and_json() -> None:
-    question = ["compare", "zoo:squeezenet", "--platform", "laptop", "--strategy", "heft"]
-    question.append("--explain")
-    text = CliRunner().invoke(main, question)
-    assert text.exit_code == 0
-    assert "bottleneck" in text.stdout
-    both = CliRunner().invoke(main, [*question, "--objective", "throughput", "--json"])
-    assert both.exit_code == 0
-    record = json.loads(both.stdout)
+    question = (
+        "compare",
+        "zoo:squeezenet",
+        "--platform",
+        "laptop",
+        "--strategy",
+        "heft",
+        "--explain",
+    )
+    assert "bottleneck" in ok(*question).stdout
+    record = record_of(*question, "--objective", "throughput")
     assert record["objective"] == record["explanation"]["objective"] == "throughput"
     assert record["rows"][0]["cost_s"] == record["explanation"]["cost_s"]
