@@ -18,7 +18,7 @@ import pytest
 
 from answers_on_disk import read_left, write_rows
 from browsing import Open
-from cli_calls import call
+from cli_calls import ok
 from hetsim.analysis.comparison import compare
 from hetsim.analysis.lint.lint import lint
 from hetsim.analysis.nodes.nodes import nodes
@@ -87,8 +87,7 @@ def placed(tmp_path_factory: pytest.TempPathFactory) -> Path:
                       "--price", "rock-5b=0.05/h", "--price", "jetson-orin-nano=0.12/h"),
     }.items():  # fmt: skip
         with chdir(folder):
-            result = call("recommend", "--workload", *words, "--report", f"{name}.html")
-        assert result.exit_code == 0, result.stderr
+            ok("recommend", "--workload", *words, "--report", f"{name}.html")
     return folder
 
 

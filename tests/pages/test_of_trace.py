@@ -10,7 +10,7 @@ import pytest
 
 from answers_on_disk import read_left
 from browsing import Open
-from cli_calls import call
+from cli_calls import call, ok
 from hetsim.core.text import Record
 from hetsim.reporting.pages.answers import island_of
 from hetsim.reporting.pages.page import unpacked
@@ -38,8 +38,7 @@ VERBS = {
 
 def left(case: str, folder: Path) -> tuple[Path, Record]:
     """The folder that a verb leaves, and the pictures of the page that it writes beside it."""
-    result = call(*VERBS[case], "--out", folder / "out", "--report", folder / "report.html")
-    assert result.exit_code == 0, result.stderr
+    ok(*VERBS[case], "--out", folder / "out", "--report", folder / "report.html")
     return folder / "out", dict(read_left(folder / "report.html").pictures)
 
 
@@ -61,7 +60,7 @@ def test_a_folder_shows_the_timelines_of_its_verb(case: str, tmp_path: Path) -> 
 def test_it_is_drawn(case: str, tmp_path: Path, opened: Open) -> None:
     out, _ = left(case, tmp_path)
     page = tmp_path / "again.html"
-    assert call("report", out, "-o", page).exit_code == 0
+    ok("report", out, "-o", page)
     one = opened(page)
     assert {"timeline", "utilization"} <= set(one.views())
     for view in one.views():

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from answers_on_disk import AnswersOnDisk, left_by_verbs, read_left
-from cli_calls import call
+from cli_calls import call, record_of
 from hetsim.core.text import Record
 from hetsim.errors import InvalidInput
 from hetsim.reporting.formatting import ratio
@@ -71,7 +71,7 @@ def test_a_plan_and_a_sweep_have_a_report(answers: AnswersOnDisk) -> None:
 def test_the_figures_that_an_answer_is_about_lead_its_report(tmp_path: Path) -> None:
     """Of a plan, of what came under load, and of a placement, as the verbs print them."""
     asked = "simulate zoo:squeezenet --platform laptop --strategy single:gpu --rate 50"
-    served = json.loads(call(*asked.split(), "--requests", "200", "--json").stdout)
+    served = record_of(*asked.split(), "--requests", 200)
     top = headline(served)
     (stream,) = served["streams"]
     for one in stream["percentiles"]:
@@ -80,8 +80,7 @@ def test_the_figures_that_an_answer_is_about_lead_its_report(tmp_path: Path) -> 
     workload = tmp_path / "workload.yaml"
     arrivals = "arrivals: {constant: {rate_per_s: 1}}, slos: [p99=1s]"
     workload.write_text(f"requests: 9\nstreams: {{a: {{model: zoo:squeezenet, {arrivals}}}}}\n")
-    words = ("recommend", "--workload", str(workload), "--platform", "edge-tpu", "--json")
-    placed = json.loads(call(*words).stdout)
+    placed = record_of("recommend", "--workload", workload, "--platform", "edge-tpu")
     left = SavedAnswer("placement.json", KINDS[placed["schema"]], placed)
     factor = placed["rows"][0]["factor"]
     assert headline(placed)["best", "factor"] == factor

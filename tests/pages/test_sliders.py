@@ -6,17 +6,15 @@ import json
 import random
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner
 
 from browsing import Compared, Open, Opened
-from hetsim.cli.main import main
+from cli_calls import call, record_of
 from hetsim.reporting.pages.saved import read_all
 from hetsim.reporting.tables.verdicts import latency_text
 from onnx_builders import make_model, op, value
@@ -24,7 +22,6 @@ from platforms import CPU_AND_NPU
 from sweeps import sweep
 
 Record = dict[str, Any]
-Ask = Callable[..., Record]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def hetsim(*words: object, codes: tuple[int, ...] = (0,)) -> str:
     """Call the command line; return what it prints."""
-    result = CliRunner().invoke(main, [str(word) for word in words])
+    result = call(*words)
     assert result.exit_code in codes, (words, result.stderr)
     return result.stdout
 
@@ -55,8 +52,7 @@ def asked_again(command: str) -> Record:
     """Run the command that a page shows; return its record."""
     program, *words = shlex.split(command)
     assert program == "hetsim"
-    found: Record = json.loads(hetsim(*words, "--json"))
-    return found
+    return record_of(*words)
 
 
 def short(value: float) -> float:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 from browsing import WIDTHS, Axe, Open
-from cli_calls import call
+from cli_calls import call, ok, refused
 from hetsim.reporting.pages.page import BYTES_MOST
 from onnx_builders import make_model, op, save, value
 from platforms import CPU_AND_NPU
@@ -118,8 +118,7 @@ def test_the_island_holds_what_the_verb_prints_as_json(
 ) -> None:
     path = tmp_path / "report.html"
     verb, *options = WORDS[case]
-    result = call(verb, *asked, *options, "--json", "--report", path)
-    assert result.exit_code == 0, result.stderr
+    result = ok(verb, *asked, *options, "--json", "--report", path)
     island = data(path)
     assert island["record"] == json.loads(result.stdout)
     assert island["kind"] == case.partition(" ")[0]
@@ -133,12 +132,9 @@ def test_what_may_not_be_written_is_said_before_the_work(
 ) -> None:
     path = tmp_path / "report.html"
     path.write_text("mine")
-    result = made(asked, "compare", path)
-    assert (result.exit_code, result.stdout, path.read_text()) == (2, "", "mine")
-    assert "give --force" in result.stderr
-    nowhere = made(asked, "run", tmp_path / "none" / "report.html")
-    assert (nowhere.exit_code, nowhere.stdout) == (2, "")
-    assert "there is no folder" in nowhere.stderr
+    refused(made(asked, "compare", path), 2, "give --force")
+    assert path.read_text() == "mine"
+    refused(made(asked, "run", tmp_path / "none" / "report.html"), 2, "there is no folder")
 
 
 CASES = (*WORDS, *UNDER_LOAD)
