@@ -9,20 +9,10 @@ import pytest
 
 from catalog import kin_data
 from catalog.judging import donors
-from catalog.kin_data import KinData, Prior, chip_groups, prior_of
+from catalog.kin_data import KinData, Prior, chip_groups
 from catalog.likeness import without_network_on_chip
 from catalog.mixed import fit_kin
-from kin_builders import DEVICES, KIN, NETWORKS, kin
-
-
-@pytest.fixture(scope="module")
-def prior() -> Prior:
-    return prior_of(KIN)
-
-
-@pytest.fixture(scope="module")
-def made(prior: Prior) -> KinData:
-    return kin(np.random.default_rng(3), prior)[0]
+from kin_builders import DEVICES, NETWORKS
 
 
 def with_times(data: KinData, times: np.ndarray) -> KinData:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from catalog.fit import kin_text, write_fitted
-from catalog.kin_data import KinData, Prior, prior_of
+from catalog.kin_data import KinData, Prior
 from catalog.likeness import (
     called,
     kin_of,
@@ -24,22 +24,16 @@ from hetsim.hardware.files.checking import check_file
 from hetsim.hardware.files.reader import read_kin
 from hetsim.hardware.kernel_figures import PARAMETERS
 from hetsim.hardware.kin import TRAITS
-from kin_builders import KIN, kin
+from kin_builders import KIN
 
 ODD = 0.4
 
 
 @pytest.fixture(scope="module")
-def prior() -> Prior:
-    return prior_of(KIN)
-
-
-@pytest.fixture(scope="module")
-def made(prior: Prior) -> KinData:
+def made(made: KinData) -> KinData:
     """A kin that follows the model, but for one network that takes all of them longer."""
-    data, _ = kin(np.random.default_rng(3), prior)
-    odd = data.network[data.key] == 4
-    return replace(data, log_seconds=data.log_seconds + np.where(odd, ODD, 0.0))
+    odd = made.network[made.key] == 4
+    return replace(made, log_seconds=made.log_seconds + np.where(odd, ODD, 0.0))
 
 
 @pytest.fixture(scope="module")

@@ -8,22 +8,11 @@ import numpy as np
 import pytest
 
 from catalog import mixed
-from catalog.kin_data import Prior, prior_of
+from catalog.kin_data import prior_of
 from catalog.likeness import without_chip, without_family
 from catalog.mixed import FAR, KinFit, common_mean, fit_kin
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
-from kin_builders import DEVICES, KIN, NETWORKS, NOISE, kin
-
-
-@pytest.fixture(scope="module")
-def prior() -> Prior:
-    return prior_of(KIN)
-
-
-@pytest.fixture(scope="module")
-def made(prior):
-    data, _ = kin(np.random.default_rng(3), prior)
-    return data
+from kin_builders import DEVICES, NETWORKS, NOISE
 
 
 @pytest.fixture(scope="module")

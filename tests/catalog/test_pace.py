@@ -7,19 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from catalog.kin_data import KinData, Prior, prior_of
+from catalog.kin_data import KinData, Prior
 from catalog.likeness import without_chip
 from catalog.mixed import SLOWER, fit_kin, slopes_of
 from hetsim.cost.kernels.networks import log_total
 from hetsim.hardware.datasheet import COVARIATES
-from kin_builders import KIN, NETWORKS, kin
+from kin_builders import NETWORKS, kin
 
 IN_ORDER, ARM = COVARIATES.index("in_order"), COVARIATES.index("arm")
-
-
-@pytest.fixture(scope="module")
-def prior() -> Prior:
-    return prior_of(KIN)
 
 
 @pytest.fixture(scope="module")
