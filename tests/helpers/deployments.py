@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import onnx
 
 import hetsim
-from hetsim.workload.arrivals import Poisson
+from hetsim.workload.arrivals import Poisson, Replay
 from hetsim.workload.deployment import Served
 from onnx_builders import make_model, op, value
 
@@ -41,3 +42,13 @@ def poisson(model: str, rate: float, requests: int, **changes: object) -> hetsim
     slos = changes.pop("slos", ())
     stream = hetsim.Stream("all", model, Poisson(rate), slos=slos)  # type: ignore[arg-type]
     return hetsim.Workload((stream,), requests=requests, **changes)  # type: ignore[arg-type]
+
+
+def replayed(
+    folder: Path, model: str, times: Iterable[float], *slos: hetsim.Slo, name: str = "trace"
+) -> hetsim.Workload:
+    """Requests at the times of a trace that is written."""
+    path = folder / f"{name}.csv"
+    path.write_text("time\n" + "".join(f"{float(one)!r}\n" for one in times))
+    stream = hetsim.Stream("all", model, Replay(str(path), column="time"), slos=slos)
+    return hetsim.Workload((stream,))

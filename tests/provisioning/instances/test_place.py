@@ -33,7 +33,7 @@ from hetsim.workload.failure import Failing
 from hetsim.workload.workload import Follows
 from onnx_builders import make_model, op, value
 from oracles.every_placement import most_carried as of_all
-from platforms import CPU_AND_NPU
+from platforms import cpu_and_npu
 
 FEW = 400
 
@@ -46,9 +46,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> hetsim.Platform:
-    path = tmp_path_factory.mktemp("platform") / "pair.yaml"
-    path.write_text(CPU_AND_NPU)
-    return hetsim.load_platform(path)
+    return cpu_and_npu(tmp_path_factory.mktemp("platform"))
 
 
 def two(

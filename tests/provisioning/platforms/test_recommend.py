@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import numpy as np
 import pytest
 import yaml
-from click.testing import CliRunner
 from rich.console import Console
 
 import hetsim
-from deployments import model_at
-from hetsim.cli.main import main
+from cli_calls import call, ok
+from deployments import model_at, replayed
 from hetsim.core.text import to_json
 from hetsim.hardware.files.inventory import Catalog, catalog_schema
 from hetsim.provisioning.platforms.answer import Recommendation
@@ -25,7 +25,7 @@ from hetsim.provisioning.platforms.components import (
 from hetsim.provisioning.platforms.priced import priced_catalog
 from hetsim.provisioning.platforms.verification import verify
 from hetsim.reporting.tables.recommendation import recommendation_record, recommendation_report
-from hetsim.workload.arrivals import Constant, Replay
+from hetsim.workload.arrivals import Constant
 from hetsim.workload.files.reader import deployment_record
 from hetsim.workload.workload import Slo
 
@@ -55,9 +55,8 @@ def bursts(folder: Path, model: str, *slos: Slo, rate: float = 2000.0) -> hetsim
     """Thirty bursts of eight that come by chance."""
     draw = np.random.default_rng(3)
     times = np.sort(np.repeat(np.cumsum(draw.exponential(8 / rate, 30)), 8))
-    path = folder / "trace.csv"
-    path.write_text("time\n" + "".join(f"{one!r}\n" for one in times.tolist()))
-    return hetsim.Stream("bursts", model, Replay(str(path), column="time"), slos=slos)
+    (stream,) = replayed(folder, model, times, *slos).streams
+    return replace(stream, name="bursts")
 
 
 @pytest.fixture(scope="module")
@@ -268,7 +267,7 @@ def test_how_a_search_ends(
     )
     words = WORDS.format(workload=tmp_path / "workload.yaml", catalog=tmp_path / "catalog.yaml")
     more = f" --requests 100 --json --certificate {tmp_path / 'why.json'} --out {tmp_path / 'o'}"
-    done = CliRunner().invoke(main, (words + more).split())
+    done = call(*(words + more).split())
     assert done.exit_code == code, done.stderr
     assert says in done.stderr
     record = json.loads(done.stdout)
@@ -277,7 +276,7 @@ def test_how_a_search_ends(
     assert (tmp_path / "o" / "platform.yaml").exists() == (code == 0)
     held = verify(tmp_path / "why.json")
     assert (held.undecided > 0) == (code == 6)
-    table = CliRunner().invoke(main, (words + " --requests 100").split())
+    table = call(*(words + " --requests 100").split())
     assert table.exit_code == code
     assert "platform" in table.stdout
 
@@ -292,15 +291,14 @@ def test_what_is_recommended_without_any_device_survives(tmp_path: Path) -> None
     words = WORDS.format(workload=tmp_path / "workload.yaml", catalog=tmp_path / "catalog.yaml")
     words = words.replace("--max-devices 1", "--max-devices 3 --survive 1")
     why = tmp_path / "why.json"
-    done = CliRunner().invoke(main, f"{words} --certificate {why} --out {tmp_path / 'o'}".split())
-    assert done.exit_code == 0, done.stderr
+    done = ok(*f"{words} --certificate {why} --out {tmp_path / 'o'}".split())
     assert "worst case without 1 of node.0-1" in " ".join(done.stdout.split())
     record = json.loads((tmp_path / "o" / "result.json").read_text())
     assert record["answer"]["counts"] == {"node": 2}
     assert record["answer"]["survived"]["answer"] == "meets"
     assert verify(why).answer == "2 node (2 devices)"
-    once = CliRunner().invoke(main, f"{words.replace('3 --survive', '2 --survive')}0".split())
+    once = call(*f"{words.replace('3 --survive', '2 --survive')}0".split())
     assert once.exit_code == 2
-    few = CliRunner().invoke(main, words.replace("3 --survive", "1 --survive").split())
+    few = call(*words.replace("3 --survive", "1 --survive").split())
     assert few.exit_code == 5
     assert "with one device lost" in " ".join(few.stdout.split())

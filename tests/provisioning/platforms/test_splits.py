@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import hetsim
-from deployments import model_at
+from deployments import model_at, replayed
 from hetsim.provisioning.platforms.answer import devices_of
 from hetsim.provisioning.platforms.catalog_search import draft_of, question_of
 from hetsim.provisioning.platforms.certificate import certificate
@@ -30,7 +30,6 @@ from hetsim.provisioning.platforms.simulation import play_given
 from hetsim.provisioning.platforms.verification import verify
 from hetsim.simulation.service.cost import Prices
 from hetsim.simulation.service.serving import serve
-from hetsim.workload.arrivals import Replay
 from hetsim.workload.workload import Slo
 from onnx_builders import make_model, op, value
 from random_questions import chain
@@ -90,10 +89,7 @@ def workload(folder: Path) -> hetsim.Workload:
     """Bursts of three that come by chance; what answers one takes a part of a millisecond."""
     draw = np.random.default_rng(3)
     times = np.sort(np.repeat(np.cumsum(draw.exponential(8e-4, 20)), 3))
-    (folder / "trace.csv").write_text("time\n" + "".join(f"{t!r}\n" for t in times.tolist()))
-    came = Replay(str(folder / "trace.csv"), column="time")
-    slos = (Slo(0.9, 6e-4),)
-    return hetsim.Workload((hetsim.Stream("all", model_at(folder, "n"), came, slos=slos),))
+    return replayed(folder, model_at(folder, "n"), times, Slo(0.9, 6e-4))
 
 
 @sweep("step", quick=[9], full=[9, 3])
@@ -159,10 +155,8 @@ def deep_at(folder: Path) -> str:
 
 def test_what_no_two_hold_is_recommended_over_three(folder: Path, tmp_path: Path) -> None:
     (folder / "only.yaml").write_text("kinds:\n  little: {platform: ./little.yaml, link: eth1}\n")
-    (folder / "even.csv").write_text("time\n" + "".join(f"{k / 50}\n" for k in range(40)))
-    came = Replay(str(folder / "even.csv"), column="time")
-    stream = hetsim.Stream("all", deep_at(folder), came, slos=(Slo(0.9, 0.01),))
-    workload = hetsim.Workload((stream,))
+    times = np.arange(40) / 50
+    workload = replayed(folder, deep_at(folder), times, Slo(0.9, 0.01), name="even")
     found = hetsim.recommend(workload, folder / "only.yaml", objective="devices", max_devices=4)
     best = found.require()
     assert best.counts == {"little": 3}

@@ -8,14 +8,12 @@ import pytest
 
 import hetsim
 from deployments import model_at
-from platforms import CPU_AND_NPU
+from platforms import cpu_and_npu
 
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> hetsim.Platform:
-    path = tmp_path_factory.mktemp("platform") / "pair.yaml"
-    path.write_text(CPU_AND_NPU)
-    return hetsim.load_platform(path)
+    return cpu_and_npu(tmp_path_factory.mktemp("platform"))
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import hetsim
+from deployments import replayed
 from fleets import KINDS, fleet, random_served
 from hetsim.provisioning.rates import losses as room
 from hetsim.provisioning.rates.redundancy import availability, chance_of, counts_down
 from hetsim.simulation.service.serving import serve
 from hetsim.statistics.verdict import Answer
-from hetsim.workload.arrivals import Replay
 from hetsim.workload.deployment import Instances, Served
 from oracles.all_subsets import Down, chance, subsets
 from sweeps import sweep
@@ -80,11 +80,8 @@ def test_k_of_n_is_the_closed_form() -> None:
 
 
 def traced(folder: Path, model: str, rate: float, slo: hetsim.Slo, seed: int) -> hetsim.Workload:
-    times = np.cumsum(np.random.default_rng([seed, 6]).exponential(1 / rate, 80)).tolist()
-    path = folder / f"trace_{seed}.csv"
-    path.write_text("time\n" + "".join(f"{one!r}\n" for one in times))
-    replay = Replay(str(path), column="time")
-    return hetsim.Workload((hetsim.Stream("all", model, replay, slos=(slo,)),))
+    times = np.cumsum(np.random.default_rng([seed, 6]).exponential(1 / rate, 80))
+    return replayed(folder, model, times, slo, name=f"trace_{seed}")
 
 
 @sweep("seed", quick=[1], full=range(30))

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import brentq
 
 import hetsim
-from deployments import alone_s, deployed, poisson
+from deployments import alone_s, deployed, poisson, replayed
 from hetsim.core.text import to_json
 from hetsim.errors import UsageError
 from hetsim.provisioning.rates.answer import Capacity, Rates
@@ -24,13 +24,6 @@ from hetsim.workload.workload import Slo, Stream, Workload
 from oracles.exact_stretch import least_stretch_of_chains
 from queues import latency_at
 from sweeps import sweep
-
-
-def replayed(folder: Path, model: str, times: list[float], *slos: Slo) -> hetsim.Workload:
-    path = folder / "trace.csv"
-    path.write_text("time\n" + "".join(f"{one!r}\n" for one in times))
-    replay = Replay(str(path), column="time")
-    return hetsim.Workload((hetsim.Stream("all", model, replay, slos=slos),))
 
 
 def m_d_1_load(services: float, percentile: float) -> float:

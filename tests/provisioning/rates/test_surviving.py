@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hetsim
-from deployments import model_at
+from deployments import model_at, replayed
 from fleets import KINDS, fleet, random_served
 from hetsim.placement.planning import replan
 from hetsim.provisioning.rates.losses import LossModel
@@ -20,7 +20,7 @@ from hetsim.simulation.service.layout import set_up
 from hetsim.simulation.service.resolution import resolve
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played, serve
-from hetsim.workload.arrivals import Closed, Poisson, Replay
+from hetsim.workload.arrivals import Closed, Poisson
 from hetsim.workload.autoscaling import Autoscaling
 from hetsim.workload.deployment import Instances, Served
 from hetsim.workload.failure import Failure
@@ -259,11 +259,8 @@ def test_exit_codes_and_refusals(model: str, folder: Path) -> None:
 @pytest.fixture
 def carries(model: str, folder: Path) -> Callable[..., hetsim.Capacity]:
     platform = fleet(folder, {"t4": 2, "l4": 1})
-    times = np.cumsum(np.random.default_rng(8).exponential(1e-3, 40)).tolist()
-    (folder / "trace.csv").write_text("time\n" + "".join(f"{one!r}\n" for one in times))
-    replay = Replay(str(folder / "trace.csv"), column="time")
-    slo = hetsim.Slo(0.75, 5e-4)
-    workload = hetsim.Workload((hetsim.Stream("all", model, replay, slos=(slo,)),))
+    times = np.cumsum(np.random.default_rng(8).exponential(1e-3, 40))
+    workload = replayed(folder, model, times, hetsim.Slo(0.75, 5e-4))
 
     def call(*devices: str, losses: int = 0, limit: int | None = 1) -> hetsim.Capacity:
         entries = tuple(Instances(1, (name,), max_in_flight=limit) for name in devices)
