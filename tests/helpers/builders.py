@@ -31,6 +31,14 @@ def dags(draw: st.DrawFn, max_nodes: int = 14) -> Dag:
 
 
 @st.composite
+def colourings(draw: st.DrawFn, max_nodes: int, most: int = 4) -> tuple[Dag, list[int]]:
+    """A DAG, and one of 1 to `most` kinds by node."""
+    dag = draw(dags(max_nodes))
+    kinds = draw(st.integers(1, most))
+    return dag, draw(st.lists(st.integers(0, kinds - 1), min_size=dag.n, max_size=dag.n))
+
+
+@st.composite
 def problems(
     draw: st.DrawFn, max_nodes: int = 8, max_devices: int = 3, *, overheads: bool = True
 ) -> Problem:

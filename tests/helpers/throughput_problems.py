@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -162,3 +163,47 @@ def stage_load(costs: Costs, kind: int, inside: set[int]) -> float:
     if lacks or held > costs.capacity_bytes[kind]:
         return float("inf")
     return float(costs.load(kind, *map(np.float64, (compute, fetch, store))))
+
+
+def kind_of(costs: Costs) -> dict[int, int]:
+    """The kind of each device."""
+    return {device: kind for kind, devices in enumerate(costs.kinds) for device in devices}
+
+
+def least_contiguous(costs: Costs) -> float:
+    """Of all assignments to devices that do not feed each other in a circle the least load."""
+    kinds, found = kind_of(costs), float("inf")
+    for assignment in itertools.product(kinds, repeat=costs.n):
+        edges = {(assignment[u], assignment[v]) for u, v in costs.dag.edges()}
+        left = set(assignment)
+        while free := {p for p in left if not any(q == p != o and o in left for o, q in edges)}:
+            left -= free
+        if not left:
+            sets = {p: {v for v, q in enumerate(assignment) if q == p} for p in set(assignment)}
+            loads = (stage_load(costs, kinds[p], nodes) for p, nodes in sets.items())
+            found = min(found, max(loads, default=0.0))
+    return found
+
+
+def serial_problem(rng: np.random.Generator, count: int, most: int) -> Problem:
+    """Up to `most` nodes; times are multiples of 1/8: sums are exact, and so is a cut."""
+    n = int(rng.integers(1, most + 1))
+    seconds = rng.integers(0, 40, (n, count)) / 8
+    for v in range(n):
+        if rng.random() < 0.2:
+            seconds[v, rng.integers(count)] = np.inf
+    tensors = []
+    for u in range(-1, n):
+        for _ in range(int(rng.integers(1, 3))):
+            readers = [v for v in range(u + 1, n) if rng.random() < 0.3][:3]
+            if u >= 0 or readers:
+                tensors.append((u, int(rng.integers(0, 33)), readers))
+    staged = Staging(tuple(rng.integers(0, 3, count) / 8), tuple(rng.integers(0, 3, count) / 8))
+    return Problem.from_arrays(
+        seconds,
+        tensors=tensors,
+        latency_s=rng.integers(0, 8, (count, count)) / 8,
+        bytes_per_s=2.0 ** rng.integers(0, 5, (count, count)),
+        host=int(rng.integers(count)) if rng.random() < 0.7 else None,
+        staging=staged if rng.random() < 0.3 else None,
+    )

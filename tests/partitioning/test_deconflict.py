@@ -13,10 +13,8 @@ from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.partitioning.deconflict import device_order, resolve
 from hetsim.partitioning.regions import Region, annotate
 from hetsim.partitioning.sizes import SizeRules
-from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.validator import check
-from hetsim.simulation.simulate import simulate
 from sweeps import examples
 
 INF = float("inf")
@@ -109,17 +107,6 @@ def test_composites_that_are_cyclic_together_are_not_both_kept() -> None:
     assert "depend on its own output through n2 > n3 > n0 > n1" in solved.dropped[0].reason.replace(
         "'", ""
     )
-
-
-def test_a_composite_runs_as_one_kernel_and_bounds_hold() -> None:
-    problem = chain([[INF, 9.0, 9.0]] * 2 + [[1.0, 9.0, 9.0]], [(0, (0, 1), 0.5)])
-    made = hetsim.partition(problem)
-    assert [(g.device, g.nodes) for g in made.groups] == [("npu", (0, 1, 2))]
-    latency_s = simulate(Plan(problem, "by hand", made.groups)).latency_s
-    assert latency_s == 1.5
-    assert hetsim.lower_bound(problem) == pytest.approx(1.5)
-    assert hetsim.plan(problem, "single:npu").groups == made.groups
-    assert hetsim.plan(problem, "hetero").groups == made.groups
 
 
 def test_a_composite_above_the_largest_group_is_dropped_and_said() -> None:

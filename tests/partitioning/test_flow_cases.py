@@ -105,6 +105,23 @@ def test_a_region_that_loses_a_node_is_dropped_whole(case_id: str, method: str) 
     assert bool(dropped) == (case_id != "rfc-priority-acl-over-dnnl")
 
 
+@pytest.mark.parametrize(
+    ("case_id", "rules"),
+    [
+        ("trt-single-op-dropped", SizeRules(min_nodes=5)),
+        ("min-size-readopt", SizeRules(min_nodes=2)),
+        ("tflite-largest-n", SizeRules(min_nodes=2, max_groups=2)),
+    ],
+)
+def test_what_the_size_rules_leave_is_on_the_host(case_id: str, rules: SizeRules) -> None:
+    record = RECORDS[case_id]
+    problem = problem_of(record)
+    made = hetsim.partition(problem, sizes=rules)
+    assert accelerated(problem, made) == expected(record)
+    assert {problem.node_names[v] for v in made.left} == set(record["host"])
+    assert all(made.left.values())
+
+
 @pytest.mark.parametrize("method", CONNECTED)
 def test_a_callable_decides_before_priority(method: str) -> None:
     record = RECORDS["rfc-custom-deconflict"]

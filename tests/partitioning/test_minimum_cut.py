@@ -19,35 +19,16 @@ from hetsim.partitioning.minimum_cut import (
     serial_latency,
     source_side,
 )
-from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
 from sweeps import examples, sweep
+from throughput_problems import serial_problem
 
 seeds = st.integers(0, 10**6)
-INF = float("inf")
 
 
 def drawn(seed: int, most_nodes: int = 6) -> Problem:
-    """Times are multiples of 1/8: sums are exact, and so is the cut."""
     rng = np.random.default_rng(seed)
-    n, count = int(rng.integers(1, most_nodes + 1)), int(rng.integers(2, 5))
-    seconds = rng.integers(0, 24, (n, count)) / 8
-    seconds[:, 1:][rng.random((n, count - 1)) < 0.15] = INF
-    tensors = []
-    for u in range(-1, n):
-        for _ in range(int(rng.integers(1, 3))):
-            readers = [v for v in range(u + 1, n) if rng.random() < 0.5]
-            if u >= 0 or readers:
-                tensors.append((u, int(rng.integers(0, 17)), readers))
-    staged = Staging(tuple(rng.integers(0, 3, count) / 8), tuple(rng.integers(0, 3, count) / 8))
-    return Problem.from_arrays(
-        seconds,
-        tensors=tensors,
-        latency_s=rng.integers(0, 8, (count, count)) / 8,
-        bytes_per_s=2.0 ** rng.integers(0, 5, (count, count)),
-        host=int(rng.integers(count)) if rng.random() < 0.7 else None,
-        staging=staged if rng.random() < 0.3 else None,
-    )
+    return serial_problem(rng, int(rng.integers(2, 5)), most_nodes)
 
 
 def charged(terms: Terms, assignment: list[int], changing: frozenset[int], target: int) -> float:

@@ -20,7 +20,7 @@ import hetsim
 from builders import BOX
 from hetsim.errors import PlanError, UsageError
 from hetsim.graph.inputs.samples import random_inputs
-from hetsim.graph.loading import load_model
+from hetsim.graph.loading import load_model, model_of
 from hetsim.graph.model import Model
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.methods.registry import methods
@@ -28,6 +28,14 @@ from hetsim.partitioning.onnx_export import save, to_annotated, to_functions, to
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
+from odd_graphs import (
+    Case,
+    absent_inputs_and_outputs,
+    loops_within_branches,
+    names_in_scopes,
+    outputs_of_every_kind,
+)
+from odd_values import sequences_carried_by_a_loop, sparse_constants
 from onnx_builders import (
     assert_bitwise_equal,
     bits,
@@ -179,47 +187,6 @@ def diamond() -> onnx.ModelProto:
     )
 
 
-def control_flow() -> onnx.ModelProto:
-    """An If and a Loop whose bodies read inner values, inputs and constants from outside."""
-    body = helper.make_graph(
-        [
-            op("Add", "carried bias", "grown"),
-            op("Mul", "grown deep", "scaled"),
-            op("Identity", "go", "go_on"),
-        ],
-        "body",
-        [value("i", (), "INT64"), value("go", (), "BOOL"), value("carried")],
-        [value("go_on", (), "BOOL"), value("scaled"), value("grown")],
-    )
-    deeper = {
-        "then_branch": branch("t2", [op("Relu", "t1", "t2")]),
-        "else_branch": branch("t3", [op("Neg", "x", "t3")]),
-    }
-    choice = {
-        "then_branch": branch("then", [op("Add", "a w", "t1"), op("If", "c", "t4", **deeper)]),
-        "else_branch": branch("other", [op("Sub", "deep a", "e1")]),
-    }
-    return make_model(
-        [
-            op("Abs", "x", "a", "abs"),
-            op("Tanh", "x", "deep", "tanh"),
-            op("If", "c", "chosen", "if", **choice),
-            op("Loop", "count - chosen", "final all", "loop", body=body),
-            op("ReduceSum", "all axes", "s", "reduce", keepdims=0),
-            op("Add", "final s", "z", "add"),
-            op("ReduceSum", "z -", "y", "total", keepdims=0),
-        ],
-        [value("x"), value("c", (), "BOOL")],
-        [value("y", None), value("deep", None)],
-        {
-            "w": np.ones(3, FLOAT),
-            "bias": np.full(3, 0.25, FLOAT),
-            "count": np.array(3),
-            "axes": np.array([0]),
-        },
-    )
-
-
 def functions_in_bodies() -> onnx.ModelProto:
     """Functions of the model's own, one of which takes a domain and name that ours would."""
     imports = [helper.make_opsetid("", 20), helper.make_opsetid("my", 1)]
@@ -249,44 +216,9 @@ def functions_in_bodies() -> onnx.ModelProto:
     )
 
 
-def sparse_and_several_outputs() -> onnx.ModelProto:
+def dynamic() -> Case:
+    """Sizes that stay open, and one that depends on the values."""
     proto = make_model(
-        [
-            op("Add", "x w", "a", "add"),
-            op("Split", "a", "p q r", "split", axis=1, num_outputs=3),
-            op("TopK", "p k", "top idx", "topk", axis=0),
-            op("Concat", "r q", "y", "concat", axis=1),
-        ],
-        [value("x")],
-        [value("y", None), value("idx", None, "INT64")],
-        {"k": np.array([1])},
-    )
-    proto.graph.sparse_initializer.append(
-        helper.make_sparse_tensor(
-            helper.make_tensor("w", onnx.TensorProto.FLOAT, [2], [1.0, 2.0]),
-            helper.make_tensor("w_at", onnx.TensorProto.INT64, [2], [0, 4]),
-            [2, 3],
-        )
-    )
-    return proto
-
-
-def sequences() -> onnx.ModelProto:
-    return make_model(
-        [
-            op("SplitToSequence", "x", "s", "split", axis=0),
-            op("SequenceInsert", "s x", "s2", "insert"),
-            op("SequenceAt", "s2 one", "h", "at"),
-            op("Relu", "h", "y", "relu"),
-        ],
-        [value("x")],
-        [value("y", None)],
-        {"one": np.array(1)},
-    )
-
-
-def dynamic() -> onnx.ModelProto:
-    return make_model(
         [
             op("Relu", "x", "a", "n0"),
             op("Shape", "a", "s", "n1"),
@@ -298,24 +230,32 @@ def dynamic() -> onnx.ModelProto:
         [value("y", None, "INT64")],
         {"flat": np.array([-1])},
     )
+    return proto, {"x": np.array([[1, -1, 2], [0, 3, 0]], FLOAT)}
+
+
+def built(build: Callable[[], onnx.ModelProto]) -> Callable[[], Case]:
+    """With random inputs."""
+
+    def made() -> Case:
+        proto = build()
+        return proto, random_inputs(model_of(proto, canonical="none"), seed=3)
+
+    made.__name__ = build.__name__
+    return made
 
 
 BUILDERS = (
-    diamond, control_flow, function_model, functions_in_bodies, sparse_and_several_outputs,
-    sequences, dynamic,
+    *map(built, (diamond, function_model, functions_in_bodies)), dynamic, loops_within_branches,
+    names_in_scopes, outputs_of_every_kind, sparse_constants, sequences_carried_by_a_loop,
+    absent_inputs_and_outputs,
 )  # fmt: skip
-
-
 MADE = [*product(BUILDERS, METHODS)]
 
 
 @sweep("build, method", quick=MADE[::4], full=MADE)
-def test_small_models(build: Callable[[], onnx.ModelProto], method: str, tmp_path: Path) -> None:
-    model = load(build(), tmp_path, canonical="none")
-    if build is dynamic:
-        inputs = {"x": np.array([[1, -1, 2], [0, 3, 0]], FLOAT)}
-    else:
-        inputs = random_inputs(model, seed=3)
+def test_small_models(build: Callable[[], Case], method: str, tmp_path: Path) -> None:
+    proto, inputs = build()
+    model = load(proto, tmp_path, canonical="none")
     whole = run_whole(model, inputs)
     problem = problem_of(model)
     for seed in range(2):

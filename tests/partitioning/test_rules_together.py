@@ -178,30 +178,3 @@ def test_what_its_device_must_give_up_does_not_come_back(rounds: list[int]) -> N
     ]
     assert set(made.left) == {1, 2, 3}
     assert "below min_nodes 3" in made.left[1]
-
-
-def test_housekeeping_follows_to_no_device_that_must_not_have_it() -> None:
-    problem = Problem.from_arrays(
-        [[1.0, 9.0]] * 3, [(0, 1, 4), (1, 2, 4)], devices=("npu", "cpu"), host=1
-    )
-    made = hetsim.partition(
-        problem,
-        affinity=Affinity(exclude=(Exclusion("npu", nodes=("n1",)),)),
-        housekeeping=Housekeeping("follow", nodes=frozenset({1})),
-    )
-    assert [(group.device, group.nodes) for group in made.groups] == [
-        ("npu", (0,)),
-        ("cpu", (1,)),
-        ("npu", (2,)),
-    ]
-    assert made.left == {1: "housekeeping: npu: 'n1' is excluded"}
-    # Nor does it stay on a default device that must not have it.
-    made = hetsim.partition(
-        problem,
-        affinity=Affinity({"n0": "npu", "n2": "cpu"}, (Exclusion("cpu", nodes=("n1",)),)),
-        housekeeping=Housekeeping("default", nodes=frozenset({1})),
-    )
-    assert [(group.device, group.nodes) for group in made.groups] == [
-        ("npu", (0, 1)),
-        ("cpu", (2,)),
-    ]

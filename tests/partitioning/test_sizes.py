@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from typing import Any
 
 import networkx as nx
 import pytest
@@ -12,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
-from builders import CASES, dags, problems
+from builders import dags, problems
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.regions import Quotient
@@ -24,49 +22,6 @@ from hetsim.problem.validator import problems_of
 from sweeps import examples
 
 INF = float("inf")
-
-
-def case_problem(name: str) -> tuple[dict[str, Any], Problem]:
-    cases = json.loads((CASES / "partition_cases.json").read_text())["cases"]
-    case = next(case for case in cases if case["id"] == name)
-    ids = {node: index for index, node in enumerate(case["nodes"])}
-    seconds = [
-        [1.0 if node in case["supported"].get(device, ()) else INF for device in case["priority"]]
-        + [10.0]
-        for node in case["nodes"]
-    ]
-    problem = Problem.from_arrays(
-        seconds,
-        edges=[(ids[u], ids[v], 1) for u, v in case["edges"]],
-        devices=(*case["priority"], "host"),
-        host=len(case["priority"]),
-    )
-    return case, problem
-
-
-@pytest.mark.parametrize(
-    ("name", "rules"),
-    [
-        ("trt-single-op-dropped", SizeRules(min_nodes=5)),
-        ("min-size-readopt", SizeRules(min_nodes=2)),
-        ("tflite-largest-n", SizeRules(min_nodes=2, max_groups=2)),
-    ],
-)
-def test_published_cases(name: str, rules: SizeRules) -> None:
-    case, problem = case_problem(name)
-    made = hetsim.partition(problem, sizes=rules)
-    found = {
-        (group.device, frozenset(case["nodes"][node] for node in group.nodes))
-        for group in made.groups
-        if group.device != "host"
-    }
-    assert found == {(entry["device"], frozenset(entry["nodes"])) for entry in case["expect"]}
-    host = {
-        case["nodes"][v] for group in made.groups if group.device == "host" for v in group.nodes
-    }
-    assert host == set(case["host"])
-    assert set(made.left) == {case["nodes"].index(name) for name in case["host"]}
-    assert all(made.left.values())
 
 
 @examples(quick=15, full=200)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import dags
+from builders import colourings
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.methods import boundary
 from hetsim.partitioning.methods.boundary import Port, Wiring
@@ -55,9 +55,9 @@ def test_groups_and_boundaries_are_those_of_the_literal_rule(
 
 
 @examples(quick=25, full=300)
-@given(dags(60), st.data())
-def test_merge_is_valid_and_groups_are_connected(dag: Dag, data: st.DataObject) -> None:
-    device_of = data.draw(st.lists(st.integers(0, 2), min_size=dag.n, max_size=dag.n))
+@given(colourings(60, 3))
+def test_merge_is_valid_and_groups_are_connected(coloured: tuple[Dag, list[int]]) -> None:
+    dag, device_of = coloured
     labels = boundary.merge(dag, device_of)
     assert labels == boundary.merge(dag, device_of)
     parts = order_groups(dag, labels)

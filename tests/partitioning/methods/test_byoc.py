@@ -7,14 +7,11 @@ from collections.abc import Sequence
 import networkx as nx
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 import hetsim
-from builders import dags
+from builders import colourings
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.deconflict import deconflict
 from hetsim.partitioning.methods import byoc
-from hetsim.partitioning.regions import annotate
 from hetsim.problem.problem import Problem
 from sweeps import examples
 
@@ -39,9 +36,9 @@ def literal(dag: Dag, device_of: Sequence[int]) -> list[int]:
 
 
 @examples(quick=35, full=100)
-@given(dags(), st.data())
-def test_merges_what_the_source_merges(dag: Dag, data: st.DataObject) -> None:
-    device_of = data.draw(st.lists(st.integers(0, 2), min_size=dag.n, max_size=dag.n))
+@given(colourings(14, 3))
+def test_merges_what_the_source_merges(coloured: tuple[Dag, list[int]]) -> None:
+    dag, device_of = coloured
     found = byoc.merge(dag, device_of)
     wanted = literal(dag, device_of)
     pairs = set(zip(found, wanted, strict=True))
@@ -72,15 +69,3 @@ def test_several_targets_and_the_default() -> None:
         ("tvm", (3,)),
     ]
     assert made.left == {3: "acl: inf in seconds; dnnl: inf in seconds"}
-
-
-def test_steps_can_be_run_apart() -> None:
-    problem = two_targets()
-    regions = annotate(problem)
-    assert [r.nodes for r in regions.of_device("dnnl")] == [(1,), (2,)]
-    solved = deconflict(regions, "dnnl >> acl >> tvm")
-    assert solved.assignment == (0, 1, 1, 2)
-    whole = hetsim.partition(problem, "byoc", priority="dnnl >> acl >> tvm")
-    assert hetsim.partition(problem, "byoc", resolution=solved).groups == whole.groups
-    by_hand = hetsim.partition(problem, "byoc", assignment=[0, 1, 1, 2])
-    assert by_hand.groups == whole.groups

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from builders import dags
+from builders import colourings
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.methods import convex
 from hetsim.problem.groups import as_groups, order_groups
@@ -15,14 +14,6 @@ from oracles.patent_walk import PatentWalk
 from sweeps import examples
 
 KINDS = ("a", "b", "c", "d")
-
-
-@st.composite
-def colourings(draw: st.DrawFn, max_nodes: int) -> tuple[Dag, list[int]]:
-    """A DAG, and one of 1 to 4 kinds by node."""
-    dag = draw(dags(max_nodes))
-    kinds = draw(st.integers(1, len(KINDS)))
-    return dag, draw(st.lists(st.integers(0, kinds - 1), min_size=dag.n, max_size=dag.n))
 
 
 @examples(quick=65, full=200)

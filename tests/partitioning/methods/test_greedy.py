@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
-from hypothesis import strategies as st
 
-from builders import dags
+import hetsim
+from builders import colourings
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.methods import greedy
 from hetsim.partitioning.scans import Split
 from hetsim.problem.groups import order_groups
+from hetsim.problem.problem import Problem
 from oracles.hetero_greedy import PageGreedy
 from sweeps import examples
-
-KINDS = ("a", "b", "c", "d")
 
 PAGE = Dag.from_edges(7, [(0, 1), (1, 2), (1, 3), (2, 4), (3, 4), (4, 5), (5, 6)])
 PAGE_DEVICES = [0, 0, 0, 1, 0, 0, 0]
@@ -21,14 +21,6 @@ PAGE_DEVICES = [0, 0, 0, 1, 0, 0, 0]
 
 def test_groups_of_the_page() -> None:
     assert greedy.merge(PAGE, PAGE_DEVICES) == [0, 0, 2, 3, 2, 2, 2]
-
-
-def test_first_of_equally_large_candidates_is_selected() -> None:
-    # A cycle test of the library in which the page's algorithm was written.
-    edges = [(0, 1), (1, 2), (1, 3), (2, 4), (3, 5), (4, 6), (5, 7), (6, 8), (7, 8), (8, 9)]
-    dag = Dag.from_edges(10, edges)
-    labels = greedy.merge(dag, [0, 0, 0, 0, 0, 1, 0, 0, 0, 0])
-    assert labels == [0, 0, 0, 0, 0, 5, 0, 7, 7, 7]
 
 
 def test_mutually_dependent_subgraphs_are_split_and_named() -> None:
@@ -46,19 +38,15 @@ def test_mutually_dependent_subgraphs_are_split_and_named() -> None:
     assert greedy.merge_with_notes(dag, device_of) == (labels, (
         "1 group of the published method depended on each other in a circle and was split",
     ))  # fmt: skip
+    problem = Problem.from_arrays(np.ones((8, 2)), [(u, v, 1) for u, v in edges])
+    made = hetsim.partition(problem, "greedy", assignment=device_of)
+    assert made.notes == greedy.merge_with_notes(dag, device_of)[1]
+    assert hetsim.partition(problem, "compact", assignment=device_of).notes == ()
     twice = Dag.from_edges(16, edges + [(u + 8, v + 8) for u, v in edges])
     assert greedy.merge_with_notes(twice, device_of * 2)[1] == (
         "2 groups of the published method depended on each other in a circle and were split",
     )
     assert greedy.merge_with_notes(dag, [0] * 8) == ([0] * 8, ())
-
-
-@st.composite
-def colourings(draw: st.DrawFn, max_nodes: int) -> tuple[Dag, list[int]]:
-    """A DAG, and one of 1 to 4 kinds by node."""
-    dag = draw(dags(max_nodes))
-    kinds = draw(st.integers(1, len(KINDS)))
-    return dag, draw(st.lists(st.integers(0, kinds - 1), min_size=dag.n, max_size=dag.n))
 
 
 def published(solved: tuple[list[int], tuple[Split, ...]]) -> list[int]:
@@ -78,21 +66,3 @@ def test_same_subgraphs_as_the_page_read_literally(coloured: tuple[Dag, list[int
     solved = greedy.solve(dag, device_of)
     assert published(solved) == page.labels()
     assert bool(solved[1]) == (order_groups(dag, page.labels()) is None)
-
-
-def residual(blocks: int, body: int) -> Dag:
-    """Blocks of `body` nodes in a row, each bypassed by a skip edge into its last node."""
-    edges = [(v, v + 1) for v in range(blocks * body)]
-    edges += [(b * body, (b + 1) * body) for b in range(blocks)]
-    return Dag.from_edges(blocks * body + 1, edges)
-
-
-def test_thousands_of_nodes() -> None:
-    dag = residual(blocks=400, body=5)
-    device_of = [int(v % 5 == 2) for v in range(dag.n)]
-    labels, repaired = greedy.solve(dag, device_of)
-    assert repaired == ()
-    parts = order_groups(dag, labels)
-    assert parts is not None
-    # Every block's second node is alone on its device; what is left falls into chains.
-    assert sum(device_of[part[0]] == 1 for part in parts) == 400

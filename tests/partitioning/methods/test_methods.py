@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hetsim
 from builders import dags
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.methods import compact, stage
 from hetsim.problem.groups import as_groups, order_groups
-from hetsim.problem.problem import Problem
 from hetsim.problem.validator import problems_of
 from merge_graphs import random_graphs
 from oracles.fewest_groups import fewest_connected
@@ -163,20 +161,3 @@ def test_compact_ends_early_where_there_are_no_fewer_groups() -> None:
             assert least[1] <= found[1]
             met += least == found
     assert met > 100
-
-
-def test_a_repaired_partition_says_so() -> None:
-    for seed in range(200):
-        rng = random.Random(seed)
-        n = 12
-        pairs = sorted({tuple(sorted(rng.sample(range(n), 2))) for _ in range(20)})
-        edges = [(u, v, 1) for u, v in pairs]
-        seconds = [[1.0, 1.0 if rng.random() < 0.6 else float("inf")] for _ in range(n)]
-        problem = Problem.from_arrays(seconds, edges=edges, host=0)
-        if hetsim.partition(problem, "greedy").notes:
-            break
-    else:
-        pytest.fail("no instance needed a repair")
-    made = hetsim.partition(problem, "greedy")
-    assert "split" in made.notes[0]
-    assert hetsim.partition(problem, "compact").notes == ()
