@@ -275,36 +275,3 @@ def test_products_of_unknown_sizes_are_named_where_prices_count_on_sizes(tmp_pat
     (name,) = platform.devices
     assert Problem.of(model, platform, profiles={name: profile}).unsized == {}
     assert Problem.of(model, all_by_datasheet(platform)).unsized == {}
-
-
-def test_what_a_profile_measured_and_what_it_did_not_make_up_the_whole(tmp_path: Path) -> None:
-    model = model_of(unit_model(), name="unit")
-    profile = written(tmp_path, trt_profile({"conv1 + relu1": 0.5, "head": 0.25}))
-    platform = hetsim.load_platform("laptop")
-    plain = Problem.of(model, platform)
-    problem = Problem.of(model, platform, profiles={"npu": profile})
-    npu = problem.device_index("npu")
-    share = problem.profiles["npu"]
-    own = [v for v in range(problem.n) if problem.runnable[v, npu]]
-    whole_s = sum(seconds for _, seconds in problem.kernels(npu, own))
-    assert whole_s == pytest.approx(share.measured_s + share.modelled_s)
-    assert share.measured_s == pytest.approx(0.75e-3)
-    assert (problem.least_seconds <= problem.seconds).all()
-    for p in range(3):
-        if p != npu:
-            assert (problem.seconds[:, p] == plain.seconds[:, p]).all()
-            assert (problem.least_seconds[:, p] == plain.least_seconds[:, p]).all()
-    assert problem.evidence[npu].measured == share.share
-    assert [one.measured for p, one in enumerate(problem.evidence) if p != npu] == [0.0, 0.0]
-
-
-def test_starting_a_subgraph_costs_what_the_figures_say_or_else_the_datasheet() -> None:
-    problem = problem_of("zoo:squeezenet", "laptop", "fitted")
-    assert problem.platform is not None
-    told = 0
-    for p, spec in enumerate(problem.platform.devices.values()):
-        figures = spec.kernels.get(problem.evidence[p].precision)
-        told += figures is not None
-        expected = spec.dispatch_s if figures is None else figures.dispatch_s
-        assert problem.dispatch_s[p] == pytest.approx(expected)
-    assert told

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 import yaml
 
@@ -117,8 +116,6 @@ def test_a_compiled_folder_that_names_a_library_is_refused(
 
 def retold(folder: Path, plan: bytes) -> None:
     """Let the manifest say of the plan what is there now."""
-    import hashlib
-
     rewritten(
         folder,
         lambda r: r["plan"].update(nbytes=len(plan), sha256=hashlib.sha256(plan).hexdigest()),
@@ -205,31 +202,6 @@ def test_what_there_is_not_is_a_mistake_of_the_plan(
     change(tmp_path / "plan.json", put)
     with pytest.raises(PlanError, match=f"plan.json: {said}"):
         hetsim.load_plan(tmp_path / "plan.json")
-
-
-def test_weights_are_in_files_beside_the_model(tmp_path: Path) -> None:
-    inside = tmp_path / "model"
-    inside.mkdir()
-    (tmp_path / "secret.bin").write_bytes(bytes(4096))
-    (inside / "link.bin").symlink_to(tmp_path / "secret.bin")
-    (inside / "zero.bin").symlink_to("/dev/zero")
-    (inside / "*").mkdir()
-    (inside / "*" / "_ORT_MEM_ADDR_").mkdir()
-    (inside / "*" / "_ORT_MEM_ADDR_" / "*").write_bytes(bytes(4096))
-    os.mkfifo(inside / "pipe.bin")
-    for location in (
-        "link.bin", "zero.bin", "pipe.bin", "../secret.bin", str(tmp_path / "secret.bin"),
-        "*/_ORT_MEM_ADDR_/*", "a\0b", "",
-    ):  # fmt: skip
-        for count in (4, 1024):
-            proto = make_model([op("Add", "x w", "y")], [value("x", (1,))], [value("y", (count,))])
-            weight = proto.graph.initializer.add(
-                name="w", data_type=onnx.TensorProto.FLOAT, dims=[count],
-                data_location=onnx.TensorProto.EXTERNAL,
-            )  # fmt: skip
-            weight.external_data.add(key="location", value=location)
-            with pytest.raises(ModelError, match="external data"):
-                hetsim.load_model(save(proto, inside))
 
 
 def test_a_plan_says_which_profiles_its_prices_are_from(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import onnx
@@ -20,7 +19,7 @@ from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.reporting.tables.comparison import comparison_record, comparison_report, verdict
 from hetsim.reporting.tables.plan import simulation_record
 from hetsim.reporting.tables.question import unpriced_rows
-from onnx_builders import WIDE, if_model, make_model, op, texts_model, value
+from onnx_builders import WIDE, if_model, op, texts_model
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +69,6 @@ def test_records_name_what_is_not_priced(unpriced):
     plan = hetsim.plan(unpriced, "single:cpu")
     told = simulation_record(plan, hetsim.simulate(plan))
     assert list(told["problem"]["unpriced"]) == ["twice"]
-
-
-@pytest.mark.parametrize("strategy", ["exact", "ideal-dp", "auto"])
-def test_proofs_are_of_what_is_priced(unpriced, strategy):
-    assert "for priced nodes only: 1 node is not" in hetsim.plan(unpriced, strategy).reason
 
 
 def test_a_plan_counts_the_dearer_branch_and_a_bound_the_cheaper(laptop):
@@ -153,65 +147,8 @@ def test_a_model_split_into_functions_costs_what_it_cost(canonical, laptop, tmp_
         assert alone[1] >= bound
 
 
-def test_a_bound_of_a_seen_branch_is_that_branch(laptop):
-    """A constant condition leaves one branch, and the bound is as high as it can be."""
-    proto = if_model()
-    del proto.graph.input[0]
-    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array(False), "c"))
-    problem = hetsim.Problem.of(model_of(proto, canonical="none"), laptop)
-    assert not problem.least_s
-    assert (problem.least_seconds == problem.shared_seconds).all()
-
-
-def inlined(proto, attribute):
-    """The model in which the If has taken the branch of that name."""
-    (node,) = proto.graph.node
-    (branch,) = (a.g for a in node.attribute if a.name == attribute)
-    made = onnx.ModelProto()
-    made.CopyFrom(proto)
-    del made.graph.node[:], made.graph.input[:]
-    made.graph.input.extend(value for value in proto.graph.input if value.name == "x")
-    made.graph.node.extend(branch.node)
-    made.graph.node[-1].output[0] = "y"
-    made.graph.initializer.extend(branch.initializer)
-    return made
-
-
 def alone(problem, device):
     return hetsim.simulate(hetsim.plan(problem, f"single:{device}")).latency_s
-
-
-def test_an_if_takes_what_the_model_with_that_branch_alone_takes(laptop):
-    whole = hetsim.Problem.of(model_of(if_model(), canonical="none"), laptop)
-    taken = [
-        hetsim.Problem.of(model_of(inlined(if_model(), name), canonical="none"), laptop)
-        for name in ("then_branch", "else_branch")
-    ]
-    # The condition is on the host already, as is the rest.
-    assert alone(whole, "cpu") == pytest.approx(max(alone(p, "cpu") for p in taken))
-    # Other devices take no If at all.
-    assert hetsim.lower_bound(whole) <= min(alone(p, "cpu") for p in taken)
-
-
-def test_a_loop_takes_what_its_turns_one_after_another_take(laptop):
-    looped = onnx.parser.parse_model("""
-    <ir_version: 8, opset_import: ["": 17]>
-    looped (float[4, 800] x) => (float[4, 800] y)
-    <int64 three = {3}>
-    { y = Loop(three, , x) <body = body (int64 i, bool c, float[4, 800] v)
-        => (bool on, float[4, 800] w) { e = Exp(v) w = Add(e, x) on = Identity(c) }> }
-    """)
-    names = ["x", "a", "b", "y"]
-    nodes = []
-    for before, after in pairwise(names):
-        nodes += [op("Exp", before, f"{after}_e"), op("Add", f"{after}_e x", after)]
-    shape = [4, 800]
-    unrolled = make_model(nodes, [value("x", shape)], [value("y", shape)], opset=17)
-    problems = [
-        hetsim.Problem.of(model_of(proto, canonical="none"), laptop) for proto in (looped, unrolled)
-    ]
-    assert alone(problems[0], "cpu") == pytest.approx(alone(problems[1], "cpu"))
-    assert hetsim.lower_bound(problems[0]) <= alone(problems[1], "cpu")
 
 
 @pytest.mark.parametrize("canonical", ["none", "basic"])

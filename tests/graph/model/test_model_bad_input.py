@@ -137,6 +137,11 @@ def become_link(tensor: onnx.TensorProto, folder: Path) -> None:
     (folder / "w.bin").symlink_to(folder.parent / "elsewhere.bin")
 
 
+def become_pipe(tensor: onnx.TensorProto, folder: Path) -> None:
+    (folder / "w.bin").unlink()
+    os.mkfifo(folder / "w.bin")
+
+
 def become_folder(tensor: onnx.TensorProto, folder: Path) -> None:
     (folder / "w.bin").unlink()
     (folder / "w.bin").mkdir()
@@ -154,6 +159,9 @@ def become_folder(tensor: onnx.TensorProto, folder: Path) -> None:
         (put("location", "../inside/w.bin"), "outside the model's folder"),
         (put("location", "sub/../../w.bin"), "outside the model's folder"),
         (put("location", ""), "is broken"),
+        (put("location", "a\0b"), "external data"),
+        (put("location", "*/_ORT_MEM_ADDR_/*"), "is an address in memory"),
+        (become_pipe, "is missing"),
         (put("offset", "many"), "is broken"),
         (put("offset", "-4"), "at offset -4"),
         (put("offset", "8"), "needs bytes 8 to 16392"),
