@@ -24,6 +24,7 @@ from hetsim.placement.bounds.lower_bound import lower_bound
 from hetsim.problem.problem import Problem
 from loaded_devices import loaded_device
 from onnx_builders import load, make_model, op, value
+from quantizing import as_quantized
 from sweeps import sweep
 
 F32 = np.float32
@@ -187,20 +188,6 @@ def test_int8_alone_takes_whole_units_and_says_why_not_the_rest(tmp_path: Path) 
     assert "Erf" in problem.refusals[0][6]
 
 
-class Numbers:
-    """Calibration with two draws."""
-
-    def __init__(self, shapes: dict[str, tuple[int, ...]]) -> None:
-        rng = np.random.default_rng(0)
-        self.left = [
-            {name: rng.standard_normal(shape).astype(F32) for name, shape in shapes.items()}
-            for _ in range(2)
-        ]
-
-    def get_next(self) -> dict[str, Any] | None:
-        return self.left.pop() if self.left else None
-
-
 def convolutions() -> onnx.ModelProto:
     """A residual block with several activations, pooling, a concatenation and a classifier."""
     rng = np.random.default_rng(1)
@@ -257,32 +244,17 @@ FORMS = ("qdq", "qdq per channel", "qdq int16", "qoperator")
 
 @cache
 def quantized(network: str, form: str) -> onnx.ModelProto:
-    """The network as ONNX Runtime's own tools quantize it."""
-    import tempfile
-
-    from onnxruntime import quantization as q
-
+    """The network as ONNX Runtime's own tools quantize it, by two draws."""
     proto = NETWORKS[network]()
-    shapes = {v.name: tuple(d.dim_value for d in v.type.tensor_type.shape.dim)
-              for v in proto.graph.input}  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder) / "a.onnx", Path(folder) / "b.onnx"
-        onnx.save(proto, source)
-        if form == "dynamic":
-            q.quantize_dynamic(source, target)
-        else:
-            wide = form == "qdq int16"
-            q.quantize_static(
-                source,
-                target,
-                Numbers(shapes),
-                quant_format=q.QuantFormat.QOperator if form == "qoperator" else q.QuantFormat.QDQ,
-                per_channel=form == "qdq per channel",
-                activation_type=q.QuantType.QUInt16 if wide else q.QuantType.QUInt8,
-                weight_type=q.QuantType.QInt8,
-                extra_options={"UseQDQContribOps": True} if wide else {},
-            )
-        return onnx.load(target)
+    rng = np.random.default_rng(0)
+    shapes = {
+        v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in proto.graph.input
+    }
+    feeds = [
+        {name: rng.standard_normal(shape).astype(F32) for name, shape in shapes.items()}
+        for _ in range(2)
+    ]
+    return as_quantized(proto, form, feeds)
 
 
 def cases() -> Iterator[tuple[str, str, str]]:

@@ -20,7 +20,7 @@ from hetsim.graph.patterns.matching import Match
 from hetsim.graph.work import Work, graph_work, node_work
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.spec import DeviceSpec
-from kernel_graphs import graph_of
+from kernel_graphs import graph_like, graph_of, node
 
 SPEC = by_datasheet(load_platform("laptop").devices["npu"])
 SHAPE = (1, 4, 3, 3)
@@ -33,11 +33,10 @@ Nodes = list[tuple[str, list[str], list[str], dict[str, Any]]]
 
 def graph(nodes: Nodes, outputs: tuple[str, ...] = (), **shapes: tuple[int, ...]) -> Graph:
     """Values of one shape but for `shapes`: i... are int8, w... floats and k... int8 constants."""
-    names = dict.fromkeys(name for _, reads, writes, _ in nodes for name in (*reads, *writes))
-    given = dict.fromkeys(names, SHAPE) | {"s": (), "z": ()} | shapes
-    kinds = {name: "int8" for name in given if name[0] in "ikz"}
-    stored = tuple(name for name in given if name[0] in "skwz")
-    return graph_of(nodes, given, constants=stored, outputs=outputs or None, dtypes=kinds)
+    given = {"s": (), "z": ()} | shapes
+    names = {name for _, reads, writes, _ in nodes for name in (*reads, *writes, *given)}
+    kinds = {name: "int8" for name in names if name[0] in "ikz"}
+    return graph_like(nodes, SHAPE, constants="skwz", outputs=outputs, dtypes=kinds, **given)
 
 
 def load(source: str, to: str) -> Any:
@@ -46,10 +45,6 @@ def load(source: str, to: str) -> Any:
 
 def store(source: str, to: str) -> Any:
     return ("QuantizeLinear", [source, "s", "z"], [to], {})
-
-
-def node(op: str, *reads: str, to: str, **attributes: Any) -> Any:
-    return (op, list(reads), [to], attributes)
 
 
 def floats(source: str, to: str) -> Any:

@@ -67,12 +67,6 @@ def test_integers_keep_their_width_where_floats_are_executed_in_another() -> Non
     assert Roofline().estimate(DEVICE, Kernel((gather,))).memory_s == 1000 / (1e8 * 0.5)
 
 
-def test_a_missing_peak_is_named() -> None:
-    estimate = Roofline().estimate(DEVICE, Kernel((work(1000, 8, "elementwise", "int64"),)))
-    assert estimate.compute_s == 1000 / (1e9 * 0.25)
-    assert estimate.provenance == "roofline; no int64 peak, taken as float32"
-
-
 def test_fused_members_add_up_and_are_launched_once() -> None:
     members = (work(10**3, 5000), work(10, 2000, "elementwise"))
     estimate = Roofline().estimate(DEVICE, Kernel(members))

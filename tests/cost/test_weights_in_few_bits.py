@@ -14,6 +14,7 @@ import hetsim
 from hetsim.errors import HetsimError
 from hetsim.hardware.catalog import load_platform
 from hetsim.problem.problem import Problem
+from onnx_builders import make_model, value
 from sweeps import sweep
 
 GPUS = ("nvidia-t4", "nvidia-a100-sxm4-80g", "nvidia-rtx-4090")
@@ -30,15 +31,11 @@ def stored(name: str, kind: int, shape: tuple[int, ...], nbytes: int) -> onnx.Te
 def model(
     kind: int, rows: int, nodes: list[onnx.NodeProto], weights: list[onnx.TensorProto]
 ) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        nodes,
-        "product",
-        [helper.make_tensor_value_info("x", kind, (1, rows, WIDE))],
-        [helper.make_tensor_value_info("y", kind, (1, rows, WIDE))],
-        weights,
-    )
-    opsets = [helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=11)
+    name = TensorProto.DataType.Name(kind)
+    ends = ([value(end, (1, rows, WIDE), name)] for end in "xy")
+    proto = make_model(nodes, *ends, opset=23, ir=11, domains={"com.microsoft": 1})
+    proto.graph.initializer.extend(weights)
+    return proto
 
 
 def dense(kind: int, rows: int) -> onnx.ModelProto:

@@ -27,3 +27,16 @@ def chain(*ops, shape=(1, 4, 3, 3)):
     ]
     shapes = {"w": (shape[1], shape[1], 1, 1)} | {f"v{i}": shape for i in range(len(ops) + 1)}
     return graph_of(nodes, shapes, constants=("w",))
+
+
+def node(op, *reads, to="y", **attributes):
+    """A node as ``graph_of`` takes it."""
+    return (op, list(reads), [to], attributes)
+
+
+def graph_like(nodes, shape, *, constants="w", outputs=(), dtypes=None, **shapes):
+    """Values of one shape but for `shapes`; what begins with such a letter is a constant."""
+    names = dict.fromkeys(name for _, reads, writes, _ in nodes for name in (*reads, *writes))
+    given = {name: shape for name in names if name} | shapes
+    stored = tuple(name for name in given if name and name[0] in constants)
+    return graph_of(nodes, given, constants=stored, outputs=outputs or None, dtypes=dtypes)

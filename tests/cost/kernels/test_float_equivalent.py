@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
-import onnx
 import pytest
-from onnxruntime import quantization as q
 
 from figure_builders import kin_record
 from hetsim.cost.kernels.float_equivalent import as_floats
@@ -22,46 +17,28 @@ from hetsim.graph.model import Model
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.kin import TRAITS
 from kernel_graphs import chain, graph_of
+from quantizing import as_quantized
 from sweeps import sweep
 
 
-class Numbers(q.CalibrationDataReader):
-    """One sample of each input."""
-
-    def __init__(self, graph: Graph) -> None:
-        random = np.random.default_rng(1)
-        feed: dict[str, np.ndarray] = {}
-        for name in graph.inputs:
-            shape = graph.tensors[name].static_shape
-            ids = graph.tensors[name].dtype == "int64"
-            feed[name] = (
-                random.integers(0, 2, shape) if ids else random.random(shape, dtype=np.float32)
-            )
-        self.feeds = iter([feed])
-
-    def get_next(self) -> dict[str, np.ndarray] | None:
-        return next(self.feeds, None)
+def sample(graph: Graph) -> dict[str, np.ndarray]:
+    """One value of each input."""
+    random = np.random.default_rng(1)
+    shapes = {name: graph.tensors[name].static_shape for name in graph.inputs}
+    return {
+        name: random.integers(0, 2, shape)
+        if graph.tensors[name].dtype == "int64"
+        else random.random(shape, dtype=np.float32)
+        for name, shape in shapes.items()
+    }
 
 
 @cache
 def quantized_model(name: str, form: str) -> Model:
     """A network of the zoo, quantized."""
-    there = zoo.materialise(name)
-    with TemporaryDirectory() as folder:
-        # The tool writes beside what it reads, and several processes read the zoo.
-        own = shutil.copytree(there.parent, Path(folder) / "floats")
-        source, target = own / there.name, Path(folder) / "q.onnx"
-        if form == "dynamic":
-            q.quantize_dynamic(source, target)
-        else:
-            q.quantize_static(
-                source,
-                target,
-                Numbers(load_model(f"zoo:{name}").graph),
-                quant_format=q.QuantFormat.QOperator if form == "qoperator" else q.QuantFormat.QDQ,
-                per_channel=form == "qdq per channel",
-            )
-        return model_of(onnx.load(target), name=name)
+    feeds = [sample(load_model(f"zoo:{name}").graph)]
+    proto = as_quantized(zoo.materialise(name), form, feeds, signed=True)
+    return model_of(proto, name=name)
 
 
 def quantized(name: str, form: str) -> Graph:

@@ -284,21 +284,6 @@ def test_it_falls_with_every_rate(
     assert kernel_seconds(faster, kernel, streamed) >= before / times * (1 - 1e-12)
 
 
-def test_arithmetic_is_half_of_the_rate_at_the_size_of_half() -> None:
-    wide = 1e12
-    values = VALUES.copy()
-    sizes = {"fill_columns": "columns", "fill_depth": "depth", "fill_rows": "rows"}
-    for name in (*sizes, "fill_outputs", "channel_granule"):
-        values[INDEX[name]] = 1e-9
-    for name, size in sizes.items():
-        given_one = values.copy()
-        given_one[INDEX[name]] = 16.0
-        features = {"rows": 512.0, "columns": 512.0, "depth": 512.0, size: 16.0}
-        kernel = row("pointwise", flops=wide, **features)
-        slow, fast = (kernel_parts(each, kernel, 1.0)[1] for each in (given_one, values))
-        assert slow == pytest.approx(2 * fast)
-
-
 def test_weights_that_stay_on_the_chip_are_hardly_read() -> None:
     assert streamed_share(6e6, 24e6) == 0.75
     assert streamed_share(6e6, 6e6) == streamed_share(6e6, 1.0) == LEAST_STREAMED

@@ -9,7 +9,7 @@ import pytest
 from hetsim.cost.kernels.fusion import epilogues, joints
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import graph_work
-from kernel_graphs import graph_of
+from kernel_graphs import graph_like, node
 
 SHAPE = (1, 4, 3, 3)
 Nodes = list[tuple[str, list[str], list[str], dict[str, Any]]]
@@ -17,11 +17,7 @@ Sets = tuple[tuple[int, ...], ...]
 
 
 def graph(nodes: Nodes, *, outputs: tuple[str, ...] = (), **shapes: tuple[int, ...]) -> Graph:
-    """Values of one shape but for `shapes`; what begins with w is a constant."""
-    names = dict.fromkeys(name for _, reads, writes, _ in nodes for name in (*reads, *writes))
-    given = dict.fromkeys(names, SHAPE) | shapes
-    constants = tuple(name for name in given if name.startswith("w"))
-    return graph_of(nodes, given, constants=constants, outputs=outputs or None)
+    return graph_like(nodes, SHAPE, outputs=outputs, **shapes)
 
 
 def sets(found: Graph, *, kinds: Any = None, no: tuple[int, ...] = (), **joins: set[str]) -> Sets:
@@ -29,10 +25,6 @@ def sets(found: Graph, *, kinds: Any = None, no: tuple[int, ...] = (), **joins: 
     supported = [v not in no for v in range(len(found.nodes))]
     said = {form: frozenset(words) for form, words in joins.items()} or None
     return epilogues(found, graph_work(found), supported, kinds, said)
-
-
-def node(op: str, *reads: str, to: str = "y", **attributes: Any) -> Any:
-    return (op, list(reads), [to], attributes)
 
 
 CONV = node("Conv", "x", "w", to="c")

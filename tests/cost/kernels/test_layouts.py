@@ -23,7 +23,7 @@ from hetsim.graph.model import Model
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.kernel_figures import INDEX, Correction
 from hetsim.problem.problem import Problem
-from kernel_graphs import graph_of
+from kernel_graphs import graph_like, node
 from sweeps import sweep
 
 JOINS = {
@@ -33,14 +33,13 @@ JOINS = {
     "elementwise": frozenset({"Sigmoid/gate", "Div>Erf"}),
     "normalization": frozenset({"Add/before"}),
 }
+Nodes = list[tuple[str, list[str], list[str], dict[str, Any]]]
 SHAPE = (1, 32, 6, 6)
 
 
-def image(nodes: list, outputs: tuple[str, ...] | None = None, **shapes: tuple[int, ...]):
-    made = [name for _, _, writes, _ in nodes for name in writes]
-    given = dict.fromkeys(("x", "r", *made), SHAPE)
-    constants = [name for name in shapes if name.startswith("w")]
-    return graph_of(nodes, given | shapes, constants=tuple(constants), outputs=outputs)
+def image(nodes: Nodes, *, outputs: tuple[str, ...] = (), **shapes: tuple[int, ...]) -> Graph:
+    """Images, but for `shapes`; what begins with w is a constant."""
+    return graph_like(nodes, SHAPE, outputs=outputs, **shapes)
 
 
 def test_a_value_is_copied_once_into_blocks_and_once_out_of_them():
@@ -159,27 +158,14 @@ def test_a_problem_on_the_written_device_takes_what_was_judged(name, slow_norms,
 
 
 BLOCK = 16
-IMAGE = (1, 32, 6, 6)
 ALL = 32 * 36
 """Elements of an image."""
 
-Nodes = list[tuple[str, list[str], list[str], dict[str, Any]]]
-
-
-def graph(nodes: Nodes, *, outputs: tuple[str, ...] = (), **shapes: tuple[int, ...]) -> Graph:
-    """Images, but for `shapes`; what begins with w is a constant."""
-    names = dict.fromkeys(name for _, reads, writes, _ in nodes for name in (*reads, *writes))
-    given = {name: IMAGE for name in names if name} | {"w": (32, 32, 1, 1)} | shapes
-    constants = tuple(name for name in given if name.startswith("w"))
-    return graph_of(nodes, given, constants=constants, outputs=outputs or None)
+WEIGHTS = {"w": (32, 32, 1, 1)}
 
 
 def conv(source: str = "x", result: str = "c", weight: str = "w", **attributes: Any) -> Any:
     return ("Conv", [source, weight], [result], attributes)
-
-
-def then(op: str, *reads: str, result: str = "y", **attributes: Any) -> Any:
-    return (op, list(reads), [result], attributes)
 
 
 def copied(found: Graph) -> list[tuple[int, int]]:
@@ -193,14 +179,14 @@ IN, LAST = (0, ALL), (1, ALL)
 @pytest.mark.parametrize(
     "after",
     [
-        then("Relu", "c"), then("Sigmoid", "c"), then("Tanh", "c"), then("LeakyRelu", "c"),
-        then("Clip", "c"), then("MaxPool", "c"), then("AveragePool", "c"), then("Resize", "c"),
-        then("Upsample", "c"), then("GlobalMaxPool", "c"), then("GlobalAveragePool", "c"),
-        then("BatchNormalization", "c", "w1"), then("Mul", "c", "w4"), then("Mul", "c", "w3"),
-        then("Concat", "c", axis=1), conv("c", "y"),
+        node("Relu", "c"), node("Sigmoid", "c"), node("Tanh", "c"), node("LeakyRelu", "c"),
+        node("Clip", "c"), node("MaxPool", "c"), node("AveragePool", "c"), node("Resize", "c"),
+        node("Upsample", "c"), node("GlobalMaxPool", "c"), node("GlobalAveragePool", "c"),
+        node("BatchNormalization", "c", "w1"), node("Mul", "c", "w4"), node("Mul", "c", "w3"),
+        node("Concat", "c", axis=1), conv("c", "y"),
     ],
     ids=lambda node: f"{node[0]} {len(node[1])} {node[1][-1]}",
 )  # fmt: skip
 def test_what_has_a_kernel_for_blocks_keeps_them(after: Any) -> None:
     shapes = {"w1": (32,), "w3": (32, 1, 1), "w4": (1, 32, 1, 1)}
-    assert copied(graph([conv(), after], **shapes)) == [IN, LAST]
+    assert copied(image([conv(), after], **WEIGHTS, **shapes)) == [IN, LAST]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import cycle, product
+from itertools import product
 
 import numpy as np
 import onnx
@@ -15,14 +15,12 @@ from figure_builders import kernel_figures
 from hetsim.cost.kernels.formula import COLUMN, FORMS, streamed_share
 from hetsim.cost.kernels.networks import kernels_seconds, network_table
 from hetsim.graph.loading import load_model, model_of
-from hetsim.graph.work import graph_work
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.spec import Platform, SupportRule
 from hetsim.hardware.variants import executing
 from hetsim.problem.problem import Problem
 from kernel_graphs import chain, graph_of
-from onnx_builders import if_model
 from sweeps import sweep
 
 FIGURES = {
@@ -61,7 +59,7 @@ def predicted(table, precision):
 @pytest.mark.group("machine_code")
 @sweep(
     "name, precision",
-    quick=list(zip(zoo.names(), cycle(PRECISIONS), strict=False))[:1],
+    quick=[("squeezenet", "float16")],
     full=product(zoo.names(), PRECISIONS),
 )
 def test_a_table_is_the_sum_of_the_prices(name, precision):
@@ -106,14 +104,6 @@ def test_products_of_activations_have_more_groups_and_others_more_rows():
         assert np.array_equal(eight[rows, COLUMN[column]], 8 * one[rows, COLUMN[column]])
     assert np.array_equal(eight[:, COLUMN["flops"]], 8 * one[:, COLUMN["flops"]])
     assert np.array_equal(eight[:, COLUMN["weight_bytes"]], one[:, COLUMN["weight_bytes"]])
-
-
-def test_a_choice_is_the_kernels_of_the_branch_with_most_work():
-    graph = model_of(if_model(dear=64, cheap=32)).graph
-    branches = [body for body in graph.nodes[0].branches.values() if body is not None]
-    found, most = network_table(graph), max(branches, key=_flops)
-    assert np.array_equal(found.at(1, 4), network_table(most).at(1, 4))
-    assert found.counts.sum() == 2
 
 
 LOOP = """<ir_version: 8, opset_import: ["": 17]>
@@ -166,7 +156,3 @@ def test_bytes_of_weights_and_ends_are_of_the_types_that_they_are_held_in():
     )  # fmt: skip
     assert (mixed.io_elements, mixed.io_stored) == (20 + 12, 3 * 8)
     assert mixed.io_bytes(2, 1) == 2 * (32 + 24)
-
-
-def _flops(graph):
-    return sum(work.flops for work in graph_work(graph))

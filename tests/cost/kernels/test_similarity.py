@@ -223,19 +223,6 @@ def test_prices_have_the_factor_on_every_kernel_and_not_on_the_dispatch(
     assert likely.fingerprint != plain.fingerprint
 
 
-def test_the_factor_is_in_the_record(resnet: Model, kin_of_resnet: Kin) -> None:
-    from hetsim.problem.record import problem_record
-
-    problem = hetsim.Problem.of(resnet, alone("of this test"), cost="fitted")
-    said = problem.evidence[0].likely
-    assert said is not None
-    record = problem_record(problem)["figures"]["devices"]["gpu"]["likely"]
-    assert record == {
-        "factor": said.factor, "sd": said.sd, "usual_sd": said.usual_sd, "same": True,
-        "networks": ["a_resnet"],
-    }  # fmt: skip
-
-
 def test_nothing_is_said_of_what_is_not_priced(kin_of_resnet: Kin) -> None:
     proto = onnx.parser.parse_model("""
     <ir_version: 8, opset_import: ["": 17]>
@@ -323,19 +310,15 @@ def test_each_trait_by_its_definition(
     assert found == pytest.approx(expected)
 
 
-def point_at(*first: float) -> list[float]:
-    return [*first, *[0.0] * (len(TRAITS) - len(first))]
-
-
 def heard(name: str, effect: float, share: float, *first: float, batch: int = 1) -> Heard:
     """What a kin of another runtime says of a network."""
-    (network,) = kin_record([(name, batch, 1, effect, point_at(*first))]).networks
+    (network,) = kin_record([(name, batch, 1, effect, placed(*first))]).networks
     return Heard(network, share)
 
 
 def test_of_what_is_heard_its_share_is_expected_where_nothing_else_is_known() -> None:
     kin = replace(kin_record(), networks=())
-    at = np.array(point_at())
+    at = np.array(placed())
     nothing = Likeness.of(kin).predict(at, 1, at)
     assert (nothing.effect, nothing.sd, nothing.usual_sd) == (0.0, kin.sd, kin.sd)
     assert (nothing.same, nothing.networks, nothing.noise) == (False, (), kin.noise)

@@ -248,15 +248,11 @@ def test_onnx_runtime_what_lies_inside_another_counts_once(
         assert load_profile(written(Path(folder), rows)).total_s == pytest.approx(alone * 1e-6)
 
 
-def times(profile: Any) -> dict[str, float]:
-    return {kernel.name: pytest.approx(kernel.seconds) for kernel in profile.kernels}
-
-
-def test_onnx_runtime_takes_the_median_of_the_runs_but_the_first(tmp_path: Path) -> None:
+def test_onnx_runtime_takes_the_median_of_the_runs_but_the_first(read: Any) -> None:
     rows = []
     for at, took in ((0, 900.0), (10_000, 30.0), (20_000, 10.0), (30_000, 20.0)):
         rows += [ort_event("a", took, at + 5, "Conv"), ort_run(at, took + 15)]
-    profile = load_profile(written(tmp_path, rows))
+    profile = read(rows)
     assert profile.format == "ONNX Runtime profile"
     (kernel,) = profile.kernels
     assert (kernel.name, kernel.op, kernel.unit) == ("a", "Conv", "CPUExecutionProvider")
@@ -267,34 +263,33 @@ def test_onnx_runtime_takes_the_median_of_the_runs_but_the_first(tmp_path: Path)
     assert profile.between_s == pytest.approx(15e-6)
 
 
-def test_onnx_runtime_without_runs_counts_how_often_a_kernel_ran(tmp_path: Path) -> None:
+def test_onnx_runtime_without_runs_counts_how_often_a_kernel_ran(read: Any) -> None:
     rows = [ort_event("a", us, at) for at, us in ((0, 99.0), (200, 3.0), (400, 5.0))]
-    profile = load_profile(written(tmp_path, rows))
-    assert times(profile) == {"a": 4e-6}
+    profile = read(rows)
+    assert seconds(profile) == pytest.approx({"a": 4e-6})
     assert profile.runs == 2
     assert profile.between_s is None
-    one = load_profile(written(tmp_path, rows[:1]))
-    assert times(one) == {"a": 99e-6}
+    one = read(rows[:1])
+    assert seconds(one) == pytest.approx({"a": 99e-6})
     assert "one run" in one.rule
 
 
-def test_a_name_may_hold_what_separates_columns(tmp_path: Path) -> None:
-    layers = [[("a;b", "EXECUTED", "Add", 1.0), ("c", "EXECUTED", "Add", 2.0)]]
-    for text in (openvino_table(layers), openvino_table(layers).replace("\n", ";\n")):
-        assert times(load_profile(written(tmp_path, text))) == {"a;b": 1e-3, "c": 2e-3}
-    open_end = openvino_table(layers).replace(";2.000;2.000", ";2.000;")
-    assert times(load_profile(written(tmp_path, open_end))) == {"a;b": 1e-3, "c": 2e-3}
+def test_a_name_may_hold_what_separates_columns(read: Any) -> None:
+    table = openvino_table([[("a;b", "EXECUTED", "Add", 1.0), ("c", "EXECUTED", "Add", 2.0)]])
+    open_end = table.replace(";2.000;2.000", ";2.000;")
+    for text in (table, table.replace("\n", ";\n"), open_end):
+        assert seconds(read(text)) == pytest.approx({"a;b": 1e-3, "c": 2e-3})
     with pytest.raises(InvalidInput, match="a row of its table has 2 columns, its head 6"):
-        load_profile(written(tmp_path, openvino_table(layers) + "conv1;EXECUTED\n"))
+        read(table + "conv1;EXECUTED\n")
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "hello", "{}", "[]", "[1]", '{"a": [1]}', "a;b;c\n1;2;3", '[{"name": "a"}]', "null"],
 )
-def test_what_is_no_profile_is_told_what_is_read(tmp_path: Path, text: str) -> None:
+def test_what_is_no_profile_is_told_what_is_read(read: Any, text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        load_profile(written(tmp_path, text))
+        read(text)
     said = str(caught.value)
     for name in ("ONNX Runtime", "trtexec", "OpenVINO", "AI Hub"):
         assert name in said

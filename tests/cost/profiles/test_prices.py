@@ -212,13 +212,6 @@ def test_what_data_decide_stays_a_part(tmp_path: Path) -> None:
     assert share.share == 1.0
 
 
-@pytest.mark.parametrize("strategy", ["single:npu", "heft", "exact"])
-def test_no_plan_is_below_the_bound(model: hetsim.Model, tmp_path: Path, strategy: str) -> None:
-    problem, _ = priced(model, tmp_path, FUSED["tensorrt"])
-    bound = hetsim.lower_bound(problem)
-    assert 0 < bound <= hetsim.simulate(hetsim.plan(problem, strategy)).latency_s * (1 + 1e-12)
-
-
 def test_what_is_of_another_model_or_shape_is_refused(model: hetsim.Model, tmp_path: Path) -> None:
     others = ort_profile([("a", 1.0, "Conv"), ("ReorderInput", 1.0, "ReorderInput")])
     with pytest.raises(InvalidInput, match="none of its 2 kernels is named"):
@@ -243,12 +236,6 @@ def test_what_is_of_another_model_or_shape_is_refused(model: hetsim.Model, tmp_p
 def test_a_device_that_takes_no_node_of_it_says_so(model: hetsim.Model, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="supports none of the nodes"):
         priced(model, tmp_path, ort_profile(EACH), "tpu", "edge-tpu")
-
-
-def test_the_same_profile_gives_the_same_prices(model: hetsim.Model, tmp_path: Path) -> None:
-    first, _ = priced(model, tmp_path, FUSED["values"])
-    second, _ = priced(model, tmp_path, FUSED["values"])
-    assert first.fingerprint == second.fingerprint
 
 
 def test_a_share_is_of_all_that_is_timed_and_of_no_time_all_or_nothing() -> None:
