@@ -20,17 +20,12 @@ from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from sweeps import examples
+from three_nodes import back_and_forth
 
 
 def two_devices(*, nbytes: int = 8) -> Problem:
-    """The second op runs on the host alone, where it is slow: the tensor must go back."""
-    problem = Problem.from_arrays(
-        [[4.0, 1.0], [6.0, np.inf], [4.0, 1.0]],
-        tensors=[(0, nbytes, (1,)), (1, 8, (2,))],
-        devices=("cpu", "npu"),
-        bytes_per_s=8.0,
-        contention="fifo",
-    )
+    """The second op is slow, and the tensor must go back."""
+    problem = back_and_forth(tensors=[(0, nbytes, (1,)), (1, 8, (2,))])
     return replace(problem, op_types=("Conv", "Softmax", "Conv"))
 
 

@@ -81,26 +81,6 @@ def test_no_dear_strategy_plans_anew_for_throughput(
         assert one.anew <= anew_s / found.value_s - 1 + 1e-12
 
 
-def test_one_device_that_does_all_is_all_there_is(source: Path) -> None:
-    problem = Problem.of(hetsim.load_model(source, dims={"batch": 2}), PLATFORM)
-    found = sensitivities(hetsim.plan(problem, "single:cpu"))
-    (moved,) = [one for one in found.changes if one.kept != 0]
-    assert moved.change == "device cpu.speed +10%"
-    assert moved.kept == pytest.approx(1 / 1.1 - 1, rel=1e-9)
-
-
-def test_many_devices_are_changed_by_kind() -> None:
-    server = hetsim.load_platform("gpu-server-8")
-    found = levers(server)
-    assert found[:2] == ("device cpu.speed +10%", "device gpu.speed +10%")
-    kinds = {link.of for link in server.links}
-    assert {change.split()[1].rpartition(".")[0] for change in found[2:]} == kinds
-    for change in found:
-        hetsim.what_if(server, change)
-    assert levers(server, ["gpu.3"])[1].startswith("link ")
-    assert levers(PLATFORM, ["npu"])[1] == "device gpu.speed +10%"
-
-
 def test_an_instance_of_arrays_has_no_figures() -> None:
     problem = Problem.from_arrays([[1.0]])
     with pytest.raises(UsageError, match="of no platform"):
@@ -111,7 +91,7 @@ def asked_of(source: Path) -> tuple[Deployment, Workload]:
     batching = DynamicBatching(max_batch_size=4, max_queue_delay_us=50)
     served = Served(str(source), strategy="heft", batch_sizes=(1, 4), dynamic_batching=batching)
     stream = Stream("requests", str(source), Poisson(10_000.0))
-    return Deployment((served,)), Workload((stream,), requests=300, seed=1)
+    return Deployment((served,)), Workload((stream,), requests=100, seed=1)
 
 
 def test_plans_that_are_kept_where_nothing_changed_are_themselves(source: Path) -> None:

@@ -52,17 +52,6 @@ def test_bytes_of_a_whole_network_are_those_of_its_kernels() -> None:
     assert found == pytest.approx(expected, rel=0.02)
 
 
-def test_what_a_split_moves_is_no_less_than_the_whole() -> None:
-    """A border is written by one side and read by the other."""
-    problem = problem_of()
-    gpu, half = problem.device_index("gpu"), problem.n // 2
-    whole = moved_bytes(problem, gpu, range(problem.n))
-    assert (
-        moved_bytes(problem, gpu, range(half)) + moved_bytes(problem, gpu, range(half, problem.n))
-        >= whole
-    )
-
-
 @pytest.mark.parametrize("cost", ["fitted", "roofline"])
 def test_less_bandwidth_is_slower_and_never_more_than_in_proportion(cost: str) -> None:
     problem = problem_of(cost=cost)

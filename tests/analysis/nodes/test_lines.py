@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,7 @@ from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from onnx_builders import load, make_model, op, value
-
-INF = math.inf
+from three_nodes import back_and_forth
 
 
 def lines(told: Nodes) -> list[dict[str, str]]:
@@ -27,12 +25,8 @@ def lines(told: Nodes) -> list[dict[str, str]]:
 
 
 def problem() -> Problem:
-    """The second node runs on the cpu alone; two of them are one kernel there."""
-    return Problem.from_arrays(
-        [[4.0, 1.0], [6.0, INF], [4.0, 1.0]],
-        tensors=[(0, 8, (1,)), (1, 16, (2,))], devices=("cpu", "npu"), bytes_per_s=8.0,
-        composites=[(0, (0, 1), 5.0)], dispatch_s=[0.25, 0.5], contention="fifo",
-    )  # fmt: skip
+    """Two of the nodes are one kernel on the cpu."""
+    return back_and_forth(composites=[(0, (0, 1), 5.0)], dispatch_s=[0.25, 0.5])
 
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠"])  # noqa: RUF001

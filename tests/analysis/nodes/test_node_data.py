@@ -18,18 +18,10 @@ from hetsim.partitioning.record import COLOURS
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from three_nodes import back_and_forth
 
 INF = math.inf
 GREY = "#dddddd"
-
-
-def problem() -> Problem:
-    """The second node runs on the cpu alone; the others are faster on the npu."""
-    return Problem.from_arrays(
-        [[4.0, 1.0], [6.0, INF], [4.0, 1.0]],
-        tensors=[(0, 8, (1,)), (1, 16, (2,))],
-        devices=("cpu", "npu"), bytes_per_s=8.0, contention="fifo",
-    )  # fmt: skip
 
 
 def results(told: Nodes, what: What) -> dict[str, Any]:
@@ -46,11 +38,11 @@ def colours(told: Nodes) -> list[str]:
 
 def planned(*devices: str, groups: tuple[Group, ...] | None = None) -> Nodes:
     made = groups or tuple(Group(device, (v,)) for v, device in enumerate(devices))
-    return nodes(Plan(problem(), "by hand", made), device="npu")
+    return nodes(Plan(back_and_forth(), "by hand", made), device="npu")
 
 
 def test_without_a_plan_nodes_are_where_they_are_preferred_and_take_what_they_do_there() -> None:
-    free, wanted = nodes(problem()), nodes(problem(), device="npu")
+    free, wanted = nodes(back_and_forth()), nodes(back_and_forth(), device="npu")
     assert results(free, "device") == {"n0": "npu", "n1": "cpu", "n2": "npu"}
     assert results(free, "seconds") == {"n0": 1e6, "n1": 6e6, "n2": 1e6}
     assert colours(free) == [COLOURS[1], COLOURS[0], COLOURS[1]]
@@ -111,7 +103,7 @@ def test_a_node_costs_nothing_where_it_is_preferred_and_is_unknown_without_a_tim
 def test_the_schema_takes_null_where_nothing_is_known_and_a_gain() -> None:
     valid = jsonschema.Draft202012Validator(nodes_schema())
     nowhere = nodes(Problem.from_arrays([[INF, INF]]))
-    for told in (nodes(problem()), nodes(problem(), device="npu"), nowhere):
+    for told in (nodes(back_and_forth()), nodes(back_and_forth(), device="npu"), nowhere):
         record = json.loads(told.to_json())
         valid.validate(record)
         assert record["nodes"][0]["device"] is None

@@ -24,6 +24,7 @@ from hetsim.hardware.catalog import platform_names
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from sweeps import examples, sweep
+from three_nodes import back_and_forth
 
 
 def check_of_problem(facts: Facts) -> None:
@@ -160,11 +161,7 @@ def test_nodes_of_one_kernel_share_its_time(dag: Any, seed: int) -> None:
 
 
 def test_a_node_that_no_device_wants_is_charged_its_transfers() -> None:
-    problem = Problem.from_arrays(
-        [[4.0, 1.0], [6.0, np.inf], [4.0, 1.0]],
-        tensors=[(0, 8, (1,)), (1, 16, (2,))],
-        devices=("cpu", "npu"), bytes_per_s=8.0, contention="fifo",
-    )  # fmt: skip
+    problem = back_and_forth()
     told = nodes(cut(problem, [1, 0, 1]), device="npu")
     first, middle, last = told.nodes
     assert (first.cost_s, last.cost_s) == (0.0, 0.0)
