@@ -45,7 +45,7 @@ def rates(point: ServerPoint) -> dict[str, float | None]:
     return found
 
 
-@sweep("every", quick=[200], full=[200, 1])
+@sweep("every", quick=[101], full=[101, 1])
 def test_rates_are_what_is_predicted(every: int, systems: list[ServerSystem]) -> None:
     assert [one.key for one in systems] == [point.key for point in COMMITTED], "make fidelity"
     committed = COMMITTED[::every]
