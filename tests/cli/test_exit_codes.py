@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import hetsim
 from cli_calls import call
 
 ASKED = "{model} --platform {platform}"
@@ -39,3 +40,21 @@ def test_a_missed_target_leaves_the_answer(model: Path, platform: Path) -> None:
     record = json.loads(result.stdout)
     assert record["target_s"] == pytest.approx(1e-9)
     assert record["rows"]
+
+
+def test_what_the_best_plan_misses_is_in_the_error(model: Path, platform: Path) -> None:
+    problem = hetsim.Problem.of(hetsim.load_model(model), hetsim.load_platform(platform))
+    table = hetsim.compare(problem, ["single", "heft"])
+    best = table.rows[0].cost_s
+    assert table.require() is table.require(best) is table.rows[0]
+    with pytest.raises(hetsim.errors.ObjectiveMissed) as caught:
+        table.require(best / 2)
+    assert (caught.value.target_s, caught.value.reached_s) == (best / 2, best)
+    assert caught.value.objective == "latency"
+    with pytest.raises(hetsim.errors.InvalidInput, match="target_s"):
+        table.require(0.0)
+    none = hetsim.compare(problem, ["single:npu"])
+    with pytest.raises(hetsim.errors.UnsupportedNode) as refused:
+        none.require(best)
+    assert refused.value.devices == ("npu",)
+    assert set(refused.value.ops) == {"Greater", "Where"}
