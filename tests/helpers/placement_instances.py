@@ -63,6 +63,19 @@ def played(problem: Problem, strategy: str, **options: Any) -> tuple[Plan, float
     return plan, timeline.latency_s
 
 
+def rows(n: int, seed: int, *, reach: int = 9, reads: int = 1, **given: Any) -> Problem:
+    """Nodes on three devices, of which each reads up to `reads` of the `reach` before it."""
+    rng = np.random.default_rng(seed)
+    edges = {
+        (int(rng.integers(max(0, v - reach), v)), v) for v in range(1, n) for _ in range(reads)
+    }
+    return Problem.from_arrays(
+        rng.uniform(1.0, 20.0, (n, 3)),
+        edges=[(u, v, int(rng.integers(1, 20))) for u, v in sorted(edges)],
+        **{"latency_s": 0.5, "bytes_per_s": 1.0, **given},
+    )
+
+
 class Asked:
     """A problem that is equal to itself alone, so that its bound is found once."""
 

@@ -116,25 +116,6 @@ def test_tasks_are_cut_where_a_plan_splits_them_and_nowhere_else(
     assert set(map(frozenset, cut.members)) == whole
 
 
-def test_chains_are_joined_where_a_split_cannot_pay() -> None:
-    seconds = np.array([[2.0, 1.0], [2.0, 1.0], [2.0, 1.0]])
-    edges = [(0, 1, 10), (1, 2, 10)]
-    problem = Problem.from_arrays(seconds, edges, bytes_per_s=100.0, dispatch_s=0.1)
-    assert coarsen(problem).members == ((0, 1, 2),)
-    # Node 1 is ten times as quick on the other device: that may be worth the transfers.
-    unlike = seconds.copy()
-    unlike[1] = (0.2, 3.0)
-    problem = Problem.from_arrays(unlike, edges, bytes_per_s=100.0, dispatch_s=0.1)
-    assert coarsen(problem).members == ((0,), (1,), (2,))
-    # Where the transfer costs more than is gained, it is not.
-    problem = Problem.from_arrays(unlike, edges, bytes_per_s=1.0, dispatch_s=0.1)
-    assert coarsen(problem).members == ((0, 1, 2),)
-    # One device takes all, the other only the ends: the middle has its own choice to make.
-    unlike[1] = (2.0, np.inf)
-    problem = Problem.from_arrays(unlike, edges, bytes_per_s=100.0, dispatch_s=0.1)
-    assert coarsen(problem).members == ((0,), (1,), (2,))
-
-
 def test_what_moves_between_two_tasks_is_the_sum_of_what_both_read() -> None:
     """At the very byte where a split begins to pay, by what the transfer takes."""
     seconds = np.array([[1.0, 4.0], [4.0, 1.0]])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.errors import InvalidInput, OutOfMemory, UnsupportedNode, UsageError
+from hetsim.errors import InvalidInput, UnsupportedNode, UsageError
 from hetsim.partitioning.affinity import Exclusion
 from hetsim.placement.constraints import (
     check_runnable,
@@ -78,16 +78,6 @@ def test_exact_holds_them_too() -> None:
     assert played(problem, "exact", exclude=(Exclusion("b", ops=("Task",)),))[1] == 6.0
 
 
-def test_memory_can_be_lowered() -> None:
-    problem = Problem.from_arrays([[4.0, 1.0]] * 3, weight_bytes=[8] * 3, capacity_bytes=[50, 50])
-    for strategy, options in QUICK.items():
-        # Eight bytes hold one of the nodes.
-        plan, _ = played(problem, strategy, capacity_bytes={"d1": 8}, **options)
-        assert plan.assignment.count(1) == 1
-        with pytest.raises(OutOfMemory):
-            hetsim.plan(problem, strategy, capacity_bytes={"d0": 7, "d1": 8}, **options)
-
-
 def test_nonsense_is_refused() -> None:
     problem = Problem.from_arrays([[1.0, np.inf], [np.inf, 1.0]])
     with pytest.raises(UsageError, match="max_devices is 0"):
@@ -102,12 +92,8 @@ def test_nonsense_is_refused() -> None:
         hetsim.plan(problem, "heft", pins={"n7": "d1"})
     with pytest.raises(InvalidInput, match="no device 'd7'"):
         hetsim.plan(problem, "heft", pins={"n0": "d7"})
-    with pytest.raises(UsageError, match="has no memory capacities, and d1 is given none"):
-        hetsim.plan(problem, "heft", capacity_bytes={"d0": 7})
     with pytest.raises(UsageError, match="no device 'd7'"):
         hetsim.plan(problem, "heft", capacity_bytes={"d0": 7, "d1": 7, "d7": 7})
-    with pytest.raises(InvalidInput, match="-7 bytes of memory"):
-        hetsim.plan(problem, "heft", capacity_bytes={"d0": -7, "d1": 7})
 
 
 INF = float("inf")

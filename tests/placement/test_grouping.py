@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,12 +27,11 @@ from hetsim.placement.grouping import (
 )
 from hetsim.placement.objective import Objective, latency_of, latency_of_groups, measure
 from hetsim.problem.groups import Group
-from hetsim.problem.parts import FusedKernel, Staging
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.validator import check
 from oracles.every_plan import tight_problem
-from placement_instances import model_like
+from placement_instances import model_like, rows
 from sweeps import examples
 
 
@@ -62,31 +60,6 @@ def test_of_all_ways_the_quickest_with_the_fewest_groups_is_kept(
         assert latency_s <= other_s + 1e-12
         if other_s == latency_s and problem.dispatch_s[0]:
             assert len(groups) <= len(made)
-
-
-MERGED: dict[str, dict[str, Any]] = {
-    "dispatch": {"dispatch_s": 0.5},
-    "contention": {"contention": "fifo"},
-    "memory": {"weight_bytes": [1, 1], "capacity_bytes": [99, 99]},
-    "staging": {"staging": Staging((0.5, 0.5), (0.5, 0.5))},
-    "fusion": {},
-}
-
-
-@pytest.mark.parametrize("why", MERGED)
-def test_all_ways_are_tried_where_one_may_be_better(why: str) -> None:
-    problem = Problem.from_arrays([[1.0, 2.0]] * 2, [(0, 1, 4)], **MERGED[why])
-    if why == "fusion":
-        problem = replace(problem, fused=(FusedKernel(0, (0, 1), 1.0),))
-    groups, name = best_grouping(problem, [0, 0], [0, 1])
-    # Of ways that are as quick that with the fewest groups.
-    assert groups == (Group("d0", (0, 1)),)
-    assert name == "compact"
-    free = Problem.from_arrays([[1.0, 2.0]] * 2, [(0, 1, 4)])
-    assert best_grouping(free, [0, 0], [0, 1]) == (
-        (Group("d0", (0,)), Group("d0", (1,))),
-        "single nodes",
-    )
 
 
 def test_runs_join_what_no_later_run_feeds_and_are_cut_where_a_tensor_leaves() -> None:
@@ -289,25 +262,13 @@ def test_layers_are_left_as_they_are_where_all_are_alike_or_time_is_up() -> None
         assert merging._with_equal_layers(problem, own, 9.0)[0] is own
 
 
-def _lanes(n: int, seed: int) -> tuple[Problem, tuple[Group, ...]]:
-    """Nodes on three devices with few edges between them, each a subgraph of its own."""
-    rng = random.Random(seed)
-    edges = {(max(0, v - rng.randint(1, 9)), v) for v in range(1, n)}
-    problem = hetsim.Problem.from_arrays(
-        np.random.default_rng(seed).uniform(1.0, 9.0, (n, 3)),
-        edges=[(u, v, rng.randint(1, 4)) for u, v in sorted(edges)],
-        latency_s=0.25,
-        bytes_per_s=8.0,
-        dispatch_s=0.5,
-        contention="fifo",
-    )
-    return problem, tuple(Group(f"d{rng.randrange(3)}", (v,)) for v in range(n))
-
-
 @pytest.mark.parametrize("many", [0, 10_000], ids=["batches", "pairs"])
 @pytest.mark.parametrize("seed", range(3))
 def test_merging_never_hurts(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, groups = _lanes(120, seed)
+    problem = rows(120, seed, dispatch_s=0.5, contention="fifo")
+    groups = tuple(
+        Group(f"d{p}", (v,)) for v, p in enumerate(random.Random(seed).choices((0, 1, 2), k=120))
+    )
     monkeypatch.setattr(merging, "MANY", many)
     merged = merge_where_it_pays(problem, groups)
     check(problem, merged)

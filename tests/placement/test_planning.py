@@ -132,25 +132,6 @@ def test_a_new_plan_is_valid_and_uses_no_lost_device(
     assert left.values == problem.values
 
 
-def test_a_plan_that_insists_on_a_lost_device_gives_way() -> None:
-    problem = Problem.from_arrays(np.array([[1.0, 2.0], [1.0, 2.0]]), edges=[(0, 1, 8)])
-    planned = hetsim.plan(problem, "single:d0")
-    assert planned.devices_used == ("d0",)
-    assert replan(planned, ["d0"]).devices_used == ("d1",)
-
-
-def test_composites_of_a_lost_device_are_lost_with_it() -> None:
-    inf = float("inf")
-    problem = Problem.from_arrays(
-        np.array([[2.0, inf], [2.0, inf]]), edges=[(0, 1, 8)], composites=[(1, (0, 1), 1.0)]
-    )
-    assert without(problem, ["d1"]).fused == ()
-    assert without(problem, ["d0"]).fused == problem.fused
-    with pytest.raises(UnsupportedNode, match="without 'd0', 'd1'") as caught:
-        without(problem, ["d1", "d0"])
-    assert caught.value.where == "node 'n0' (Task)"
-
-
 def test_options_hold_for_the_new_plan_but_for_pins_to_what_is_lost() -> None:
     seconds = np.array([[1.0, 2.0, 9.0]] * 3)
     problem = Problem.from_arrays(seconds, edges=[(0, 1, 8), (1, 2, 8)], devices=("a", "b", "c"))

@@ -22,7 +22,7 @@ from hetsim.placement.priced_start import BothWays, Listed, priced_start
 from hetsim.problem.columns import travel_matrices
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
-from placement_instances import RANDOM20, case, model_like
+from placement_instances import RANDOM20, case, model_like, rows
 from sweeps import examples, sweep
 
 PASSES = 3
@@ -111,26 +111,13 @@ def test_a_backward_pass_closes_gaps() -> None:
 WITH_LINKS: dict[str, Any] = {"dispatch_s": 0.7, "contention": "fifo", "host": 0}
 
 
-def layered(n: int, seed: int, **options: Any) -> Problem:
-    """Layers of ten nodes on three devices that differ by node."""
-    rng = np.random.default_rng(seed)
-    edges = {(int(rng.integers(v // 10 * 10 - 10, v // 10 * 10)), v) for v in range(10, n)}
-    return Problem.from_arrays(
-        rng.uniform(1.0, 20.0, (n, 3)),
-        edges=[(u, v, 1 + (u * v) % 20) for u, v in sorted(edges)],
-        latency_s=0.5,
-        bytes_per_s=1.0,
-        **options,
-    )
-
-
 @pytest.mark.group("machine_code")
 @pytest.mark.parametrize("options", [{}, WITH_LINKS])
 @sweep("seed", quick=[0], full=range(2))
 def test_it_is_a_plan_with_its_cost_the_same_by_machine_code(
     options: dict[str, Any], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem = layered(120, seed, **options)
+    problem = rows(120, seed, reach=20, **options)
     coarse = prepared(problem)
     told: list[Any] = []
     for compiled in (True, False):
@@ -148,14 +135,14 @@ def test_it_is_a_plan_with_its_cost_the_same_by_machine_code(
 def test_it_is_better_than_lists_without_a_price(options: dict[str, Any]) -> None:
     """That is so on all of these; nothing promises it."""
     for seed in range(3):
-        coarse = prepared(layered(200, seed, **options))
+        coarse = prepared(rows(200, seed, reach=20, **options))
         priced = priced_start(coarse)
         assert priced is not None
         assert priced.cost < starts_that_fit(coarse, "latency")[1][0].cost
 
 
 def test_where_a_node_runs_on_no_device_alone_there_is_none() -> None:
-    problem = layered(20, 0)
+    problem = rows(20, 0)
     seconds = problem.seconds.copy()
     seconds[0] = np.inf
     lacking = replace(problem, seconds=seconds)

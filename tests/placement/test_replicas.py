@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import hetsim
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.minimum_cut import serial_latency
-from hetsim.placement.bounds.lower_bound import lower_bound
 from hetsim.placement.initial_plans import whole_models
 from hetsim.placement.objective import bottleneck, check_room, kept_s, loads, measure
 from hetsim.placement.replicas import (
@@ -25,7 +24,6 @@ from hetsim.placement.replicas import (
     best_counts,
     cheapest,
     counts_of_period,
-    dealt_out,
     fits,
     fitting,
     loads_of,
@@ -87,15 +85,6 @@ def test_a_deal_is_spread_evenly(counts: list[int]) -> None:
     for end in range(len(deal)):
         for index, count in enumerate(counts):
             assert abs(deal[:end].count(index) - count * end / len(deal)) < len(counts)
-
-
-def test_a_node_on_two_devices_takes_less_than_on_either() -> None:
-    one = Problem.from_arrays([[8.0, 6.0]], streams=[2, 1])
-    assert lower_bound(one, "throughput") == pytest.approx(2.4)
-    alone = [Plan(one, device, (Group(device, (0,)),)) for device in one.devices]
-    dealt = dealt_out(alone, strategy="both", reason="")
-    assert dealt.shares == (3, 2)
-    assert bottleneck(dealt) == pytest.approx(2.4)
 
 
 @examples(quick=15, full=100)

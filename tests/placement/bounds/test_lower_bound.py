@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 import hetsim
-from builders import CASES
 from full_problems import every_plan, full_problems
 from hetsim.errors import Infeasible, UnsupportedNode, UsageError
 from hetsim.partitioning.affinity import Exclusion
@@ -38,6 +36,7 @@ from hetsim.problem.problem import Problem
 from oracles.every_join import earliest
 from oracles.every_plan import every_plan as every_order
 from oracles.every_plan import tight_problem
+from placement_instances import RANDOM20, case
 from sweeps import examples, sweep
 
 
@@ -72,64 +71,14 @@ def test_random_plans_of_larger_problems_stay_above(problem: Problem, random: ob
         assert throughput <= measure(plan, "throughput")
 
 
-def random20() -> list[dict[str, object]]:
-    folder = CASES / "placement" / "random20"
-    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-
-
 def test_proven_optima() -> None:
-    ratios = []
-    for record in random20():
-        problem = Problem.from_arrays(
-            np.array(record["nodes"], dtype=float),
-            edges=[tuple(edge) for edge in record["edges"]],  # type: ignore[attr-defined]
-            latency_s=record["latency"],  # type: ignore[arg-type]
-            bytes_per_s=record["bandwidth"],  # type: ignore[arg-type]
-        )
-        optimum = record["reference"]["optimum"]  # type: ignore[index]
-        bound = lower_bound(problem)
-        assert bound <= optimum
-        ratios.append(bound / optimum)
+    instances = [case(name) for name in RANDOM20]
+    bounds = [lower_bound(problem) for problem, _ in instances]
+    assert all(bound <= optimum for bound, (_, optimum) in zip(bounds, instances, strict=True))
+    ratios = [bound / optimum for bound, (_, optimum) in zip(bounds, instances, strict=True)]
     assert len(ratios) == 27
     assert np.mean(ratios) >= 0.97
     assert min(ratios) >= 0.85
-
-
-def test_join_rule_counts_what_one_device_must_do_alone() -> None:
-    # Two producers of 4 s each, far from every other device: 8 s on one of them before the join,
-    # or 4 s and a transfer of 3 s.
-    problem = Problem.from_arrays(
-        [[4.0, 4.0], [4.0, 4.0], [1.0, 1.0]],
-        tensors=[(0, 3, (2,)), (1, 3, (2,))],
-        bytes_per_s=1.0,
-    )
-    setting = Setting.of(problem)
-    assert heads(setting, setting.shares)[2].tolist() == [7.0, 7.0]
-    assert critical_path_bound(problem) == 8.0
-    dear = replace(problem, values=tuple(replace(value, nbytes=30) for value in problem.values))
-    assert critical_path_bound(dear) == 9.0
-    # The mirror image: a fork.
-    fork = Problem.from_arrays(
-        [[1.0, 1.0], [4.0, 4.0], [4.0, 4.0]], tensors=[(0, 30, (1, 2))], bytes_per_s=1.0
-    )
-    setting = Setting.of(fork)
-    assert tails(setting, setting.shares)[0].tolist() == [8.0, 8.0]
-
-
-def test_streams_of_one_device_share_what_comes_before_a_join() -> None:
-    # Two producers of 4 s side by side on two streams, then 1 s; and the mirror image, a fork.
-    for seconds, edges in (
-        ([[4.0], [4.0], [1.0]], [(0, 2, 0), (1, 2, 0)]),
-        ([[1.0], [4.0], [4.0]], [(0, 1, 0), (0, 2, 0)]),
-    ):
-        problem = Problem.from_arrays(seconds, edges, streams=[2])
-        least = min(hetsim.simulate(plan).latency_s for plan in every_plan(problem))
-        assert critical_path_bound(problem) == least == 5.0
-        assert lower_bound(problem) <= 5.0
-    # Three producers on two streams: 12 s of work take 6 s at the least.
-    join = Problem.from_arrays([[4.0]] * 3 + [[1.0]], [(v, 3, 0) for v in range(3)], streams=[2])
-    setting = Setting.of(join)
-    assert heads(setting, setting.shares)[3].tolist() == [6.0]
 
 
 def test_windows_see_what_neither_path_nor_area_sees() -> None:
@@ -374,28 +323,24 @@ def test_heads_and_tails_are_the_least_over_all_sets_on_the_device(
     assert tails(setting, setting.shares) == pytest.approx(every_choice(problem, forward=False))
 
 
-def least_excess(
-    shares: NDArray[np.float64],
-    rows: list[tuple[NDArray[np.bool_], int, float, float]],
+def least_of_fractions(
+    shares: NDArray[np.float64], rows: list[tuple[NDArray[np.float64], float, float]]
 ) -> float:
     """The least t for which fractional assignments keep each row: work at most room + slope t."""
-    able = np.isfinite(shares)
-    pairs = np.argwhere(able)
-    work = np.zeros((len(rows), len(pairs) + 1))
-    for r, (inside, device, slope, _) in enumerate(rows):
-        for k, (v, p) in enumerate(pairs):
-            work[r, k] = shares[v, p] if p == device and inside[v] else 0.0
-        work[r, -1] = -slope
+    pairs = np.argwhere(np.isfinite(shares))
+    work = np.array([[*(table[v, p] for v, p in pairs), -slope] for table, slope, _ in rows])
     once = np.zeros((len(shares), len(pairs) + 1))
     once[pairs[:, 0], np.arange(len(pairs))] = 1.0
-    cost = np.zeros(len(pairs) + 1)
-    cost[-1] = 1.0
-    bounds = [(0.0, None)] * len(pairs) + [(None, None)]
     found = linprog(
-        cost, A_ub=work, b_ub=[room for *_, room in rows], A_eq=once, b_eq=np.ones(len(shares)),
-        bounds=bounds,
+        [*[0.0] * len(pairs), 1.0], A_ub=work, b_ub=[room for *_, room in rows], A_eq=once,
+        b_eq=np.ones(len(shares)), bounds=[(0.0, None)] * len(pairs) + [(None, None)],
     )  # fmt: skip
     return float(found.fun) if found.status == 0 else INF
+
+
+def column(table: NDArray[np.float64], device: int) -> NDArray[np.float64]:
+    """The table with nothing of other devices than this one."""
+    return np.where(np.arange(table.shape[1]) == device, table, 0.0)
 
 
 def times(draw: np.random.Generator, n: int, count: int) -> NDArray[np.float64]:
@@ -415,13 +360,17 @@ def test_a_limit_is_refuted_where_no_assignment_keeps_all_windows(seed: int) -> 
     limit_s = float(np.where(np.isfinite(shares), head + shares + tail, 0.0).max() or 1.0)
     setting = replace(Setting.of(Problem.from_arrays(np.ones((n, count)))), streams=streams)
     rows = [
-        ((head[:, p] >= a) & (tail[:, p] >= b), p, 1.0, streams[p] * (limit_s - a - b))
+        (
+            np.where(((head[:, p] >= a) & (tail[:, p] >= b))[:, None], column(shares, p), 0.0),
+            1.0,
+            streams[p] * (limit_s - a - b),
+        )
         for p in range(count)
         for a in {0.0, *head[:, p].tolist()}
         for b in {0.0, *tail[:, p].tolist()}
         if a + b < limit_s
     ]
-    excess = least_excess(shares, rows) / limit_s
+    excess = least_of_fractions(shares, rows) / limit_s
     if abs(excess) > 1e-6:
         assert crowded(setting, head, tail, shares, limit_s)[0] == (excess > 0)
 
@@ -433,9 +382,8 @@ def test_the_area_bound_is_the_least_makespan_of_fractions(seed: int) -> None:
     n, count = int(draw.integers(1, 9)), int(draw.integers(1, 4))
     shares = times(draw, n, count)
     streams = tuple(draw.integers(1, 3, count).tolist())
-    everything = np.ones(n, dtype=bool)
-    rows = [(everything, p, float(width), 0.0) for p, width in enumerate(streams)]
-    assert balanced(shares, streams) == pytest.approx(least_excess(shares, rows), rel=1e-6)
+    rows = [(column(shares, p), float(width), 0.0) for p, width in enumerate(streams)]
+    assert balanced(shares, streams) == pytest.approx(least_of_fractions(shares, rows), rel=1e-6)
     price = prices(shares, streams)
     assert (price >= 0).all()
     if price.any():
@@ -476,32 +424,19 @@ def test_weights_divide_the_work_as_fractions_do(seed: int) -> None:
     weight = np.zeros(n)
     for constant in problem.constants:
         weight[list(constant.consumers)] += constant.nbytes / len(constant.consumers)
-    able, pairs = np.isfinite(shares), np.argwhere(np.isfinite(shares))
-    count = len(problem.devices)
-    table = np.zeros((2 * count, len(pairs) + 1))
-    for k, (v, p) in enumerate(pairs):
-        table[p, k], table[count + p, k] = shares[v, p], weight[v]
-    table[:count, -1] = [-width for width in problem.streams]
-    room = list(footprint.capacity)
-    once = np.zeros((n, len(pairs) + 1))
-    once[pairs[:, 0], np.arange(len(pairs))] = 1.0
-    cost = np.zeros(len(pairs) + 1)
-    cost[-1] = 1.0
+    held = np.repeat(weight[:, None], len(problem.devices), axis=1)
+    rows = [(column(shares, p), float(width), 0.0) for p, width in enumerate(problem.streams)]
+    rows += [(column(held, p), 0.0, float(room)) for p, room in enumerate(footprint.capacity)]
     # The nodes are a chain: along it, the shares of all of them pass.
-    chain = np.append(shares[able], -1.0)
-    given = {"A_eq": once, "b_eq": np.ones(n)}
-    found = linprog(cost, A_ub=table, b_ub=[0.0] * count + room, **given)
-    serial = linprog(
-        cost, A_ub=np.vstack([table, chain]), b_ub=[0.0] * count + [*room, 0.0], **given
-    )
-    assert able.any(axis=1).all()
-    assert found.status == serial.status == 0
+    chain = (shares, 1.0, 0.0)
     everything = sum(constant.nbytes for constant in problem.constants)
     everything += sum(value.nbytes for value in problem.values)
     if weight.any() and everything > min(footprint.capacity):
-        near = {"rel": 1e-6, "abs": 1e-9}
-        assert balanced_weights(problem, setting) == pytest.approx(found.fun, **near)
-        assert balanced_weights(problem, setting, along=True) == pytest.approx(serial.fun, **near)
+        for along, given in ((False, rows), (True, [*rows, chain])):
+            least = least_of_fractions(shares, given)
+            assert least < INF
+            near = pytest.approx(least, rel=1e-6, abs=1e-9)
+            assert balanced_weights(problem, setting, along=along) == near
     else:
         assert balanced_weights(problem, setting, along=True) == 0.0
 

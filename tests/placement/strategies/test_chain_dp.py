@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
 import hetsim
+from full_problems import every_plan
 from hetsim.errors import UsageError
 from hetsim.placement.objective import max_load
-from hetsim.placement.throughput.slices import fastest_runs
 from hetsim.problem.problem import Problem
 from sweeps import sweep
 from tarnawski import paper_latency, read
@@ -46,7 +44,7 @@ def test_published_latencies(name: str, most: float) -> None:
 
 
 def chain(rng: np.random.Generator, count: int) -> Problem:
-    n = int(rng.integers(1, 7))
+    n = int(rng.integers(1, 6))
     return Problem.from_arrays(
         rng.integers(1, 20, (n, count)) / 4,
         tensors=[
@@ -61,32 +59,12 @@ def chain(rng: np.random.Generator, count: int) -> Problem:
     )
 
 
-def serial(problem: Problem, assignment: tuple[int, ...]) -> float:
-    """Latency of a chain whose runs are subgraphs."""
-    total, here = 0.0, 0
-    for v, p in enumerate(assignment):
-        if p != here:
-            total += problem.routes[here][p].seconds(problem.values[v].nbytes)
-        if p != here or v == 0:
-            total += problem.dispatch_s[p]
-        total += float(problem.seconds[v, p])
-        here = p
-    if here != 0:
-        total += problem.routes[here][0].seconds(problem.values[-1].nbytes)
-    return total
-
-
 @sweep("count", quick=[20], full=[20, 80])
 def test_chains_equal_brute_force(count: int) -> None:
     rng = np.random.default_rng(count)
     for _ in range(count):
         problem = chain(rng, int(rng.integers(1, 4)))
-        every = itertools.product(range(len(problem.devices)), repeat=problem.n)
-        best = min(serial(problem, assignment) for assignment in every)
-        runs = fastest_runs(problem, range(problem.n))
-        assert runs is not None
-        chosen = tuple(device for first, end, device in runs for _ in range(first, end))
-        assert serial(problem, chosen) == best
+        best = min(hetsim.simulate(plan).latency_s for plan in every_plan(problem))
         assert hetsim.simulate(hetsim.plan(problem, "chain-dp")).latency_s == best
 
 

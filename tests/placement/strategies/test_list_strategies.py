@@ -41,21 +41,11 @@ def test_the_clock_keeps_to_the_schedule(problem: Problem) -> None:
         assert played(problem, strategy)[1] <= made.makespan_s + 1e-9
 
 
-def test_memory_turns_nodes_away() -> None:
-    problem = Problem.from_arrays(
-        np.array([[9.0, 1.0]] * 4),
-        edges=[(0, 1, 1), (1, 2, 1), (2, 3, 1)],
-        weight_bytes=[10] * 4,
-        capacity_bytes=[100, 25],
-    )
-    for strategy in (*CONSTRUCTIVE, "local-search", "auto"):
-        plan, latency = played(problem, strategy)
-        assert plan.assignment.count(1) == 2
-        assert latency >= 20.0
-    tight = replace(problem, capacity_bytes=(10, 25))
+def test_weights_that_fit_nowhere_are_refused() -> None:
+    problem = Problem.from_arrays([[9.0, 1.0]] * 4, weight_bytes=[10] * 4, capacity_bytes=[10, 25])
     for strategy in CONSTRUCTIVE:
         with pytest.raises(OutOfMemory, match=r"no assignment to devices fits.*proven"):
-            hetsim.plan(tight, strategy)
+            hetsim.plan(problem, strategy)
 
 
 def test_a_shared_weight_counts_once() -> None:
@@ -119,12 +109,3 @@ def test_each_node_goes_where_the_last_of_its_children_could_end_first(problem: 
             scores.append((last, own, device))
         chosen.append((node, min(scores)[2]))
     assert constructive("lookahead").schedule(problem) == placed(problem, chosen).schedule()
-
-
-def test_children_draw_a_node_to_where_they_are_quick() -> None:
-    # The first node alone would go to d0; its two readers need d1, far away.
-    problem = Problem.from_arrays(
-        [[1.0, 2.0], [9.0, 1.0], [9.0, 1.0]], [(0, 1, 8), (0, 2, 8)], bytes_per_s=1.0
-    )
-    assert constructive("heft").schedule(problem).assignment[0] == 0
-    assert constructive("lookahead").schedule(problem).assignment == (1, 1, 1)

@@ -12,33 +12,10 @@ import hetsim
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.partitioning.minimum_cut import least_serial, serial_latency
 from hetsim.placement.footprint import GAP, Footprint, least_total
-from hetsim.problem.parts import Constant, Staging
+from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
 from sweeps import sweep
-
-
-def random_problem(rng: np.random.Generator, count: int, most: int) -> Problem:
-    """Times are multiples of 1/8: sums are exact, and so is the cut."""
-    n = int(rng.integers(1, most + 1))
-    seconds = rng.integers(0, 40, (n, count)) / 8
-    for v in range(n):
-        if rng.random() < 0.2:
-            seconds[v, rng.integers(count)] = np.inf
-    tensors = []
-    for u in range(-1, n):
-        for _ in range(int(rng.integers(1, 3))):
-            readers = [v for v in range(u + 1, n) if rng.random() < 0.3][:3]
-            if u >= 0 or readers:
-                tensors.append((u, int(rng.integers(0, 33)), readers))
-    staged = Staging(tuple(rng.integers(0, 3, count) / 8), tuple(rng.integers(0, 3, count) / 8))
-    return Problem.from_arrays(
-        seconds,
-        tensors=tensors,
-        latency_s=rng.integers(0, 8, (count, count)) / 8,
-        bytes_per_s=2.0 ** rng.integers(0, 5, (count, count)),
-        host=int(rng.integers(count)) if rng.random() < 0.7 else None,
-        staging=staged if rng.random() < 0.3 else None,
-    )
+from throughput_problems import serial_problem
 
 
 def every_assignment(problem: Problem) -> list[tuple[int, ...]]:
@@ -70,7 +47,7 @@ def every_total(problem: Problem) -> list[float]:
 def test_two_devices_equal_brute_force(count: int) -> None:
     rng = np.random.default_rng(20260)
     for number in range(count):
-        problem = random_problem(rng, 2, 12 if number % 10 == 0 else 8)
+        problem = serial_problem(rng, 2, 12 if number % 10 == 0 else 8)
         best = min(every_total(problem))
         assert serial_latency(problem, least_serial(problem)) == best
 
@@ -78,7 +55,7 @@ def test_two_devices_equal_brute_force(count: int) -> None:
 @sweep("seed", quick=range(0, 60, 4), full=range(60))
 def test_memory_is_kept_at_the_least_total_within_the_gap(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    drawn = random_problem(rng, 2, 6)
+    drawn = serial_problem(rng, 2, 6)
     nodes = range(drawn.n)
     constants = tuple(
         Constant(f"w{k}", int(rng.integers(0, 99)), tuple(v for v in nodes if rng.random() < 0.4))
@@ -128,24 +105,11 @@ def test_half_of_a_model_leaves_its_fastest_device_for_the_next_one() -> None:
     assert hetsim.simulate(hetsim.plan(problem, "local-search")).latency_s < 16.0
 
 
-def test_a_tensor_is_paid_once_a_destination_and_by_direction() -> None:
-    # Node 0 must be on d0; its three readers are faster on d1 by 1 s each, 3 s together.
-    seconds = [[1.0, np.inf], [2.0, 1.0], [2.0, 1.0], [2.0, 1.0]]
-    for there, expected in ((2.5, (0, 1, 1, 1)), (3.5, (0, 0, 0, 0))):
-        problem = Problem.from_arrays(
-            seconds,
-            tensors=[(0, 8, (1, 2, 3))],
-            latency_s=[[0.0, there], [100.0, 0.0]],
-        )
-        assert tuple(least_serial(problem)) == expected
-        assert hetsim.plan(problem, "mincut").assignment == expected
-
-
 def test_expansion_on_three_devices_is_near_the_best_and_below_every_start() -> None:
     rng = np.random.default_rng(7)
     ratios = []
     for _ in range(40):
-        problem = random_problem(rng, 3, 6)
+        problem = serial_problem(rng, 3, 6)
         totals = every_total(problem)
         reached = serial_latency(problem, least_serial(problem))
         assert reached in totals

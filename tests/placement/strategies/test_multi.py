@@ -119,20 +119,6 @@ def test_the_clock_keeps_the_rate_that_is_stated() -> None:
     assert kept_s(blocked) > 1.2 * measure(blocked, "throughput")
 
 
-def test_comparison_says_what_copies_do() -> None:
-    problem = server()
-    comparison = hetsim.compare(problem, ["single", "heft", "auto"], objective="throughput")
-    assert comparison.copies is not None
-    assert comparison.copies.cost_s == pytest.approx(3e-3 / 4)
-    best = comparison.rows[0]
-    assert best.strategy == "auto"
-    assert best.plan is not None
-    assert best.timeline is not None
-    assert len(best.timeline.latencies_s) == len(best.plan.period)
-    assert comparison.busy(best)["gpu.0"] == pytest.approx(1.0)
-    assert hetsim.compare(problem, ["single"]).copies is None
-
-
 def test_nodes_that_are_taken_in_a_composite_alone() -> None:
     """No cut knows them, and still there are replicas."""
     inf = float("inf")

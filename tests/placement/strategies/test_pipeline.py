@@ -66,10 +66,6 @@ def test_without_capacities_there_is_nothing_to_split_by() -> None:
 @examples(quick=20, full=100)
 @given(problems(max_nodes=12), st.data())
 def test_every_node_is_placed_where_it_runs(problem: Problem, data: st.DataObject) -> None:
-    from dataclasses import replace
-
-    from hetsim.problem.parts import Constant
-
     sizes = data.draw(st.lists(st.integers(0, 50), min_size=problem.n, max_size=problem.n))
     problem = replace(
         problem,

@@ -88,16 +88,6 @@ def test_without_the_extra_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> N
     assert "exact" in plan.reason.partition("not tried: ")[2]
 
 
-def test_throughput_takes_what_latency_would_not() -> None:
-    # A chain of two nodes: one device is best alone, two when requests follow each other.
-    problem = Problem.from_arrays([[2.0, 2.0], [2.0, 2.0]], edges=[(0, 1, 1)], bytes_per_s=1.0)
-    assert len(hetsim.plan(problem, "auto").devices_used) == 1
-    plan = hetsim.plan(problem, "auto", objective="throughput")
-    assert measure(plan, "throughput") == 2.0
-    finish = hetsim.simulate(plan, 40).makespan_s
-    assert finish == pytest.approx(2.0 * 41 + 1.0)
-
-
 @examples(quick=3, full=20)
 @given(model_like(problems(max_nodes=6)))
 def test_what_auto_shows_to_be_the_best_is_what_it_finds_otherwise(problem: Problem) -> None:
@@ -113,7 +103,6 @@ def test_options_are_checked() -> None:
         ("local-search", {"moves": 3, "time_limit_s": 1.0}, "both 'moves' and 'time_limit_s'"),
         ("local-search", {"moves": -1}, "moves is -1"),
         ("local-search", {"objective": "latencies"}, "did you mean 'latency'"),
-        ("auto", {"objective": "speed"}, "no objective 'speed'"),
         ("exact", {"time_limit_s": 0}, "time_limit_s is 0"),
         ("exact", {"moves": 3}, "no option 'moves'"),
     ):

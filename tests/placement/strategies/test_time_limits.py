@@ -26,23 +26,15 @@ from hetsim.placement.throughput import search, slices
 from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import virtual_time
+from placement_instances import rows
 from sweeps import sweep
 
 OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput")
 
 
 def drawn(n: int, *, dispatch_s: float = 0.0) -> Problem:
-    rng = np.random.default_rng(n)
-    edges = [
-        (int(rng.integers(max(0, v - 9), v)), v, int(rng.integers(1, 99))) for v in range(1, n)
-    ]
-    return Problem.from_arrays(
-        rng.uniform(1.0, 9.0, (n, 3)),
-        edges,
-        bytes_per_s=50.0,
-        dispatch_s=dispatch_s,
-        contention="fifo" if dispatch_s else "none",
-    )
+    contention = "fifo" if dispatch_s else "none"
+    return rows(n, n, latency_s=0.0, dispatch_s=dispatch_s, contention=contention)
 
 
 class Work:

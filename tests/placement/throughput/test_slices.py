@@ -6,7 +6,6 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
 from oracles.least_bottleneck import busiest
 from sweeps import examples
-from throughput_problems import small, stage_load
+from throughput_problems import kind_of, least_contiguous, serial_problem, small, stage_load
 
 INF = float("inf")
 seeds = st.integers(0, 10**6)
@@ -37,34 +36,15 @@ def test_stages_cost_what_the_clock_says_where_nothing_is_left_open(seed: int) -
     if not (staged or (problem.staging is None and (count == 2 or problem.contention == "none"))):
         return
     costs = costs_of(problem)
-    kind_of = {device: k for k, devices in enumerate(costs.kinds) for device in devices}
+    kinds = kind_of(costs)
     rng = np.random.default_rng(seed)
     for _ in range(12):
         assignment = rng.integers(0, count, problem.n).tolist()
         load_s = max(
-            stage_load(costs, kind_of[p], {v for v, q in enumerate(assignment) if q == p})
+            stage_load(costs, kinds[p], {v for v, q in enumerate(assignment) if q == p})
             for p in set(assignment)
         )
         assert load_s == pytest.approx(busiest(problem, assignment, range(count)))
-
-
-def least(costs: Costs) -> float:
-    """The least of the largest loads, over all contiguous assignments."""
-    devices = [kind for kind, those in enumerate(costs.kinds) for _ in those]
-    found = INF
-    for assignment in itertools.product(range(len(devices)), repeat=costs.n):
-        edges = {(assignment[u], assignment[v]) for u, v in costs.dag.edges()}
-        edges = {(p, q) for p, q in edges if p != q}
-        left = set(assignment)
-        while free := {p for p in left if not any(q == p and o in left for o, q in edges)}:
-            left -= free
-        if not left:
-            loads = (
-                stage_load(costs, devices[p], {v for v, q in enumerate(assignment) if q == p})
-                for p in set(assignment)
-            )
-            found = min(found, max(loads, default=0.0))
-    return found
 
 
 def with_idle(seed: int) -> Problem:
@@ -88,7 +68,7 @@ def test_joining_idle_nodes_loses_no_stages(seed: int) -> None:
             for kind in range(len(costs.kinds)):
                 load_s = stage_load(made.costs, kind, set(parts))
                 assert load_s == pytest.approx(stage_load(costs, kind, nodes))
-    assert least(made.costs) == pytest.approx(least(costs))
+    assert least_contiguous(made.costs) == pytest.approx(least_contiguous(costs))
 
 
 def segmentations(n: int, kinds: int) -> Iterator[list[tuple[int, int, int]]]:
@@ -151,8 +131,8 @@ def test_stages_that_are_cut_cover_all_and_no_worse_than_the_order_of_ids(seed: 
         assert sorted(v for nodes, _ in stages for v in nodes) == list(range(costs.n))
         devices = [p for _, p in stages]
         assert len(set(devices)) == len(devices)
-    kind_of = {p: k for k, devices in enumerate(costs.kinds) for p in devices}
-    worst = [max(stage_load(costs, kind_of[p], set(nodes)) for nodes, p in s) for s in (one, more)]
+    kinds = kind_of(costs)
+    worst = [max(stage_load(costs, kinds[p], set(nodes)) for nodes, p in s) for s in (one, more)]
     assert worst[1] <= worst[0] * (1 + 1e-12)
     # A search that goes on, or was further, says the same.
     begun = cuts_by(costs, 7)
@@ -205,34 +185,13 @@ def test_no_runs_of_staged_tensors_take_less(seed: int) -> None:
         assert found is None
         return
     assert found is not None
-    kind_of = {p: k for k, devices in enumerate(costs.kinds) for p in devices}
-    runs = [(a, b, kind_of[p]) for a, b, p in found]
+    kinds = kind_of(costs)
+    runs = [(a, b, kinds[p]) for a, b, p in found]
     assert sum(loads(runs, order, costs)) == pytest.approx(least)
     assert [a for a, _, _ in runs] == [0, *(b for _, b, _ in runs[:-1])]
-    once = [p for *_, p in found if not again[kind_of[p]]]
+    once = [p for *_, p in found if not again[kinds[p]]]
     assert len(set(once)) == len(once)
-    assert all(p == costs.kinds[kind_of[p]][0] for *_, p in found if again[kind_of[p]])
-
-
-def drawn(seed: int) -> Problem:
-    """Times are multiples of 1/8: sums are exact, and often equal."""
-    rng = np.random.default_rng(seed)
-    n, count = int(rng.integers(1, 7)), int(rng.integers(1, 4))
-    seconds = rng.integers(0, 16, (n, count)) / 8
-    seconds[:, 1:][rng.random((n, count - 1)) < 0.2] = np.inf
-    tensors: list[Any] = []
-    for u in range(-1, n):
-        readers = [v for v in range(u + 1, n) if rng.random() < 0.4]
-        if u >= 0 or readers:
-            tensors.append((u, int(rng.integers(0, 17)), readers))
-    return Problem.from_arrays(
-        seconds,
-        tensors=tensors,
-        latency_s=rng.integers(0, 4, (count, count)) / 8,
-        bytes_per_s=2.0 ** rng.integers(0, 4, (count, count)),
-        dispatch_s=[float(d) for d in rng.integers(0, 4, count) / 8],
-        host=int(rng.integers(count)) if rng.random() < 0.6 else None,
-    )
+    assert all(p == costs.kinds[kinds[p]][0] for *_, p in found if again[kinds[p]])
 
 
 def serial_s(problem: Problem, device: tuple[int, ...]) -> float:
@@ -260,7 +219,12 @@ def serial_s(problem: Problem, device: tuple[int, ...]) -> float:
 @examples(quick=30, full=300)
 @given(st.integers(0, 10**6))
 def test_no_devices_take_less_along_the_order(seed: int) -> None:
-    problem = drawn(seed)
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(2, 4))
+    problem = replace(
+        serial_problem(rng, count, 6), staging=None,
+        dispatch_s=tuple((rng.integers(0, 4, count) / 8).tolist()),
+    )  # fmt: skip
     runs = fastest_runs(problem, range(problem.n))
     assert runs is not None
     device = tuple(p for first, end, p in runs for _ in range(first, end))
