@@ -265,32 +265,23 @@ LAYERS = 4
 def layers(count: int = LAYERS, last: str = "Relu") -> onnx.ModelProto:
     """MatMul by a turned weight, Add and Relu in turn."""
     nodes: list[onnx.NodeProto] = []
-    weights: list[onnx.TensorProto] = []
+    weights: dict[str, Any] = {}
     drawn = np.random.Generator(np.random.SFC64(1))
-    value = "x"
+    before = "x"
     for i in range(count):
         for name, shape in ((f"w{i}", (SIDE, SIDE)), (f"t{i}", (SIDE, SIDE)), (f"b{i}", (SIDE,))):
-            array = drawn.random(shape, dtype=np.float32)
-            weights.append(onnx.numpy_helper.from_array(array, name))
+            weights[name] = drawn.random(shape, dtype=np.float32)
         kind = last if i == count - 1 else "Relu"
         nodes += [
-            onnx.helper.make_node("MatMul", [value, f"w{i}"], [f"m{i}"], f"product{i}"),
-            onnx.helper.make_node("Transpose", [f"t{i}"], [f"u{i}"], f"turn{i}", perm=[1, 0]),
-            onnx.helper.make_node("MatMul", [f"m{i}", f"u{i}"], [f"n{i}"], f"second{i}"),
-            onnx.helper.make_node("Add", [f"n{i}", f"b{i}"], [f"a{i}"], f"sum{i}"),
-            onnx.helper.make_node(kind, [f"a{i}"], [f"r{i}"], f"last{i}"),
+            op("MatMul", f"{before} w{i}", f"m{i}", f"product{i}"),
+            op("Transpose", f"t{i}", f"u{i}", f"turn{i}", perm=[1, 0]),
+            op("MatMul", f"m{i} u{i}", f"n{i}", f"second{i}"),
+            op("Add", f"n{i} b{i}", f"a{i}", f"sum{i}"),
+            op(kind, f"a{i}", f"r{i}", f"last{i}"),
         ]
-        value = f"r{i}"
-    kind = onnx.TensorProto.FLOAT
-    graph = onnx.helper.make_graph(
-        nodes,
-        "layers",
-        [onnx.helper.make_tensor_value_info("x", kind, [8, SIDE])],
-        [onnx.helper.make_tensor_value_info(value, kind, [8, SIDE])],
-        weights,
-    )
-    opset = [onnx.helper.make_opsetid("", 17)]
-    return onnx.helper.make_model(graph, opset_imports=opset, ir_version=8)
+        before = f"r{i}"
+    ends = ([value(name, (8, SIDE))] for name in ("x", before))
+    return make_model(nodes, *ends, weights, opset=17, ir=8)
 
 
 def content(model: Model) -> bytes:

@@ -107,12 +107,6 @@ def test_wrong_nodes(tmp_path: Path, nodes: list[int]) -> None:
         extract(load(diamond(), tmp_path), nodes)
 
 
-@pytest.mark.parametrize("level", ["none", "basic"])
-def test_parts_give_the_bits_of_the_whole(level: str, tmp_path: Path) -> None:
-    """Models of every structure are cut in tests/backend."""
-    check_cuts(load(diamond(), tmp_path, level))
-
-
 def test_captured_values_are_inputs_and_only_the_functions_called_are_copied(
     tmp_path: Path,
 ) -> None:

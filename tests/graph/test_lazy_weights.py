@@ -14,6 +14,7 @@ import hetsim
 from hetsim.errors import ModelError
 from hetsim.graph.reading import lazy_weights, onnx_file, onnx_runtime
 from hetsim.graph.reading.lazy_weights import read_apart
+from onnx_builders import make_model, op, value
 
 SIDE = 160
 
@@ -22,23 +23,16 @@ def saved(path: Path, change: Callable[[onnx.ModelProto], None] | None = None) -
     """Write a chain of products, one weight read through a transposition that is folded."""
     drawn = np.random.default_rng(1)
     names = [f"w{k}" for k in range(4)]
-    weights = [
-        onnx.numpy_helper.from_array(drawn.random((SIDE, SIDE), dtype=np.float32), name)
-        for name in names
-    ]
-    nodes = [onnx.helper.make_node("Transpose", ["w0"], ["t"], name="turn")]
-    value = "x"
+    nodes, before = [op("Transpose", "w0", "t", "turn")], "x"
     for name in ("t", *names[1:]):
-        nodes.append(onnx.helper.make_node("MatMul", [value, name], [f"by_{name}"], name=name))
-        value = f"by_{name}"
-    row = [
-        onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [2, SIDE])
-        for n in ("x", value)
-    ]
-    proto = onnx.helper.make_model(
-        onnx.helper.make_graph(nodes, "chain", row[:1], row[1:], weights),
-        opset_imports=[onnx.helper.make_opsetid("", 17)],
-        ir_version=8,
+        nodes.append(op("MatMul", f"{before} {name}", f"by_{name}", name))
+        before = f"by_{name}"
+    proto = make_model(
+        nodes,
+        [value("x", (2, SIDE))],
+        [value(before, (2, SIDE))],
+        {name: drawn.random((SIDE, SIDE), dtype=np.float32) for name in names},
+        opset=17,
     )
     if change is not None:
         change(proto)

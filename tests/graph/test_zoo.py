@@ -104,6 +104,7 @@ def test_filled_model_keeps_the_topology(name):
         assert external or onnx.numpy_helper.to_array(tensor).shape == tuple(tensor.dims)
 
 
+@pytest.mark.sweep
 def test_same_bytes_under_any_hash_seed(tmp_path):
     contents = []
     for seed in ("0", "1"):

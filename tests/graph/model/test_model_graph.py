@@ -174,26 +174,6 @@ def test_functions_are_calls_at_none_and_inlined_above(tmp_path: Path) -> None:
     assert_bitwise_equal(run_whole(plain, x), run_whole(basic, x))
 
 
-def test_ops_that_onnx_cannot_infer_are_probed(tmp_path: Path) -> None:
-    proto = make_model(
-        [
-            op("FusedMatMul", "x w", "h", "fm", domain="com.microsoft", transB=1),
-            op("Relu", "h", "r"),
-            op("Gelu", "r", "y", domain="com.microsoft"),
-        ],
-        [value("x")],
-        [value("y", None, "")],
-        {"w": np.ones((5, 3), np.float32)},
-        domains={"com.microsoft": 1},
-    )
-    for level in ("none", "basic", "extended"):
-        model = load(proto, tmp_path, canonical=level)
-        check_consistent(model)
-        assert model.graph.tensors["h"].shape == (2, 5)
-        assert model.graph.tensors["y"].shape == (2, 5)
-        assert model.graph.opsets == {"": 20, "com.microsoft": 1}
-
-
 def test_what_onnx_runtime_saves_with_a_name_twice_is_made_readable(tmp_path: Path) -> None:
     # It computes these in single precision, and names its casts alike in the graph and its bodies.
     branches = [

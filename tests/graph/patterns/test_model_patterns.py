@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
 
 import hetsim
 from hetsim.graph.graph import Graph
@@ -77,22 +76,12 @@ def test_conv_bn_relu_and_its_shorter_forms(tmp_path: Path) -> None:
     assert [match.nodes for match in matches(graph, "conv_bn_relu")] == [(0, 1, 2), (3, 4), (7,)]
 
 
-@pytest.fixture(scope="module")
-def gpt2() -> Graph:
-    return hetsim.load_model("zoo:gpt2_6layer", canonical="none").graph
+def zoo(name: str) -> Graph:
+    return hetsim.load_model(f"zoo:{name}", canonical="none").graph
 
 
-@pytest.fixture(scope="module")
-def bert() -> Graph:
-    return hetsim.load_model("zoo:bert_small", canonical="none").graph
-
-
-@pytest.fixture(scope="module")
-def mobilenet() -> Graph:
-    return hetsim.load_model("zoo:mobilenet_v2", canonical="none").graph
-
-
-def test_gpt2_has_one_of_each_a_layer(gpt2: Graph) -> None:
+def test_gpt2_has_one_of_each_a_layer() -> None:
+    gpt2 = zoo("gpt2_6layer")
     gelus = matches(gpt2, "gelu_tanh")
     assert len(gelus) == 6
     assert all(sorted(op_types(gpt2, match)) == sorted(
@@ -106,7 +95,8 @@ def test_gpt2_has_one_of_each_a_layer(gpt2: Graph) -> None:
     assert matches(gpt2, "gelu") == ()
 
 
-def test_bert_linears_are_those_found_by_walking_from_each_matmul(bert: Graph) -> None:
+def test_bert_linears_are_those_found_by_walking_from_each_matmul() -> None:
+    bert = zoo("bert_small")
     readers = bert.consumers()
     walked = []
     for node in bert.nodes:
@@ -126,7 +116,8 @@ def test_bert_linears_are_those_found_by_walking_from_each_matmul(bert: Graph) -
     assert len(matches(bert, "attention")) == 4
 
 
-def test_mobilenet_convs(mobilenet: Graph) -> None:
+def test_mobilenet_convs() -> None:
+    mobilenet = zoo("mobilenet_v2")
     found = matches(mobilenet, "conv_clip")
     assert sum(op_types(mobilenet, match) == ["Conv", "Clip"] for match in found) == 35
     assert sum(op_types(mobilenet, match) == ["Conv"] for match in found) == 52 - 35

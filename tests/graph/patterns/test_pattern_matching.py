@@ -42,70 +42,10 @@ def reasons(graph: Graph, *texts: str) -> list[tuple[str, str]]:
 CHAIN = pattern_graph(["a = Conv x", "b = Relu a", "c = Conv b", "d = Exp c"])
 
 
-def test_a_fit_that_is_cyclic_gives_way_to_a_smaller_one() -> None:
-    lines = ["a = MatMul x y", "b = Add a z", "o = Exp b", "c = Clip b o"]
-    pattern = "Add!(MatMul) | Clip(Add!(MatMul))"
-    graph = pattern_graph(lines)
-    assert found(graph, pattern) == ["a b"]
-    ((nodes, reason),) = reasons(graph, pattern)
-    assert (nodes, reason) == ("a b c", "contracting it would close the cycle b > o > c")
-
-
-def test_inputs_of_symmetric_ops_stand_in_any_order_unless_told() -> None:
-    graph = pattern_graph(["m = MatMul x y", "a = Add z m", "n = MatMul x y", "s = Sub z n"])
-    assert found(graph, "Add(MatMul)") == ["m a"]
-    assert found(graph, "Add(MatMul, *)") == ["m a"]
-    assert found(graph, "Add^(MatMul, *)") == []
-    assert found(graph, "Add^(*, MatMul)") == ["m a"]
-    assert found(graph, "Sub(MatMul, *)") == []
-    assert found(graph, "Sub~(MatMul, *)") == ["n s"]
-
-
-def test_absent_inputs_are_no_values() -> None:
-    graph = pattern_graph(["a = Clip x - c", "b = Clip x", "d = Clip x c c"], constants="c")
-    assert found(graph, "Clip(*, *, const)") == ["d"]
-    assert found(graph, "Clip(*, _, const)") == ["a", "d"]
-    assert found(graph, "Clip(*, _, _)") == ["a", "b", "d"]
-    assert found(graph, "Clip(*, *)") == ["d"]
-
-
-def test_constants_are_members_sorted_and_may_be_shared() -> None:
-    graph = pattern_graph(
-        ["a = MatMul x w", "b = Add a v", "c = MatMul b w", "d = Add c b"], constants="w v"
-    )
-    pattern = parse_pattern("p", "Add?(MatMul(*, const), $c:const)")
-    assert find_matches(graph, [pattern]).found == (
-        Match("p", (0, 1), ("v", "w")),
-        Match("p", (2,), ("w",)),
-    )
-    assert found(graph, "Add($c:const, $c)") == []
-
-
-def test_dtypes_are_those_of_the_value_that_is_read() -> None:
-    graph = pattern_graph(
-        ["a = Cast x", "b = Relu a", "c = Cast y", "d = Relu c"],
-        dtypes={"a": "float16", "y": "float16"},
-    )
-    assert found(graph, "Relu(Cast[dtype=float16])") == ["a b"]
-    assert found(graph, "Relu(Cast[dtype!=float16])") == ["c d"]
-    assert found(graph, "Relu(Cast(*[dtype=float16]))") == ["c d"]
-    assert found(graph, "Cast![dtype=int8/float16]") == ["a"]
-    unknown = replace(graph, tensors={})
-    assert found(unknown, "Relu(Cast[dtype!=float16])") == []
-
-
-def test_attributes_have_the_defaults_of_the_schema() -> None:
-    graph = pattern_graph(
-        ["a = Conv x w", "b = Conv x w", "c = my:Conv x w"],
-        attributes={"b": {"group": 2, "dilations": (1, 1)}},
-    )
-    assert found(graph, "Conv[group=1]") == ["a"]
-    assert found(graph, "Conv[group!=1]") == ["b"]
-    assert found(graph, "Conv/my:Conv[group=1]") == ["a"]
-    assert found(graph, "Conv/my:Conv[group=none]") == ["c"]
-    assert found(graph, "Conv[dilations=[1,1]]") == ["b"]
-    assert found(graph, "Conv[dilations=[1,1]/none, auto_pad=NOTSET]") == ["a", "b"]
-    assert found(graph, "Conv[dilations!=[1,1]]") == ["a"]
+def test_a_value_of_no_known_dtype_fits_no_test_of_it() -> None:
+    graph = replace(pattern_graph(["a = Cast x", "b = Relu a"]), tensors={})
+    assert found(graph, "Relu(Cast)") == ["a b"]
+    assert found(graph, "Relu(Cast[dtype!=float16])") == []
 
 
 def test_of_several_ways_the_first_that_may_be_counts() -> None:
@@ -127,15 +67,8 @@ def test_a_condition_sees_graph_and_node() -> None:
     assert [match.nodes for match in find_matches(CHAIN, [pattern]).found] == [(2,)]
 
 
-def test_the_ends_may_be_read_outside_and_what_is_shared() -> None:
-    lines = ["c = Conv x", "r = Relu c", "s = Sigmoid c", "y = Add s r"]
-    graph = pattern_graph(lines)
-    read = [("c r", "inner value 'c' is also read by node 's', outside the match")]
-    assert reasons(graph, "Relu(Conv)") == read
-    assert found(graph, "Relu(Conv!)") == ["c r"]
-    assert found(graph, "$c:Conv; Relu($c)") == ["c r"]
-    assert found(graph, "Relu($c:Conv); Sigmoid($c)") == ["c r s"]
-    output = pattern_graph(lines[:2], outputs="c r")
+def test_an_inner_value_is_no_output_of_the_graph_unless_shared() -> None:
+    output = pattern_graph(["c = Conv x", "r = Relu c"], outputs="c r")
     assert reasons(output, "Relu(Conv)") == [("c r", "inner value 'c' is an output of the graph")]
     assert found(output, "Relu(Conv!)") == ["c r"]
 
@@ -155,15 +88,6 @@ def test_earlier_patterns_win_and_later_ones_say_over_whom() -> None:
     assert reasons(CHAIN, "Conv(Relu)", "Relu(Conv)", "Exp(Conv)") == [
         ("a b", "node 'b' is in a match of 'p0'"),
         ("c d", "node 'c' is in a match of 'p0'"),
-    ]
-
-
-def test_matches_are_jointly_acyclic_across_patterns() -> None:
-    twins = pattern_graph(["a = Conv x z", "b = Exp x w", "c = Relu a w", "d = Neg b z"])
-    first, second = "Conv(*, $z); Neg(*, $z)", "Exp(*, $w); Relu(*, $w)"
-    assert found(twins, first, second) == ["a d"]
-    assert reasons(twins, first, second) == [
-        ("b c", "contracting it would close the cycle b > d > a > c")
     ]
 
 
@@ -250,7 +174,7 @@ def test_every_process_gives_the_same(seed: int) -> None:
 
 
 @given(st.integers(0, 2**40))
-@examples(quick=20, full=800)
+@examples(quick=50, full=800)
 def test_matches_are_those_of_the_definition(seed: int) -> None:
     chosen = Random(seed)
     graph = random_graph(chosen, 7)

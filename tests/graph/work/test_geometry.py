@@ -9,23 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.loading import load_model
 from hetsim.graph.work import _PRODUCTS, _RULES, node_work
 from hetsim.graph.work.rule import FORMS
-from one_node import MS, small
-
-
-def product(op, inputs, output, *, weights=(1,), domain="", **attributes):
-    """The product of one node; the inputs at `weights` are constants, None is absent."""
-    names = [f"in{i}" if shape is not None else "" for i, shape in enumerate(inputs)]
-    node = Node(0, "the node", op, domain, tuple(names), ("out",), attributes=attributes)
-    shapes = {name: shape for name, shape in zip(names, inputs, strict=True) if name}
-    tensors = {n: Tensor(n, "float32", tuple(s)) for n, s in {**shapes, "out": output}.items()}
-    constants = frozenset(f"in{i}" for i in weights)
-    free = tuple(name for name in shapes if name not in constants)
-    graph = Graph("one", (node,), tensors, free, ("out",), constants, {"": 20})
-    return node_work(graph, node).product
+from one_node import MS, small, work
 
 
 @given(small, small, small, st.integers(1, 3), st.integers(1, 3))
@@ -79,6 +66,11 @@ def test_a_transposed_convolution_is_the_product_before_the_overlap(batch, deep,
     )
     assert (done.form, done.groups) == ("transposed", group)
     assert (done.rows, done.columns, done.depth) == (batch * 16, wide * 4, deep)
+
+
+def product(op, inputs, output, *, weights=(1,), **options):
+    """The product of one node; the inputs at `weights` are constants, None is absent."""
+    return work(op, inputs, [output], constants=weights, **options).product
 
 
 operands = st.sampled_from([
@@ -135,17 +127,11 @@ def test_a_product_of_unknown_sizes_says_so_and_has_its_flop():
         ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)]),
         ("ij,jk->ik", [(2, 3), (3, 5)]),
     ):
-        names = tuple(f"in{i}" for i in range(len(shapes)))
-        node = Node(0, "the node", "Einsum", "", names, ("out",), attributes={"equation": equation})
-        tensors = {n: Tensor(n, "float32", s) for n, s in zip(names, shapes, strict=True)}
-        tensors["out"] = Tensor("out", "float32", (2, 5))
-        work = node_work(
-            Graph("one", (node,), tensors, names, ("out",), frozenset(), {"": 20}), node
-        )
-        assert work.product is not None
-        assert bool(work.unsized) == (len(shapes) == 3)
+        done = work("Einsum", shapes, [(2, 5)], equation=equation)
+        assert done.product is not None
+        assert bool(done.unsized) == (len(shapes) == 3)
         elements = 2 * 5
-        assert abs(2 * work.product.macs - work.flops) <= 2 * elements
+        assert abs(2 * done.product.macs - done.flops) <= 2 * elements
 
 
 def test_every_product_without_sizes_is_listed():
@@ -171,13 +157,13 @@ def test_products_are_the_flops_of_their_nodes(name):
     graph = load_model(f"zoo:{name}").graph
     found = 0
     for node in graph.nodes:
-        work = node_work(graph, node)
-        done = work.product
+        whole = node_work(graph, node)
+        done = whole.product
         if done is None or done.form in ("pooling", "resize"):
-            assert work.op_class not in ("conv", "matmul")
+            assert whole.op_class not in ("conv", "matmul")
             continue
         found += 1
         biases = sum(len(graph.tensors[r].static_shape) == 1 for r in node.reads)
         out = graph.tensors[node.writes[0]].elements
-        assert 2 * done.macs <= work.flops <= 2 * done.macs + (biases + 1) * out
+        assert 2 * done.macs <= whole.flops <= 2 * done.macs + (biases + 1) * out
     assert found > 20
