@@ -28,7 +28,7 @@ from unittest import mock
 
 import numpy as np
 
-from hetsim.core import left_to_python
+from hetsim.core import compile_threshold
 from hetsim.graph.dag import Dag
 from hetsim.partitioning import scans
 from hetsim.partitioning.flow import partition
@@ -220,7 +220,7 @@ def spent(call: Callable[[], Partition]) -> tuple[float, Partition]:
 @contextmanager
 def plain_loops() -> Iterator[None]:
     """No machine code, whatever the size."""
-    with mock.patch.object(left_to_python, "pays", return_value=False):
+    with mock.patch.object(compile_threshold, "pays", return_value=False):
         yield
 
 

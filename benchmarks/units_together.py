@@ -7,7 +7,7 @@ row's runtime makes.
 
 *Copies* (graphics and DLAs, cores and graphics): the whole network on each unit at the batch that
 fits take for rates, requests dealt out by ``multi``, within the power and the memory that units
-share for long (``hetsim.analysis.sustaining``); a rate. *Fallback* (an NPU whose runtime leaves
+share (``hetsim.analysis.sustained_speed``); a rate. *Fallback* (an NPU whose runtime leaves
 some ops to the cores): ``hetero`` with the ops that the runtime refuses; a latency.
 
 ``--without power`` and ``--without memory`` let devices that are busy at once keep the power or the

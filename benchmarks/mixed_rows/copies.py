@@ -8,7 +8,7 @@ from typing import Any
 
 import hetsim
 from catalog.measured import BULK_BATCH, precision_of
-from hetsim.analysis.sustaining import Sustaining
+from hetsim.analysis.sustained_speed import Sustaining
 from hetsim.errors import OutOfMemory
 from mixed_rows.networks import Networks, Row, network_of
 from mixed_rows.platforms import platform_of

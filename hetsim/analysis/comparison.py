@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.analysis.sureness import DRAWS, MOST_DRAWS, Sureness, draw, how_sure, sampled
-from hetsim.analysis.sustaining import Sustaining
+from hetsim.analysis.confidence import DRAWS, MOST_DRAWS, Sureness, draw, how_sure, sampled
+from hetsim.analysis.sustained_speed import Sustaining
 from hetsim.analysis.verdict import NO_PLAN, Choice, Verdict, decide
 from hetsim.core import checks
 from hetsim.core.options import checked_fields
@@ -290,9 +290,9 @@ def compare(
         for ``Row.sure``; the seed determines the samples. 0: none.
     sustained : bool
         Whether every plan is judged at the sustained speed of its devices within the ``power_w``
-        and the ``memories`` of the platform; see ``hetsim.analysis.sustaining``. Plans are made for
-        full speed; requests are redistributed at the resulting speeds if that is better. The bound
-        at full speed remains valid.
+        and the ``memories`` of the platform; see ``hetsim.analysis.sustained_speed``. Plans
+        are made for full speed; requests are redistributed at the resulting speeds if that is
+        better. The bound at full speed remains valid.
     bounded : bool
         Whether to compute the lower bound, which may take longer than all plans; without it
         ``bound_s`` and the gaps are None.

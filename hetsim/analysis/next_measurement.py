@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.analysis.sureness import costs_over, draw
+from hetsim.analysis.confidence import costs_over, draw
 from hetsim.problem.measured import factor_sd, network_sd
 from hetsim.problem.parts import PROFILED_SD, Evidence
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hetsim.analysis.comparison import COPIES, Comparison, Row, check_target, compare
-from hetsim.analysis.sureness import (
+from hetsim.analysis.confidence import (
     DRAWS,
     MOST_DRAWS,
     TIE,

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.analysis.sureness import TIE, Sureness
+from hetsim.analysis.confidence import TIE, Sureness
 
 LIKELY = 0.8
 """Share of the samples in which a plan must be faster to be called worthwhile."""

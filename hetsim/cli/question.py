@@ -11,8 +11,8 @@ from hetsim.cli.options.question import FROM_MODEL
 from hetsim.errors import Infeasible, UsageError
 
 if TYPE_CHECKING:
-    from hetsim.analysis.beside import Beside, Side
     from hetsim.analysis.comparison import Comparison
+    from hetsim.analysis.what_if_comparison import Beside, Side
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import Platform
     from hetsim.placement.objective import Objective
@@ -217,7 +217,7 @@ def plan_beside(plan: Plan, kept: Plan | None = None) -> Beside | None:
     """
     if not supposed():
         return None
-    from hetsim.analysis.beside import Side, beside, idle_suppositions, side_of
+    from hetsim.analysis.what_if_comparison import Side, beside, idle_suppositions, side_of
     from hetsim.placement.planning import plan as planned
     from hetsim.problem.repriced import repriced
 
@@ -246,8 +246,8 @@ def comparison_beside(
     """Return the answer without --what-if next to `comparison`; None without --what-if."""
     if not supposed():
         return None
-    from hetsim.analysis.beside import beside, idle_suppositions
     from hetsim.analysis.comparison import compare
+    from hetsim.analysis.what_if_comparison import beside, idle_suppositions
     from hetsim.problem.repriced import repriced
 
     read = read_platform(as_it_is=True)
@@ -270,7 +270,7 @@ def _best(comparison: Comparison) -> Side:
     """Best row of a comparison, with the lower bound and the best single device."""
     from dataclasses import replace
 
-    from hetsim.analysis.beside import Side, side_of
+    from hetsim.analysis.what_if_comparison import Side, side_of
 
     row = comparison.rows[0]
     single = comparison.best_single

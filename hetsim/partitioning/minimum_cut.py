@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core import left_to_python
+from hetsim.core import compile_threshold
 from hetsim.core.machine_code import machine_code
 from hetsim.graph.dag import Ints
 from hetsim.problem.columns import transfer_costs
@@ -239,8 +239,8 @@ def source_side(
         np.append(room, np.zeros(arcs, dtype=np.int64))[order], place[(order + arcs) % (2 * arcs)],
         *np.empty((3, size), dtype=np.int64),
     ]  # fmt: skip
-    many = left_to_python.pays(_flow, arcs, CUT_FROM, COMPILE_CUT_FROM)
-    _, rows = left_to_python.called(_flow, (source, sink, MOST), columns, as_arrays=many)
+    many = compile_threshold.pays(_flow, arcs, CUT_FROM, COMPILE_CUT_FROM)
+    _, rows = compile_threshold.called(_flow, (source, sink, MOST), columns, as_arrays=many)
     reached: NDArray[np.bool_] = np.asarray(rows[-3]) >= 0
     return reached
 

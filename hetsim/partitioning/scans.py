@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core import left_to_python
+from hetsim.core import compile_threshold
 from hetsim.core.machine_code import Compiled, machine_code
 from hetsim.graph.dag import Dag, Rows
 from hetsim.partitioning.condensed import (
@@ -201,7 +201,7 @@ def _contracted(
 ) -> tuple[list[int], bool]:
     """Return the groups after running `code` on the graph of groups, and its result."""
     state = graph_of_groups(dag, groups)
-    if left_to_python.pays(code, dag.n, LEAST, COMPILE_FROM):
+    if compile_threshold.pays(code, dag.n, LEAST, COMPILE_FROM):
         nodes, kinds = np.array(order, dtype=np.int64), np.array(kind, dtype=np.int64)
         within = code(*state, nodes, near.at, near.node, kinds, *room, *more)
         found = state[0]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core import deadline, left_to_python
+from hetsim.core import compile_threshold, deadline
 from hetsim.core.machine_code import machine_code
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.graph.dag import Dag, Ints, Rows
@@ -135,8 +135,8 @@ def runs(dag: Dag, assignment: Sequence[int], order: Sequence[int], *, cut_at_ex
         np.asarray(order, dtype=np.int64), device, dag.pred_rows.at, dag.pred_rows.node, cuts,
         np.full(int(device.max(initial=0)) + 1, -1), np.empty(dag.n, dtype=np.int64),
     )  # fmt: skip
-    many = left_to_python.pays(_runs, dag.n, LEAST, COMPILE_FROM)
-    _, rows = left_to_python.called(_runs, (), columns, as_arrays=many)
+    many = compile_threshold.pays(_runs, dag.n, LEAST, COMPILE_FROM)
+    _, rows = compile_threshold.called(_runs, (), columns, as_arrays=many)
     return np.asarray(rows[-1], dtype=np.int64)
 
 

@@ -299,7 +299,7 @@ class Evidence:
         Adjustment to this model from the device family, included in the prices.
     by_kernel : float
         Share of the variance independent for each kernel, from 0 to 1: the additional error of a
-        part of the model, see ``hetsim.analysis.sureness``. 0: none; above 1 if the whole was
+        part of the model, see ``hetsim.analysis.confidence``. 0: none; above 1 if the whole was
         measured.
     before : str
         Status before hypothetical changes, see ``hetsim.what_if``; empty: none. Errors of times
@@ -466,7 +466,7 @@ class Given:
         Whether every time is at the upper end of its 80 % interval.
     slower : Slower or None
         Slowdown by power and memory shared with other devices in a plan
-        (``hetsim.analysis.sustaining``); None: each device has its full speed.
+        (``hetsim.analysis.sustained_speed``); None: each device has its full speed.
     cost : str
         Name of the cost model of the times; empty for instances given as arrays.
     model, platform : Model, Platform or None

@@ -15,7 +15,7 @@ from hetsim.core.result import Result
 from hetsim.errors import UsageError, nearest
 from hetsim.execution.ray_tasks import spread, spread_here
 from hetsim.hardware.catalog import load_platform
-from hetsim.sweeping.answering import Dealing, Progress, Shared, answer
+from hetsim.sweeping.evaluation import Dealing, Progress, Shared, answer
 from hetsim.sweeping.grid import Grid
 from hetsim.sweeping.rows import Row, Wish, front_of, line, read_front
 from hetsim.sweeping.store import Store, keys_of, tell_files, told_in, write_parquet

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hetsim
+from hetsim.analysis.confidence import draw, draw_together
 from hetsim.analysis.platforms import PlatformRow
-from hetsim.analysis.sureness import draw, draw_together
 from hetsim.errors import Infeasible, ObjectiveMissed, UsageError
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import (

@@ -8,7 +8,7 @@ import pytest
 
 import hetsim
 from cli_calls import call, ok, record_of
-from hetsim.analysis.sustaining import Sustaining
+from hetsim.analysis.sustained_speed import Sustaining
 
 ASKED = ("zoo:resnet18", "--platform", "laptop", "--strategy", "multi:cpu,gpu", "--samples", 20)
 

@@ -21,7 +21,7 @@ from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import ModelError, OutOfRoom
 from hetsim.execution.dispatch.transport import kernel_fault
 from hetsim.graph.reading import onnx_file, session
-from hetsim.sweeping import answering
+from hetsim.sweeping import evaluation
 from onnx_builders import make_model, op, save, value
 from small_files import LIMIT_BYTES, small_files
 from sweeps import sweep
@@ -195,7 +195,7 @@ def test_a_point_of_a_sweep_that_found_no_room_is_asked_again(
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(answering, "_plan_figures", short)
+        patch.setattr(evaluation, "_plan_figures", short)
         assert "out of memory" in call(*words).stdout
     assert "out of memory" not in call(*words).stdout
 

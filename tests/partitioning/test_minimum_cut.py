@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.core import left_to_python
+from hetsim.core import compile_threshold
 from hetsim.graph.dag import Ints
 from hetsim.partitioning.minimum_cut import (
     HOST,
@@ -104,7 +104,7 @@ def test_the_side_of_the_source_is_that_of_a_least_cut(seed: int) -> None:
     capacities[-1] = 1
     kept = source_side(size, tails, heads, capacities, 0, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(left_to_python, "pays", lambda *_: True)
+        patch.setattr(compile_threshold, "pays", lambda *_: True)
         assert source_side(size, tails, heads, capacities, 0, 1).tolist() == kept.tolist()
     least = least_cut(size, tails, heads, capacities)
     if least < FULL:

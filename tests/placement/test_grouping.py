@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import hetsim
 from builders import layered, problems
 from full_problems import full_problems
-from hetsim.core import deadline, left_to_python
+from hetsim.core import compile_threshold, deadline
 from hetsim.errors import OutOfMemory
 from hetsim.graph.dag import topological_order
 from hetsim.placement import grouping as merging
@@ -142,7 +142,7 @@ def test_runs_are_the_same_by_machine_code(problem: Problem, data: st.DataObject
         found = []
         for which in (True, False):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(left_to_python, "pays", lambda *_, way=which: way)
+                patch.setattr(compile_threshold, "pays", lambda *_, way=which: way)
                 found.append(runs(problem.dag, assignment, order, cut_at_exits=cut_at_exits))
         assert found[0].tolist() == found[1].tolist()
 

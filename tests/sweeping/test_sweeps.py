@@ -19,7 +19,7 @@ from hetsim.errors import SweepError, UsageError
 from hetsim.hardware.catalog import load_platform
 from hetsim.placement.objective import kept_s
 from hetsim.sweeping import verb
-from hetsim.sweeping.answering import MOST, Dealing, Progress, Shared, broken
+from hetsim.sweeping.evaluation import MOST, Dealing, Progress, Shared, broken
 from hetsim.sweeping.grid import Grid, ModelAxis, PlatformAxis
 from hetsim.sweeping.rows import COLUMNS, line
 from hetsim.sweeping.store import Store, keys_of

@@ -113,7 +113,7 @@ def run(
     --workload, requests arrive in real time, queue and are batched, and the answer has the
     measured figures beside the simulated ones.
     """
-    from hetsim.analysis.sureness import spread
+    from hetsim.analysis.confidence import spread
     from hetsim.execution.compiled.manifest import is_compiled
     from hetsim.reporting.tables.plan import run_record, run_report
 

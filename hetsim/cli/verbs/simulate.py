@@ -136,8 +136,8 @@ def simulate(
     intervals and a verdict on each --slo. --max-rate finds the highest rate that meets them.
     """
     from hetsim.analysis.comparison import check_target
-    from hetsim.analysis.sureness import spread
-    from hetsim.analysis.sustaining import Sustaining
+    from hetsim.analysis.confidence import spread
+    from hetsim.analysis.sustained_speed import Sustaining
     from hetsim.placement.objective import kept_s
     from hetsim.reporting.tables.plan import simulation_record, simulation_report, slower_record
     from hetsim.simulation.simulate import simulate as play

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetsim.core import deadline, left_to_python
+from hetsim.core import compile_threshold, deadline
 from hetsim.core.machine_code import machine_code
 from hetsim.placement.bounds.area import Prices
 from hetsim.placement.bounds.paths import (
@@ -84,7 +84,7 @@ def by_cases(
     n, count = setting.shares.shape
     if n == 0:
         return False
-    many = left_to_python.pays(_compiled, n * count * most // 4, LEAST, COMPILE_FROM)
+    many = compile_threshold.pays(_compiled, n * count * most // 4, LEAST, COMPILE_FROM)
     as_given = np.ascontiguousarray if many else methodcaller("tolist")
     # Each case fixes a node to a device, or marks a device as used.
     deep = n + count + 2

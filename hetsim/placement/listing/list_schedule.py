@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core import deadline, left_to_python
+from hetsim.core import compile_threshold, deadline
 from hetsim.core.machine_code import machine_code
 from hetsim.errors import OutOfMemory
 from hetsim.partitioning.regions import unsupported
@@ -458,7 +458,7 @@ def scheduled(
     only: Sequence[int] | None = None,
 ) -> Schedule:
     """Return the schedule of nodes placed in `order`, in machine code for many nodes."""
-    pays = left_to_python.pays(_compiled, problem.n, LEAST, COMPILE_FROM)
+    pays = compile_threshold.pays(_compiled, problem.n, LEAST, COMPILE_FROM)
     listing = Listing(problem, homes, compiled=pays)
     listing.place_in_order(order, ahead=ahead, only=only)
     return listing.schedule()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hetsim.core import deadline, left_to_python
+from hetsim.core import compile_threshold, deadline
 from hetsim.core.machine_code import machine_code
 from hetsim.core.progress import part, say
 from hetsim.placement.listing.list_schedule import Room, add, needs, remove
@@ -359,7 +359,7 @@ def walk(
         work = budget.moves * problem.n * (GROUPED if estimates_groups(problem) else 1)
         kept = work >= LEAST and (_compiled.loaded or _compiled.kept)
         compile_from = KEPT_FROM if kept else COMPILE_FROM
-        pays = left_to_python.pays(_compiled, work, LEAST, compile_from)
+        pays = compile_threshold.pays(_compiled, work, LEAST, compile_from)
     return Walk(problem, groups, seed, lacks, compiled=pays)
 
 

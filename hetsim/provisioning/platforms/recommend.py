@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from hetsim.analysis.sureness import MOST_DRAWS
+from hetsim.analysis.confidence import MOST_DRAWS
 from hetsim.core import checks
 from hetsim.errors import UsageError
 from hetsim.hardware.files.inventory import MOST, Catalog, load_catalog

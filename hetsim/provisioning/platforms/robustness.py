@@ -14,7 +14,7 @@ from graphlib import TopologicalSorter
 
 import numpy as np
 
-from hetsim.analysis.sureness import normals
+from hetsim.analysis.confidence import normals
 from hetsim.core.progress import say
 from hetsim.errors import UsageError
 from hetsim.provisioning.platforms.placements import lefts

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.comparison import Comparison, Row
+from hetsim.analysis.confidence import Sureness
 from hetsim.analysis.next_measurement import LEAST_SHARE, NextMeasurement
-from hetsim.analysis.sureness import Sureness
 from hetsim.analysis.verdict import Choice
 from hetsim.core.text import Record, fields, grouped, plain
 from hetsim.core.units import format_bytes, format_seconds

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.analysis.sureness import Interval, Spread
+from hetsim.analysis.confidence import Interval, Spread
 from hetsim.core.text import Record, fields, grouped, plain, tally
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.partitioning.borders import crossings

@@ -13,7 +13,7 @@ from hetsim.core.text import Record, fields, plain
 from hetsim.reporting.console import bold, pairs, stack, table
 from hetsim.reporting.formatting import ABSENT, count, figure_text
 from hetsim.reporting.tables.verdicts import verdict_of
-from hetsim.sweeping.answering import Progress
+from hetsim.sweeping.evaluation import Progress
 from hetsim.sweeping.rows import ASKED, TEXT, Row
 from hetsim.sweeping.verb import Swept
 

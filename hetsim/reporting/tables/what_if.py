@@ -11,8 +11,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.analysis.beside import Beside
 from hetsim.analysis.sensitivity import Sensitivities
+from hetsim.analysis.what_if_comparison import Beside
 from hetsim.core.text import Record, fields, plain
 from hetsim.core.units import format_seconds
 from hetsim.problem.plan import Plan

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core import left_to_python
+from hetsim.core import compile_threshold
 from hetsim.core.machine_code import Compiled, machine_code
 from hetsim.errors import PlanError
 from hetsim.simulation.clock import heaps, rules
@@ -238,8 +238,8 @@ def compiled(function: Callable[..., Any] = advance) -> Compiled:
 
 
 def pays(events: float) -> bool:
-    """Return whether these task events justify machine code; see ``left_to_python.pays``."""
-    return left_to_python.pays(compiled(), events, LEAST, COMPILE_FROM)
+    """Return whether these task events justify machine code; see ``compile_threshold.pays``."""
+    return compile_threshold.pays(compiled(), events, LEAST, COMPILE_FROM)
 
 
 class Driver:

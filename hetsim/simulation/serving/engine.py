@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core import left_to_python
+from hetsim.core import compile_threshold
 from hetsim.core.machine_code import Compiled, machine_code
 from hetsim.errors import UsageError
 from hetsim.simulation.clock import heaps, virtual_time
@@ -473,10 +473,10 @@ def events_of(layout: Layout) -> float:
 
 def python_until(layout: Layout) -> float:
     """Return the number of requests from which a run begun without machine code switches to it."""
-    share = left_to_python.LOADING if compiled(turns=False).kept else 1.0
+    share = compile_threshold.LOADING if compiled(turns=False).kept else 1.0
     return share * COMPILE_FROM / events_of(layout)
 
 
 def pays(events: float) -> bool:
-    """Return whether these task events justify machine code; see ``left_to_python.pays``."""
-    return left_to_python.pays(compiled(turns=False), events, LEAST, COMPILE_FROM)
+    """Return whether these task events justify machine code; see ``compile_threshold.pays``."""
+    return compile_threshold.pays(compiled(turns=False), events, LEAST, COMPILE_FROM)

@@ -72,7 +72,7 @@ def loaded_by_a_worker() -> set[str]:
         import sys
 
         import hetsim.execution.transports.ray_actor
-        import hetsim.sweeping.answering  # noqa: F401
+        import hetsim.sweeping.evaluation  # noqa: F401
 
         return {name.partition(".")[0] for name in sys.modules}
 

@@ -31,7 +31,7 @@ def either_way(call: Callable[[], object], *, compiled: bool) -> tuple[object, o
     found = []
     for which in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(scans.left_to_python, "pays", lambda *_, **_more: which)  # noqa: B023
+            patch.setattr(scans.compile_threshold, "pays", lambda *_, **_more: which)  # noqa: B023
             for name in () if compiled else ("_SCAN", "_WALK"):
                 patch.setattr(scans, name, OnArrays(getattr(scans, name)))
             found.append(call())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.core import left_to_python
+from hetsim.core import compile_threshold
 from hetsim.placement.bounds.cases import CLOSE, by_cases, highest
 from hetsim.placement.bounds.paths import Setting, heads
 from hetsim.problem.problem import Problem
@@ -80,7 +80,7 @@ def test_machine_code_says_what_plain_python_says(
     low = float((heads(setting, setting.shares) + setting.shares).min(axis=1).max())
 
     def found(compiled: bool) -> float:
-        monkeypatch.setattr(left_to_python, "pays", lambda *_: compiled)
+        monkeypatch.setattr(compile_threshold, "pays", lambda *_: compiled)
         return highest(low, float("inf"), lambda limit_s: by_cases(setting, limit_s, 60), CLOSE)
 
     assert found(True) == found(False) > low

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from builders import problems
 from full_problems import full_problems
-from hetsim.core import left_to_python
+from hetsim.core import compile_threshold
 from hetsim.errors import OutOfMemory
 from hetsim.placement.listing.list_schedule import (
     Listing,
@@ -52,7 +52,7 @@ def test_schedules_are_the_same_compiled(problem: Problem) -> None:
     for name in ("heft", "cpop", "peft"):
         plain = told(problem, name)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(left_to_python, "pays", lambda *_, **__: True)
+            patch.setattr(compile_threshold, "pays", lambda *_, **__: True)
             assert told(problem, name) == plain
 
 

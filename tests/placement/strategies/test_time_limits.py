@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.core import deadline, left_to_python
+from hetsim.core import compile_threshold, deadline
 from hetsim.placement import grouping as best
 from hetsim.placement import initial_plans
 from hetsim.placement.bounds import lower_bound
@@ -215,7 +215,7 @@ def test_a_deadline_goes_by_one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_is_compiled_shortly_before_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     new = SimpleNamespace(plain=virtual_time.advance, loaded=False, kept=False)
     monkeypatch.setattr(virtual_time, "compiled", lambda: new)
-    monkeypatch.setattr(left_to_python, "_kept", {})
+    monkeypatch.setattr(compile_threshold, "_kept", {})
     many = 10 * virtual_time.COMPILE_FROM
     assert virtual_time.pays(many)
     with deadline.until(deadline.now_s() + deadline.COMPILE_S / 2):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.analysis.sureness import normals
+from hetsim.analysis.confidence import normals
 from hetsim.provisioning.platforms.policies import Placed, placed
 from hetsim.provisioning.platforms.question import UNIT, Counts, Off, Question
 from hetsim.provisioning.platforms.robustness import (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hetsim.core import deadline, left_to_python
-from hetsim.core.left_to_python import pays
+from hetsim.core import compile_threshold, deadline
+from hetsim.core.compile_threshold import pays
 
 
 def one() -> None:
@@ -25,9 +25,9 @@ def made(function: Any, *, loaded: bool = False, kept: bool = False) -> Any:
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(left_to_python, "_done", {})
-    monkeypatch.setattr(left_to_python, "_kept", {})
-    monkeypatch.setattr(left_to_python, "LOADING_MORE", left_to_python.LOADING)
+    monkeypatch.setattr(compile_threshold, "_done", {})
+    monkeypatch.setattr(compile_threshold, "_kept", {})
+    monkeypatch.setattr(compile_threshold, "LOADING_MORE", compile_threshold.LOADING)
 
 
 def test_much_work_is_compiled_at_once_and_little_once_it_adds_up() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
-from hetsim.analysis.sureness import (
+from hetsim.analysis.confidence import (
     EVENTS_MOST,
     Draws,
     costs_over,
@@ -116,7 +116,7 @@ def test_nothing_beside_nothing_is_equal_and_beside_something_without_measure() 
 
 
 def test_equal_plans_are_played_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hetsim.analysis import sureness
+    from hetsim.analysis import confidence
 
     played: list[Plan] = []
 
@@ -124,7 +124,7 @@ def test_equal_plans_are_played_once(monkeypatch: pytest.MonkeyPatch) -> None:
         played.append(plan)
         return costs_over(plan, *rest)
 
-    monkeypatch.setattr(sureness, "costs_over", counted)
+    monkeypatch.setattr(confidence, "costs_over", counted)
     again = hetsim.plan(PROBLEM, "single:a")
     drawn = draws([(1.0, 2.0), (3.0, 1.0)])
     found = how_sure(sampled({**ALONE, "c": again}, drawn, "latency"), "a")

@@ -12,7 +12,7 @@ from hypothesis import given
 
 import hetsim
 from builders import problems
-from hetsim.analysis.sureness import LEAST_SHARE, draw, normals, part_sd, spread
+from hetsim.analysis.confidence import LEAST_SHARE, draw, normals, part_sd, spread
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.problem.evidence import BY_KERNEL
 from hetsim.problem.groups import Group

@@ -9,9 +9,9 @@ import pytest
 
 import hetsim
 from builders import BOX
-from hetsim.analysis.beside import Beside, Side, beside, idle_suppositions, side_of
 from hetsim.analysis.comparison import check_target
 from hetsim.analysis.explanation import explain
+from hetsim.analysis.what_if_comparison import Beside, Side, beside, idle_suppositions, side_of
 from hetsim.errors import InvalidInput, ObjectiveMissed, UsageError
 from hetsim.hardware.spec import Supposed
 from hetsim.placement.objective import Objective, bottleneck, measure

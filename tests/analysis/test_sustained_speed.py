@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.analysis.sustaining import Sustaining, overlaps, shares_something, steady
+from hetsim.analysis.sustained_speed import Sustaining, overlaps, shares_something, steady
 from hetsim.cost.kernels.formula import COLUMN
 from hetsim.cost.kernels.networks import network_table
 from hetsim.hardware.variants import at_bandwidth
