@@ -28,7 +28,7 @@ import numpy as np
 
 from hetsim.simulation.service.figures import chosen
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Model, Outcomes, Source
+from hetsim.simulation.serving.setup import ModelSetup, Outcomes, RequestSource
 from hetsim.workload.arrivals import Gamma, Mmpp, Poisson
 from hetsim.workload.requests import requests_of
 from hetsim.workload.workload import Slo, Stream, Workload
@@ -94,8 +94,8 @@ def stations(seconds: Sequence[Sequence[float]], **how: Any) -> Callable[[], Ser
         instances, sizes = len(seconds), len(seconds[0])
         table = np.arange(instances * sizes).reshape(1, instances, sizes)
         ranks = how.get("ranks", (0,))
-        model = Model(table, (1,) * instances, **how)
-        sources = [Source(0, level) for level in range(len(ranks))]
+        model = ModelSetup(table, (1,) * instances, **how)
+        sources = [RequestSource(0, level) for level in range(len(ranks))]
         layout = known.layout(sizes, (1,) * instances)
         return Serving(layout, np.array(seconds, dtype=float).reshape(-1), [model], sources)
 

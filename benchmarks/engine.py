@@ -32,13 +32,13 @@ from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.runs import play
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan
 from hetsim.simulation.failures.serving import FailingServing
-from hetsim.simulation.serving.setup import Model, Outcomes, Source
+from hetsim.simulation.serving.setup import ModelSetup, Outcomes, RequestSource
 from hetsim.simulation.simulate import simulate
 from hetsim.workload.failure import Failure
 
 SERVICE_S = (10.0, 11.0, 9.0, 12.0, 10.0, 8.0, 11.0, 10.0)
 MOVE_S = 1.0
-ONE = Model(np.zeros((1, 1, 1), dtype=np.int64), (0,))
+ONE = ModelSetup(np.zeros((1, 1, 1), dtype=np.int64), (0,))
 """A model on one instance that takes all requests at once."""
 
 
@@ -176,7 +176,7 @@ def served(plan: Plan, arrival: NDArray[np.float64], failures: Sequence[Failure]
         "fifo",
         replan,
         [ONE],
-        [Source(0)],
+        [RequestSource(0)],
         failures=failures,
     )
     return engine.serve_all(arrival, np.zeros(len(arrival), dtype=np.int64))

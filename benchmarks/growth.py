@@ -47,7 +47,7 @@ from hetsim.execution.compiled.write import compile_plan
 from hetsim.partitioning.onnx_export import save_all
 from hetsim.problem.plan import Plan
 from hetsim.reporting.trace import trace_pieces
-from hetsim.simulation.service.resolution import Made
+from hetsim.simulation.service.resolution import PlanCache
 from hetsim.simulation.service.serving import serve
 from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import Deployment, Served
@@ -151,7 +151,7 @@ def _openvino(verb: str, given: Given) -> Call:
 
 
 def _verbs() -> dict[str, tuple[str, Callable[[Given], Call]]]:
-    """By name: what it needs of ``Given``, and what makes its call."""
+    """By name: what it needs of ``ProblemData``, and what makes its call."""
     verbs: dict[str, tuple[str, Callable[[Given], Call]]] = {
         "capability query": ("model", _queried),
         "Problem.of": ("model", lambda g: partial(hetsim.Problem.of, g.model, g.platform)),
@@ -340,7 +340,7 @@ def of_requests(folder: Path, asked: argparse.Namespace) -> None:
     path = folder / "requests.onnx"
     llm(path, SIZES[0])
     given = Given(path)
-    source, made = "zoo:squeezenet", Made()
+    source, made = "zoo:squeezenet", PlanCache()
     deployment = Deployment((Served(source, strategy=PLAYED),))
 
     def workload(requests: int) -> Workload:

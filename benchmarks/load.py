@@ -37,9 +37,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.clock.templates import Layout
+from hetsim.simulation.clock.templates import TemplateLayout
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Model, Outcomes, Source
+from hetsim.simulation.serving.setup import ModelSetup, Outcomes, RequestSource
 from hetsim.statistics.batches import innovations_of
 from hetsim.workload.arrivals import Poisson
 from hetsim.workload.requests import requests_of
@@ -66,15 +66,15 @@ def emit(**record: Any) -> None:
 
 
 def play(
-    layout: Layout,
+    layout: TemplateLayout,
     duration: Floats,
-    model: Model,
+    model: ModelSetup,
     arrival: Floats,
     *,
     machine_code: bool,
 ) -> tuple[Floats, int]:
     """Return when each request ends, and how many events that took."""
-    serving = Serving(layout, duration, [model], [Source(0)], machine_code=machine_code)
+    serving = Serving(layout, duration, [model], [RequestSource(0)], machine_code=machine_code)
     told = []
     for begin in range(0, len(arrival), BLOCK):
         block = arrival[begin : begin + BLOCK]
@@ -172,9 +172,9 @@ def batches_in_simpy(arrival: Floats) -> Floats:
 
 def compare(
     work: str,
-    layout: Layout,
+    layout: TemplateLayout,
     duration: Floats,
-    model: Model,
+    model: ModelSetup,
     arrival: Floats,
     peers: dict[str, tuple[Callable[[Floats], Floats], float]],
 ) -> bool:
@@ -222,7 +222,9 @@ def compare(
     return agree
 
 
-def p99(work: str, layout: Layout, duration: Floats, model: Model, rate_per_s: float) -> None:
+def p99(
+    work: str, layout: TemplateLayout, duration: Floats, model: ModelSetup, rate_per_s: float
+) -> None:
     """Print how long the p99 takes to 2 %."""
     known_s, requests, off = [], [], []
     for seed in range(SEEDS):
@@ -230,7 +232,7 @@ def p99(work: str, layout: Layout, duration: Floats, model: Model, rate_per_s: f
         workload = Workload((stream,), None, 10**9, seed=seed)
 
         def blocks(workload: Workload = workload) -> Iterator[tuple[Floats, Any, Floats]]:
-            serving = Serving(layout, duration, [model], [Source(0)], machine_code=True)
+            serving = Serving(layout, duration, [model], [RequestSource(0)], machine_code=True)
             kept: list[Outcomes] = []
             for block in requests_of(workload):
                 found = serving.serve(block.arrival_s, block.stream, block.variant)
@@ -265,7 +267,7 @@ def main() -> int:
     gaps = rng.exponential(1.0, requests)
     _, replicas, seconds = laid(copies(REPLICAS, 1, MOVE_S))
     table = np.arange(REPLICAS).reshape(1, REPLICAS, 1)
-    one = Model(table, (1,) * REPLICAS)
+    one = ModelSetup(table, (1,) * REPLICAS)
     service_s = SERVICE_S + 2 * MOVE_S
     agree = compare(
         "queue",
@@ -289,7 +291,7 @@ def main() -> int:
         "batches",
         batched,
         longer,
-        Model(sizes, (1,) * REPLICAS),
+        ModelSetup(sizes, (1,) * REPLICAS),
         (gaps * (service_s / REPLICAS / 2.5)).cumsum(),
         {"simpy": (batches_in_simpy, 0.0)},
     )
@@ -297,7 +299,7 @@ def main() -> int:
     p99("one device", single, alone, ONE, 0.9 / SERVICE_S)
     p99("the tandem", stages, durations, ONE, 0.9 / max(STAGES_S))
     _, two, both = laid(copies(2, 1, 0.0))
-    shortest = Model(np.arange(2).reshape(1, 2, 1), (0, 0))
+    shortest = ModelSetup(np.arange(2).reshape(1, 2, 1), (0, 0))
     p99("two replicas", two, both, shortest, 1.8 / SERVICE_S)
     emit(engines_agree=agree)
     return 0 if agree else 1

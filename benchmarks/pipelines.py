@@ -16,7 +16,7 @@ from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.templates import Layout, PlanTasks, laid_out, tasks_of_plan
+from hetsim.simulation.clock.templates import PlanTasks, TemplateLayout, laid_out, tasks_of_plan
 
 SERVICE_S = 10.0
 MOVE_S = 1.0
@@ -70,7 +70,7 @@ def timed(work: Callable[[], Any], times: int = 3) -> tuple[Any, float]:
     return result, least
 
 
-def laid(plan: Plan) -> tuple[PlanTasks, Layout, NDArray[np.float64]]:
+def laid(plan: Plan) -> tuple[PlanTasks, TemplateLayout, NDArray[np.float64]]:
     """Return the tasks of a plan, laid out, and their seconds."""
     tasks = tasks_of_plan(plan, "fifo")
     return tasks, laid_out(tasks), np.concatenate([one.duration for one in tasks.templates])

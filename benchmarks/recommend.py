@@ -14,13 +14,13 @@ import numpy as np
 
 from hetsim.provisioning.platforms.question import (
     Arrivals,
-    Ask,
-    Class,
+    ClassRequests,
     DeviceType,
     Kind,
     Question,
-    Stream,
-    Task,
+    QuestionStream,
+    RequestClass,
+    RequestTask,
     Way,
 )
 from hetsim.provisioning.platforms.search import Search
@@ -42,7 +42,7 @@ def question(kinds: int, most: int, models: int, rate_per_s: float) -> Question:
         for model in range(models):
             alone_s = 0.01 / speed * float(draw.uniform(0.7, 1.3))
             ways[k, model] = tuple(
-                Way(b, (Task(0, alone_s * b**0.8, (), ()),), alone_s) for b in (1, 2, 4)
+                Way(b, (RequestTask(0, alone_s * b**0.8, (), ()),), alone_s) for b in (1, 2, 4)
             )
     gaps = draw.exponential(4 / rate_per_s, REQUESTS // 4)
     time_s = np.repeat(np.cumsum(gaps), 4)
@@ -52,9 +52,9 @@ def question(kinds: int, most: int, models: int, rate_per_s: float) -> Question:
         tuple(types),
         tuple(found),
         tuple(f"model{k}" for k in range(models)),
-        tuple(Class(k) for k in range(models)),
-        tuple(Stream(f"stream{k}", k, (Slo(0.99, 0.05),)) for k in range(models)),
-        tuple(Ask(k, k) for k in range(models)),
+        tuple(RequestClass(k) for k in range(models)),
+        tuple(QuestionStream(f"stream{k}", k, (Slo(0.99, 0.05),)) for k in range(models)),
+        tuple(ClassRequests(k, k) for k in range(models)),
         ways,
         given=True,
         arrivals=Arrivals(time_s, draw.integers(0, models, len(time_s))),

@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 
 from hetsim.placement.planning import replan
 from hetsim.simulation.clock.runs import run
-from hetsim.simulation.clock.templates import Layout, PlanTasks, laid_out, template_of
+from hetsim.simulation.clock.templates import PlanTasks, TemplateLayout, laid_out, template_of
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Clients, Model, Outcomes, Source
+from hetsim.simulation.serving.setup import Clients, ModelSetup, Outcomes, RequestSource
 from hetsim.workload.failure import Failing
 
 sys.path.append(str(Path(__file__).parent))
@@ -50,7 +50,7 @@ def emit(**record: Any) -> None:
     print(json.dumps({"benchmark": "serving", **record}), flush=True)
 
 
-def in_batches() -> tuple[Layout, NDArray[np.float64], NDArray[np.int64]]:
+def in_batches() -> tuple[TemplateLayout, NDArray[np.float64], NDArray[np.int64]]:
     """Return replicas of one device each, for batches of 1 to 8: [variant, instance, size]."""
     plan = copies(REPLICAS, 1, MOVE_S)
     templates = [template_of(replica, "fifo") for replica in plan.replicas for _ in range(LARGEST)]
@@ -67,7 +67,7 @@ def in_batches() -> tuple[Layout, NDArray[np.float64], NDArray[np.int64]]:
 def measure(work: str, make: Any, arrival: NDArray[np.float64] | None) -> Outcomes:
     """Play a deployment and print a line."""
 
-    def play() -> tuple[Outcomes, NDArray[np.int64], Layout]:
+    def play() -> tuple[Outcomes, NDArray[np.int64], TemplateLayout]:
         serving, layout = make()
         told = []
         if arrival is not None:
@@ -97,7 +97,7 @@ def measure(work: str, make: Any, arrival: NDArray[np.float64] | None) -> Outcom
 def long(requests: int) -> None:
     """Print how memory grows where only latencies are kept."""
     _, layout, duration = laid(tandem())
-    serving = Serving(layout, duration, [ONE], [Source(0)])
+    serving = Serving(layout, duration, [ONE], [RequestSource(0)])
     rng = np.random.default_rng(0)
     kept = np.zeros(requests)
     # So that what is kept does not count as growth.
@@ -154,7 +154,7 @@ def main() -> int:
         )
         found = measure(
             f"tandem, {kind}",
-            lambda: (Serving(layout, duration, [ONE], [Source(0)]), layout),
+            lambda: (Serving(layout, duration, [ONE], [RequestSource(0)]), layout),
             arrival,
         )
         agree &= found.finish_s.tobytes() == recording.finish.tobytes()
@@ -163,10 +163,10 @@ def main() -> int:
     arrival = rng.exponential((SERVICE_S + 2 * MOVE_S) / REPLICAS / 0.9, requests).cumsum()
     table = np.arange(REPLICAS).reshape(1, REPLICAS, 1)
     for routing in ("round_robin", "shortest_queue", "least_finish"):
-        model = Model(table, (1,) * REPLICAS, routing=routing)
+        model = ModelSetup(table, (1,) * REPLICAS, routing=routing)
         measure(
             f"replicas, {routing}",
-            lambda model=model: (Serving(replicas, seconds, [model], [Source(0)]), replicas),
+            lambda model=model: (Serving(replicas, seconds, [model], [RequestSource(0)]), replicas),
             arrival,
         )
     devices = replicated.plan.problem.devices
@@ -180,8 +180,8 @@ def main() -> int:
                 replicated,
                 "fifo",
                 replan,
-                [Model(table, (1,) * REPLICAS)],
-                [Source(0)],
+                [ModelSetup(table, (1,) * REPLICAS)],
+                [RequestSource(0)],
                 failures=failing.failures(devices, 0),
             ),
             replicas,
@@ -189,10 +189,10 @@ def main() -> int:
         arrival,
     )
     batched, longer, table = in_batches()
-    model = Model(table, (1,) * REPLICAS, delay_s=SERVICE_S / 4, preferred=(4, 8))
+    model = ModelSetup(table, (1,) * REPLICAS, delay_s=SERVICE_S / 4, preferred=(4, 8))
     measure(
         "batches",
-        lambda: (Serving(batched, longer, [model], [Source(0)]), batched),
+        lambda: (Serving(batched, longer, [model], [RequestSource(0)]), batched),
         arrival / 2.5,
     )
 
@@ -200,7 +200,7 @@ def main() -> int:
         return np.random.default_rng([0, block]).exponential(4 * SERVICE_S, (64, 64))
 
     table = np.arange(REPLICAS).reshape(1, REPLICAS, 1)
-    closed = Model(table, (1,) * REPLICAS)
+    closed = ModelSetup(table, (1,) * REPLICAS)
     measure(
         "clients",
         lambda: (
@@ -208,7 +208,7 @@ def main() -> int:
                 replicas,
                 seconds,
                 [closed],
-                [Source(0)],
+                [RequestSource(0)],
                 [Clients(0, 64, think)],
                 requests=requests,
             ),

@@ -1,4 +1,4 @@
-"""No module of hetsim imports itself by way of others: at its top, in a function or for types."""
+"""No module of hetsim imports itself by way of others, and no class name stands twice."""
 
 from __future__ import annotations
 
@@ -44,3 +44,13 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
         graph.add_edges_from((name, other) for other in imported(path, known) - {name})
     circles = [sorted(part) for part in nx.strongly_connected_components(graph) if len(part) > 1]
     assert circles == []
+
+
+@pytest.mark.sweep
+def test_no_class_name_stands_twice() -> None:
+    homes: dict[str, list[str]] = {}
+    for name, path in modules().items():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(name)
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}

@@ -8,7 +8,7 @@ from typing import Any
 
 import hetsim
 from catalog.measured import BULK_BATCH, precision_of
-from hetsim.analysis.sustained_speed import Sustaining
+from hetsim.analysis.sustained_speed import SustainedSpeed
 from hetsim.errors import OutOfMemory
 from mixed_rows.networks import Networks, Row, network_of
 from mixed_rows.platforms import platform_of
@@ -46,7 +46,7 @@ def copies_s(
             if batch == 1:
                 raise
             batch //= 2
-    sustaining = Sustaining(problem)
+    sustaining = SustainedSpeed(problem)
     first = sustaining.of_stream(plan)
     again = dataclasses.replace(hetsim.plan(first.problem, strategy), problem=problem)
     arrivals_s = [0.0] * REQUESTS

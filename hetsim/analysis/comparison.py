@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.analysis.confidence import DRAWS, MOST_DRAWS, Sureness, draw, how_sure, sampled
-from hetsim.analysis.sustained_speed import Sustaining
-from hetsim.analysis.verdict import NO_PLAN, Choice, Verdict, decide
+from hetsim.analysis.confidence import (
+    DRAWS,
+    MOST_DRAWS,
+    Confidence,
+    confidence_by_plan,
+    cost_samples,
+    draw,
+)
+from hetsim.analysis.sustained_speed import SustainedSpeed
+from hetsim.analysis.verdict import NO_PLAN, ComparisonVerdict, PlanChoice, decide
 from hetsim.core import checks
 from hetsim.core.options import checked_fields
 from hetsim.core.progress import each, part
@@ -33,7 +40,7 @@ from hetsim.placement.objective import (
 )
 from hetsim.placement.planning import under
 from hetsim.placement.registry import option_types
-from hetsim.problem.parts import Slower
+from hetsim.problem.parts import Slowdown
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Timeline
@@ -70,9 +77,9 @@ class Row:
         that is sometimes idle, as links serve requests in order. None for latency.
     refusal : Infeasible or None
         Error with the text `reason`.
-    sure : Sureness or None
+    sure : Confidence or None
         Uncertainty of `cost_s`, and of its rank; None without samples.
-    slower : Slower or None
+    slower : Slowdown or None
         Factors by which its devices are slower than alone, if requested; None without a slowdown.
     """
 
@@ -86,8 +93,8 @@ class Row:
     cost_s: float | None
     bottleneck_s: float | None = None
     refusal: Infeasible | None = field(default=None, repr=False, compare=False)
-    sure: Sureness | None = None
-    slower: Slower | None = None
+    sure: Confidence | None = None
+    slower: Slowdown | None = None
 
     def __repr__(self) -> str:
         if self.plan is None or self.cost_s is None:
@@ -151,7 +158,7 @@ class Comparison(Result):
         exact, or pessimistic.
     sustained : bool
         Whether concurrently busy devices share the power and memory stated by the platform.
-    verdict : Verdict
+    verdict : ComparisonVerdict
         Whether several devices pay off, with the probability, and the plan to take.
     """
 
@@ -165,7 +172,7 @@ class Comparison(Result):
     draws: int = 0
     draw_seed: int = 0
     sustained: bool = False
-    verdict: Verdict = NO_PLAN
+    verdict: ComparisonVerdict = NO_PLAN
 
     def busy(self, row: Row) -> dict[str, float]:
         """Return, by device, the share of the time in which it computes.
@@ -325,7 +332,7 @@ def compare(
     limits.check()
     limits.narrow(problem)
 
-    sustaining = Sustaining(problem) if sustained else None
+    sustaining = SustainedSpeed(problem) if sustained else None
 
     def attempt(strategy: str) -> _Attempt:
         return _attempt(limits, problem, strategy, objective, options, sustaining)
@@ -360,12 +367,12 @@ def compare(
     costs_s: dict[str, NDArray[np.float64]] = {}
     if drawn:
         with part(PLANNING, 1.0, f"{drawn} samples"):
-            costs_s = sampled(
+            costs_s = cost_samples(
                 {name: one.judged for name, one in attempts.items() if one.judged},
                 draw(problem.uncertainty, drawn, draw_seed),
                 objective,
             )
-    sure = how_sure(costs_s, None if best_single is None else f"single:{best_single}")
+    sure = confidence_by_plan(costs_s, None if best_single is None else f"single:{best_single}")
     under_these = " (under the pins, exclusions and memory given)" if limits.given() else ""
     rows: list[Row] = []
     for name in names:
@@ -410,8 +417,8 @@ def _verdict(
     single_s: Mapping[str, float],
     copies: Copies | None,
     samples: Mapping[str, NDArray[np.float64]],
-    sure: Mapping[str, Sureness],
-) -> Verdict:
+    sure: Mapping[str, Confidence],
+) -> ComparisonVerdict:
     plans = [
         _choice(row.strategy, row.plan, row.cost_s)
         for row in rows
@@ -420,11 +427,11 @@ def _verdict(
     if not plans:
         return NO_PLAN
     if best_single is None:
-        found = Verdict("no single device", plans[0])
+        found = ComparisonVerdict("no single device", plans[0])
     else:
-        single = Choice(f"single:{best_single}", single_s[best_single], (best_single,))
+        single = PlanChoice(f"single:{best_single}", single_s[best_single], (best_single,))
         if all(row.strategy.partition(":")[0] == "single" for row in rows):
-            found = Verdict("nothing split", single)
+            found = ComparisonVerdict("nothing split", single)
         else:
             if copies is not None:
                 plans.append(_choice(COPIES, copies.plan, copies.cost_s))
@@ -433,9 +440,9 @@ def _verdict(
     return replace(found, sure=sure.get(found.take.strategy))
 
 
-def _choice(strategy: str, plan: Plan, cost_s: float) -> Choice:
+def _choice(strategy: str, plan: Plan, cost_s: float) -> PlanChoice:
     copies = all(len(one.devices_used) == 1 for one in plan.replicas)
-    return Choice(strategy, cost_s, plan.devices_used, copies)
+    return PlanChoice(strategy, cost_s, plan.devices_used, copies)
 
 
 def _attempt(
@@ -444,7 +451,7 @@ def _attempt(
     strategy: str,
     objective: Objective,
     options: Mapping[str, Any],
-    sustaining: Sustaining | None,
+    sustaining: SustainedSpeed | None,
 ) -> _Attempt:
     if objective != "latency" and ":" not in strategy:
         options = {**options, "objective": objective}

@@ -50,7 +50,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Sureness:
+class Confidence:
     """Cost and regret of one plan over the samples, relative to the others of its comparison.
 
     The best of a sample is the least cost in it over all compared plans, including single devices.
@@ -170,7 +170,7 @@ def quantiles(numbers: NDArray[np.float64], shares: Sequence[float]) -> list[flo
     ]
 
 
-def sampled(
+def cost_samples(
     plans: Mapping[str, Plan], draws: Draws, objective: Objective
 ) -> dict[str, NDArray[np.float64]]:
     """Return by name the objective of each of `plans` in every sample, in seconds.
@@ -190,8 +190,10 @@ def sampled(
     return costs
 
 
-def how_sure(costs: Mapping[str, NDArray[np.float64]], single: str | None) -> dict[str, Sureness]:
-    """Return by name the uncertainty of each plan, from the result of ``sampled`` for all.
+def confidence_by_plan(
+    costs: Mapping[str, NDArray[np.float64]], single: str | None
+) -> dict[str, Confidence]:
+    """Return by name the uncertainty of each plan, from the result of ``cost_samples`` for all.
 
     `single` is the fastest single device; None if none runs the whole model.
     """
@@ -204,7 +206,7 @@ def how_sure(costs: Mapping[str, NDArray[np.float64]], single: str | None) -> di
 
 def _beside(
     costs: NDArray[np.float64], best: NDArray[np.float64], alone: NDArray[np.float64] | None
-) -> Sureness:
+) -> Confidence:
     regret = np.where(costs > best * (1 + TIE), costs - best, 0.0)
     relative = _over(regret, best)
     speedup = pays = loss_mean = loss_p90 = None
@@ -213,7 +215,7 @@ def _beside(
         beyond = np.where(costs > alone * (1 + TIE), costs - alone, 0.0)
         loss = _over(beyond, alone)
         pays, loss_mean, loss_p90 = float((beyond == 0).mean()), _mean(loss), _worst(loss)
-    return Sureness(
+    return Confidence(
         cost_s=interval(costs),
         speedup=speedup,
         best=float((regret == 0).mean()),

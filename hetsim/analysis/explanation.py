@@ -12,12 +12,12 @@ import numpy as np
 
 from hetsim.analysis.what_if import (
     SEARCHED,
-    FromHere,
+    WarmStart,
     faster_device,
     link_names,
     missing_ops,
-    taking,
     wider_link,
+    with_nodes_on,
 )
 from hetsim.core import checks
 from hetsim.core.progress import part
@@ -63,7 +63,7 @@ MOVES_TRIED = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Improvement:
     """Change, and the cost found after it.
 
     Attributes
@@ -87,7 +87,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CriticalStep:
     """Event of the critical path.
 
     Attributes
@@ -134,11 +134,11 @@ class _WhatIf:
 def best_changes(
     plan: Plan,
     objective: Objective,
-    path: Sequence[Step],
+    path: Sequence[CriticalStep],
     cost_s: float,
     strategies: Sequence[str],
     tell: Callable[[str], None],
-) -> tuple[tuple[Change, ...], int]:
+) -> tuple[tuple[Improvement, ...], int]:
     """Return the changes that save most, and how many were tried; see ``explain``."""
     problem, limits = plan.problem, Constrained.of(plan)
     moves = [
@@ -148,13 +148,13 @@ def best_changes(
     ]
     changed = [_WhatIf(*change) for change in _hardware(problem, plan)]
     base = plan.strategy.partition(":")[0]
-    search = FromHere.of(plan, cost_s) if objective == "latency" else None
+    search = WarmStart.of(plan, cost_s) if objective == "latency" else None
     if base in QUICK:
         strategies = tuple(dict.fromkeys((plan.strategy, *strategies)))
     dear = search is None and base not in QUICK and plan.strategy not in strategies
     few = {"link": (), "device": ("single",)} if search and problem.n > MANY else {}
     total = len(moves) + len(changed) + (min(AGAIN, len(changed)) if dear else 0)
-    found: list[Change] = []
+    found: list[Improvement] = []
     done = 0
 
     @contextmanager
@@ -170,7 +170,7 @@ def best_changes(
         # A gain below a millionth is rounding.
         if reached is not None and reached[0] < cost_s * (1.0 - 1e-6):
             gain = 1.0 - reached[0] / cost_s
-            found.append(Change(kind, what, reached[0], gain, reached[1]))
+            found.append(Improvement(kind, what, reached[0], gain, reached[1]))
 
     for what, moved in moves:
         with trying(what):
@@ -208,7 +208,7 @@ def best_changes(
     return tuple(found[:SHOWN]), len(moves) + len(changed)
 
 
-def _moves(problem: Problem, plan: Plan, path: Sequence[Step]) -> list[tuple[str, Plan]]:
+def _moves(problem: Problem, plan: Plan, path: Sequence[CriticalStep]) -> list[tuple[str, Plan]]:
     """Return plans with a subgraph of the critical path on another device, longest first."""
     found: list[tuple[str, Plan]] = []
     replicas = [replace(replica, problem=problem) for replica in plan.replicas]
@@ -254,7 +254,7 @@ def _hardware(problem: Problem, plan: Plan) -> list[tuple[str, str, Problem]]:
     )
     for missing in lacking[:OPS_TRIED]:
         what = f"{problem.devices[missing.device]}: support for {missing.op}"
-        changed = taking(problem, missing.device, missing.nodes)
+        changed = with_nodes_on(problem, missing.device, missing.nodes)
         found.append(("op", f"{what} ({_size(missing.nodes)})", changed))
     return found
 
@@ -323,12 +323,12 @@ class Explanation(Result):
     bound_s : float or None
         Lower bound over plans with this one's pins, exclusions, number of devices and memory; None
         if a node is not priced.
-    path : tuple of Step
+    path : tuple of CriticalStep
         Critical path of the first request, first to last.
     shares : mapping of str to float
         For latency: seconds of the path by device and link. For throughput: seconds per request of
         every device, over its streams, and link. Largest first.
-    changes : tuple of Change
+    changes : tuple of Improvement
         Up to three changes that save most, best first.
     tried : int
         Number of changes evaluated; of identical devices, that which the plan uses most.
@@ -339,9 +339,9 @@ class Explanation(Result):
     objective: Objective
     cost_s: float
     bound_s: float | None
-    path: tuple[Step, ...]
+    path: tuple[CriticalStep, ...]
     shares: Mapping[str, float]
-    changes: tuple[Change, ...]
+    changes: tuple[Improvement, ...]
     tried: int
 
     @property
@@ -369,7 +369,7 @@ def explain(
     link; kernels twice as fast on every device; and the ops that a device lacks. For the last three
     the changed problem is replanned by `strategies`, with the plan's subgraphs as a further
     candidate. The plan's own strategy, with its options, also plans for all of them if it is fast
-    (``QUICK``). For latency a short search continues from the plan (``what_if.FromHere``); without
+    (``QUICK``). For latency a short search continues from the plan (``what_if.WarmStart``); without
     one, a slow strategy plans for the ``AGAIN`` most promising changes, by the cost of the kept
     plan, or the plan's cost times the best gain of `strategies`. The best result counts. Changes
     excluded by the plan's pins, exclusions, number of devices and memory are not tried.
@@ -421,11 +421,11 @@ def limits_of(plan: Plan, timeline: Timeline, objective: Objective) -> Mapping[s
     return _shares(plan, timeline, objective, _path(plan, timeline))
 
 
-def _path(plan: Plan, timeline: Timeline) -> tuple[Step, ...]:
-    def step(event: Event) -> Step:
+def _path(plan: Plan, timeline: Timeline) -> tuple[CriticalStep, ...]:
+    def step(event: Event) -> CriticalStep:
         compute = event.kind == "compute"
         held = " + ".join(event.tracks) or f"{event.source}>{event.device}"
-        return Step(
+        return CriticalStep(
             kind=event.kind,
             where=event.device if compute else held,
             what=event.name,
@@ -438,7 +438,7 @@ def _path(plan: Plan, timeline: Timeline) -> tuple[Step, ...]:
 
 
 def _shares(
-    plan: Plan, timeline: Timeline, objective: Objective, path: Sequence[Step]
+    plan: Plan, timeline: Timeline, objective: Objective, path: Sequence[CriticalStep]
 ) -> dict[str, float]:
     found: dict[str, float] = {}
     if objective == "latency":

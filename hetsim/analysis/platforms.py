@@ -57,7 +57,7 @@ class PlatformRow:
         Strategies on the platform, by the point estimates.
     taken : Row or None
         Row to take: the fastest single device, unless a plan on several devices is at least 5 %
-        faster; see ``Verdict``. None if no strategy found a plan.
+        faster; see ``ComparisonVerdict``. None if no strategy found a plan.
     alone : bool
         Whether it is a single device of the catalog; unless that is a CPU, its host is not counted.
     precisions : mapping of str to str

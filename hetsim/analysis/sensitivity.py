@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from hetsim.analysis.comparison import COPIES
 from hetsim.analysis.explanation import MANY, QUICK, REPLANNERS
-from hetsim.analysis.what_if import SEARCHED, FromHere
+from hetsim.analysis.what_if import SEARCHED, WarmStart
 from hetsim.core import checks
 from hetsim.core.progress import each
 from hetsim.core.result import Result
@@ -20,12 +20,12 @@ from hetsim.hardware.what_if import what_if
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import Objective, check_objective, judge
 from hetsim.placement.planning import again, under
-from hetsim.placement.replicas import dealt_out
+from hetsim.placement.replicas import distributed
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
 from hetsim.simulation.service.layout import check_together, set_up
-from hetsim.simulation.service.resolution import Asked, Made, kept_on
+from hetsim.simulation.service.resolution import ModelOptions, PlanCache, kept_on
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played, serve
 from hetsim.workload.deployment import Deployment
@@ -126,7 +126,7 @@ def sensitivities(
     """Return the effect of 10 % faster devices and links, with the plan kept and replanned.
 
     Replans by its own strategy if that is fast and there are few nodes, and by a short search from
-    the present plan (``what_if.FromHere``). If there is no such search, as for throughput, and its
+    the present plan (``what_if.WarmStart``). If there is no such search, as for throughput, and its
     own strategy is slow, REPLANNERS and copies on all devices replace it, and requests are
     redistributed over its replicas. The best counts.
 
@@ -154,7 +154,7 @@ def sensitivities(
             hint="build the problem with Problem.of(model, platform)",
         )
     before_s = judge(plan, objective)
-    search = FromHere.of(plan, before_s) if objective == "latency" else None
+    search = WarmStart.of(plan, before_s) if objective == "latency" else None
     quick = plan.strategy.partition(":")[0] in (*QUICK, COPIES)
     quick = quick and (search is None or plan.problem.n <= MANY)
     limits = Constrained.of(plan)
@@ -195,7 +195,7 @@ def served_sensitivities(
     service: Service,
     deployment: Deployment,
     platform: Platform,
-    asked: Asked,
+    asked: ModelOptions,
     *,
     machine_code: bool | None = None,
 ) -> tuple[Sensitivities, ...]:
@@ -207,7 +207,7 @@ def served_sensitivities(
         Result of a workload on `deployment`; the same number of requests is simulated each time.
     deployment : Deployment
     platform : Platform
-    asked : Asked
+    asked : ModelOptions
         Options with which they were served.
 
     Complexity: two services per device, and four per link.
@@ -216,7 +216,7 @@ def served_sensitivities(
     before_s = _tails(service)
     changes: list[list[Sensitivity]] = [[] for _ in service.streams]
     fixed = any(entry.plan for model in deployment.models for entry in model.instances)
-    common = Made()
+    common = PlanCache()
     measured = {name for one in service.resolved for name in one.problem.profiles}
     for change in each(levers(platform, measured)):
         on = what_if(platform, change)
@@ -253,7 +253,7 @@ def _tails(service: Service) -> list[float]:
 
 def _dealt(plan: Plan, problem: Problem) -> Plan:
     replicas = [replace(one, problem=problem) for one in plan.replicas]
-    return dealt_out(replicas, strategy=plan.strategy, reason=plan.reason)
+    return distributed(replicas, strategy=plan.strategy, reason=plan.reason)
 
 
 def _share(after_s: float, before_s: float) -> float:

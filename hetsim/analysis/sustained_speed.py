@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from hetsim.errors import OutOfMemory
 from hetsim.hardware.spec import Platform, SharedMemory
 from hetsim.placement.objective import kept_s, seconds_a_request
-from hetsim.problem.parts import Contention, Slower, scaled
+from hetsim.problem.parts import Contention, Slowdown, scaled
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.problem.repriced import SLOWEST, Priced, moved_bytes
+from hetsim.problem.repriced import SLOWEST, RepricedModel, moved_bytes
 from hetsim.problem.timeline import Timeline
 from hetsim.simulation.power import slowdown
 from hetsim.simulation.simulate import simulate
@@ -39,7 +39,7 @@ def shares_something(platform: Platform | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Sustaining:
+class SustainedSpeed:
     """Problem with the times of its devices under shared memory bandwidth.
 
     Prices for one plan are reused for the next.
@@ -50,7 +50,7 @@ class Sustaining:
     """
 
     problem: Problem
-    _priced: dict[tuple[str, ...], Priced] = field(default_factory=dict, repr=False)
+    _priced: dict[tuple[str, ...], RepricedModel] = field(default_factory=dict, repr=False)
 
     def of_requests(
         self, plan: Plan, arrivals_s: Sequence[float] = (0.0,), *,
@@ -81,9 +81,9 @@ class Sustaining:
             else steady(busy, burst.makespan_s, plan.problem.streams)
         )
         memory = self._by_memory(plan, beside)
-        slower = _slowed(plan, Slower(1.0, memory))
+        slower = _slowed(plan, Slowdown(1.0, memory))
         timeline = burst if slower is plan else play(slower)
-        return _slowed(plan, Slower(slowdown(slower, timeline), memory))
+        return _slowed(plan, Slowdown(slowdown(slower, timeline), memory))
 
     def of_stream(self, plan: Plan) -> Plan:
         """Return the plan with devices slowed by each other under an unlimited backlog.
@@ -96,7 +96,7 @@ class Sustaining:
         streams = plan.problem.streams
         busy = np.array(seconds_a_request(plan)[0]) * np.array(streams)
         memory = self._by_memory(plan, steady(busy, kept_s(plan), streams))
-        slower = _slowed(plan, Slower(1.0, memory))
+        slower = _slowed(plan, Slowdown(1.0, memory))
         load_s, _ = seconds_a_request(slower)
         every_s = kept_s(slower)
         used = {
@@ -105,7 +105,7 @@ class Sustaining:
         }
         once = simulate(slower, trace=False)
         power = slowdown(slower, replace(once, device_utilization=used))
-        return _slowed(plan, Slower(power, memory))
+        return _slowed(plan, Slowdown(power, memory))
 
     def _by_memory(self, plan: Plan, beside: Floats) -> tuple[float, ...]:
         """Return the slowdown by device from shared memory; `beside`: devices busy together."""
@@ -115,7 +115,7 @@ class Sustaining:
         slower = np.ones(len(problem.devices))
         for memory in platform.memories:
             if memory.devices not in self._priced:
-                self._priced[memory.devices] = Priced(self.problem, memory.devices)
+                self._priced[memory.devices] = RepricedModel(self.problem, memory.devices)
             own = [problem.devices.index(name) for name in memory.devices]
             found = _agreed(
                 plan, own, beside, _reached(platform, memory), self._priced[memory.devices]
@@ -132,7 +132,7 @@ def _reached(platform: Platform, memory: SharedMemory) -> float:
 
 
 def _agreed(
-    plan: Plan, own: Sequence[int], beside: Floats, most: float, priced: Priced
+    plan: Plan, own: Sequence[int], beside: Floats, most: float, priced: RepricedModel
 ) -> list[float]:
     """Return factors of the devices `own` of one memory at which use and slowdown agree.
 
@@ -165,7 +165,7 @@ def _agreed(
     return [slower[p] for p in own]
 
 
-def _slowed(plan: Plan, slower: Slower) -> Plan:
+def _slowed(plan: Plan, slower: Slowdown) -> Plan:
     """Return the plan with slower devices; itself if none is slower."""
     if max(slower.factors) <= 1.0:
         return plan

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.analysis.confidence import TIE, Sureness
+from hetsim.analysis.confidence import TIE, Confidence
 
 LIKELY = 0.8
 """Share of the samples in which a plan must be faster to be called worthwhile."""
@@ -23,7 +23,7 @@ Answer = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PlanChoice:
     """Candidate plan.
 
     Attributes
@@ -45,7 +45,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ComparisonVerdict:
     """Whether several devices pay off, and the plan to take.
 
     A plan on several devices pays where it is faster in at least LIKELY of the samples and its
@@ -58,28 +58,28 @@ class Verdict:
     answer : str
         ``no single device``: none runs the whole model, so there is no baseline; ``nothing split``:
         only single devices were compared; ``no plan``: none is feasible.
-    take : Choice or None
+    take : PlanChoice or None
         Plan to take.
-    tried : Choice or None
+    tried : PlanChoice or None
         Evaluated plan on several devices; None without one.
-    over : Choice or None
+    over : PlanChoice or None
         Its baseline: the fastest single device or, for throughput, copies of the whole model that
         pay off themselves.
     gain : float or None
         Speed-up of `tried` over `over` by the point estimates.
     chance : float or None
         Share of the samples in which `tried` is faster than `over`; None without samples.
-    sure : Sureness or None
+    sure : Confidence or None
         Uncertainty of the plan to take; None without samples.
     """
 
     answer: Answer
-    take: Choice | None = None
-    tried: Choice | None = None
-    over: Choice | None = None
+    take: PlanChoice | None = None
+    tried: PlanChoice | None = None
+    over: PlanChoice | None = None
     gain: float | None = None
     chance: float | None = None
-    sure: Sureness | None = None
+    sure: Confidence | None = None
 
     @property
     def likely(self) -> bool:
@@ -88,14 +88,14 @@ class Verdict:
         return likely and self.gain is not None and self.gain > 1.0
 
 
-NO_PLAN = Verdict("no plan")
+NO_PLAN = ComparisonVerdict("no plan")
 
 
 def decide(
-    single: Choice,
-    plans: Sequence[Choice],
+    single: PlanChoice,
+    plans: Sequence[PlanChoice],
     samples: Mapping[str, NDArray[np.float64]],
-) -> Verdict:
+) -> ComparisonVerdict:
     """Return whether plans on several devices pay off over a single device.
 
     Copies of the whole model are evaluated first, and splits against the result. Of several plans
@@ -103,14 +103,14 @@ def decide(
 
     Parameters
     ----------
-    single : Choice
+    single : PlanChoice
         Fastest single device.
-    plans : sequence of Choice
+    plans : sequence of PlanChoice
         Plans on several devices.
     samples : mapping of str to float array [N]
         Cost of every plan in every sample, by strategy; empty without samples.
     """
-    verdict = Verdict("does not pay", single)
+    verdict = ComparisonVerdict("does not pay", single)
     for copies in (True, False):
         over = verdict.take
         assert over is not None
@@ -127,7 +127,9 @@ def decide(
     return verdict
 
 
-def _judged(tried: Choice, over: Choice, samples: Mapping[str, NDArray[np.float64]]) -> Verdict:
+def _judged(
+    tried: PlanChoice, over: PlanChoice, samples: Mapping[str, NDArray[np.float64]]
+) -> ComparisonVerdict:
     gain = over.cost_s / tried.cost_s if tried.cost_s > 0 else float(tried.cost_s == over.cost_s)
     chance = None
     if samples:
@@ -138,4 +140,4 @@ def _judged(tried: Choice, over: Choice, samples: Mapping[str, NDArray[np.float6
         answer = "pays" if gain >= PAYS else "does not pay"
     elif 1 - chance >= LIKELY:
         answer = "does not pay"
-    return Verdict(answer, None, tried, over, gain, chance)
+    return ComparisonVerdict(answer, None, tried, over, gain, chance)

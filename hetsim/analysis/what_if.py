@@ -38,7 +38,7 @@ SEARCHED = "local-search"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FromHere:
+class WarmStart:
     """Plan from which changed problems are searched, in its own tasks.
 
     Attributes
@@ -58,7 +58,7 @@ class FromHere:
     usual: float
 
     @classmethod
-    def of(cls, plan: Plan, cost_s: float) -> FromHere | None:
+    def of(cls, plan: Plan, cost_s: float) -> WarmStart | None:
         """Return the search state of a plan of one replica with its latency.
 
         Tasks that its subgraphs split are cut. With a limited number of devices it stays on those
@@ -193,7 +193,7 @@ def missing_ops(problem: Problem) -> tuple[Missing, ...]:
     problem=checks.instance("hetsim.problem.problem:Problem"),
     nodes=checks.sequence(checks.whole(0)),
 )
-def taking(problem: Problem, device: int, nodes: Sequence[int]) -> Problem:
+def with_nodes_on(problem: Problem, device: int, nodes: Sequence[int]) -> Problem:
     """Return the problem in which a device runs `nodes` that it does not support individually.
 
     Their times are ``supposed_seconds``; nodes without an estimate are unchanged. No new fusion is

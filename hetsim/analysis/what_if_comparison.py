@@ -17,7 +17,7 @@ from hetsim.simulation.simulate import simulate
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class WhatIfSide:
     """Side of a comparison of two answers.
 
     Attributes
@@ -54,16 +54,16 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class WhatIfComparison:
     """Two answers side by side.
 
     Attributes
     ----------
     supposed : Supposed
     objective : "latency" or "throughput"
-    was, now : Side
+    was, now : WhatIfSide
         Present answer, and the replanned answer with the changes.
-    kept : Side or None
+    kept : WhatIfSide or None
         The present plan kept on the changed hardware; None if it is invalid or infeasible there.
     idle : tuple of str
         Changes without effect on this answer: no price, route, memory or power in it depends on
@@ -72,9 +72,9 @@ class Beside:
 
     supposed: Supposed
     objective: Objective
-    was: Side
-    now: Side
-    kept: Side | None
+    was: WhatIfSide
+    now: WhatIfSide
+    kept: WhatIfSide | None
     idle: tuple[str, ...]
 
     @property
@@ -99,7 +99,9 @@ class Beside:
         return tuple(found)
 
 
-def beside(was: Side, now: Side, objective: Objective, idle: tuple[str, ...] = ()) -> Beside:
+def what_if_comparison(
+    was: WhatIfSide, now: WhatIfSide, objective: Objective, idle: tuple[str, ...] = ()
+) -> WhatIfComparison:
     """Return two answers side by side, with the hypothetical changes of the problem of `now`.
 
     Raises
@@ -114,17 +116,17 @@ def beside(was: Side, now: Side, objective: Objective, idle: tuple[str, ...] = (
     kept = None
     if was.plan is not None:
         kept = _kept(was.plan, now.plan.problem, objective)
-    return Beside(platform.supposed, objective, was, now, kept, idle)
+    return WhatIfComparison(platform.supposed, objective, was, now, kept, idle)
 
 
-def side_of(plan: Plan, objective: Objective, label: str = "") -> Side:
+def side_of(plan: Plan, objective: Objective, label: str = "") -> WhatIfSide:
     """Return cost, bottleneck and energy of a plan; `label` replaces the name of its strategy.
 
     Raises as ``simulate``.
     """
     timeline = simulate(plan)
     limits = limits_of(plan, timeline, objective)
-    return Side(
+    return WhatIfSide(
         plan,
         timeline.latency_s if objective == "latency" else kept_s(plan),
         label or plan.strategy,
@@ -134,7 +136,7 @@ def side_of(plan: Plan, objective: Objective, label: str = "") -> Side:
     )
 
 
-def _kept(plan: Plan, problem: Problem, objective: Objective) -> Side | None:
+def _kept(plan: Plan, problem: Problem, objective: Objective) -> WhatIfSide | None:
     """Return the answer of the present plan on the changed hardware."""
     if set(plan.devices_used) - set(problem.devices):
         return None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 import click
 from click.core import ParameterSource
 
-from hetsim.core.progress import ABOUT, Told, heard_by, rest_s
+from hetsim.core.progress import ABOUT, ProgressState, progress_to, rest_s
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,7 +31,7 @@ PATIENCE_S = 2.0
 
 
 @dataclass(slots=True)
-class Going:
+class WorkProgress:
     """Progress of a piece of work.
 
     `now` is the clock in seconds; `share` of it is done, in [0, 1], 0 if unknown, and never falls;
@@ -41,7 +41,7 @@ class Going:
     text: str
     now: Callable[[], float] = monotonic
     share: float = field(init=False, default=0.0)
-    told: Told = field(init=False, default=Told(0.0, ""))
+    told: ProgressState = field(init=False, default=ProgressState(0.0, ""))
     began_s: float = field(init=False)
     _said_s: float = field(init=False)
 
@@ -52,9 +52,9 @@ class Going:
         self, step: str, *, share: float | None = None, left_s: float | None = None
     ) -> None:
         """Report the progress: the step, the share of all, or the seconds left."""
-        self.hear(Told(self.share if share is None else share, step, left_s))
+        self.hear(ProgressState(self.share if share is None else share, step, left_s))
 
-    def hear(self, told: Told) -> None:
+    def hear(self, told: ProgressState) -> None:
         """Take a report of `hetsim.core.progress`."""
         self.share = max(self.share, told.share)
         self.told, self._said_s = told, self.now()
@@ -92,7 +92,7 @@ def _short(seconds: float) -> str:
 
 
 @contextmanager
-def line_of(going: Going, stream: TextIO) -> Iterator[None]:
+def line_of(going: WorkProgress, stream: TextIO) -> Iterator[None]:
     """Show `going` on one line of the terminal `stream`, and remove the line at the end."""
     from rich.live import Live
     from rich.spinner import Spinner
@@ -217,18 +217,18 @@ class Invocation:
             click.echo(one_line(text), err=True)
 
     @contextmanager
-    def progress(self, text: str) -> Iterator[Going]:
+    def progress(self, text: str) -> Iterator[WorkProgress]:
         """Show the current step and the time left during the block, if stderr is a terminal.
 
-        The yielded ``Going`` takes the progress; code within the block may also report it through
-        ``hetsim.core.progress``.
+        The yielded ``WorkProgress`` takes the progress; code within the block may also report it
+        through ``hetsim.core.progress``.
         """
-        going = Going(text)
+        going = WorkProgress(text)
         dumb = os.environ.get("TERM", "") in ("dumb", "unknown")
         if self.quiet or dumb or not sys.stderr.isatty():
             yield going
             return
-        with line_of(going, sys.stderr), heard_by(going.hear):
+        with line_of(going, sys.stderr), progress_to(going.hear):
             yield going
 
 

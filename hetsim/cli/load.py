@@ -18,7 +18,7 @@ from hetsim.errors import HetsimError, InvalidInput, UsageError, WorkloadError, 
 if TYPE_CHECKING:
     from hetsim.hardware.files.yaml_source import YamlPath
     from hetsim.hardware.price import Price
-    from hetsim.simulation.service.cost import Prices
+    from hetsim.simulation.service.cost import ServicePrices
     from hetsim.workload.arrivals import Closed, Open
     from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Loading
     from hetsim.workload.failure import ByDevice, Failing, Failure
@@ -31,7 +31,7 @@ Place = tuple[str, "YamlPath"]
 
 
 @contextmanager
-def told_where(load: Load, workload: Workload, deployment: Deployment) -> Iterator[None]:
+def located_errors(load: LoadOptions, workload: Workload, deployment: Deployment) -> Iterator[None]:
     """Add the line of the workload or deployment file to an error about its content.
 
     An error without a place is about the deployment if its key says so, else about the streams of
@@ -46,7 +46,7 @@ def told_where(load: Load, workload: Workload, deployment: Deployment) -> Iterat
         if place is None and load.workload is not None:
             place = _of_workload(error, workload, load.workload)
         if place is not None:
-            put(error, *place)
+            with_place(error, *place)
         raise
 
 
@@ -64,11 +64,11 @@ def check_strategies(deployment: Deployment, file: str) -> None:
             try:
                 resolve(name)
             except HetsimError as error:
-                put(error, file, place)
+                with_place(error, file, place)
                 raise
 
 
-def put(error: HetsimError, file: str, place: YamlPath) -> None:
+def with_place(error: HetsimError, file: str, place: YamlPath) -> None:
     """Add the file and line of `place` to an error."""
     from hetsim.hardware.files.yaml_source import read_yaml
 
@@ -155,7 +155,7 @@ OF_DEPLOYMENT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadOptions:
     """Options about requests and their service, named as the parameters of the verbs.
 
     ``plan`` is a saved plan instead of a model.
@@ -192,11 +192,11 @@ class Load:
     plan: str | None = None
 
     @property
-    def terms(self) -> Prices:
+    def terms(self) -> ServicePrices:
         """Return the prices of hardware and electricity."""
-        from hetsim.simulation.service.cost import Prices
+        from hetsim.simulation.service.cost import ServicePrices
 
-        return Prices(self.prices, self.tariff, self.lifetime)
+        return ServicePrices(self.prices, self.tariff, self.lifetime)
 
     @property
     def files(self) -> dict[str, str]:
@@ -205,17 +205,17 @@ class Load:
         return {what: path for what, path in named.items() if path is not None}
 
 
-def said(**others: Any) -> Load:
+def options_of(**others: Any) -> LoadOptions:
     """Return the options of the verb, replaced by `others`."""
     params, invocation = click.get_current_context().params, current()
     kept = {"strategy": invocation.strategy, "dims": invocation.dims}
-    found = {one.name: params[one.name] for one in fields(Load) if one.name in params}
+    found = {one.name: params[one.name] for one in fields(LoadOptions) if one.name in params}
     if "batching" not in others:
-        found["batching"] = only("--batching", params.get("batchings", ()))
-    return Load(**(kept | found | others))
+        found["batching"] = single_value("--batching", params.get("batchings", ()))
+    return LoadOptions(**(kept | found | others))
 
 
-def only(option: str, values: Sequence[Value]) -> Value | None:
+def single_value(option: str, values: Sequence[Value]) -> Value | None:
     """Return the value of an option that other forms of a verb repeat, here at most once."""
     if len(values) > 1:
         raise UsageError(
@@ -225,7 +225,7 @@ def only(option: str, values: Sequence[Value]) -> Value | None:
     return values[0] if values else None
 
 
-def _failing(load: Load) -> Failing | None:
+def _failing(load: LoadOptions) -> Failing | None:
     """Failures by --inject, --mtbf and --mttr; None if none is given."""
     from hetsim.workload.failure import Failing
 
@@ -258,7 +258,7 @@ def check_form(
             raise UsageError(f"{option} belongs to {has}, not to '{form}'", hint=fix)
 
 
-def workload_of(load: Load, *, but: Sequence[str] = ()) -> Workload:
+def workload_of(load: LoadOptions, *, but: Sequence[str] = ()) -> Workload:
     """Return the workload of the file, or one stream by the options, at --speedup.
 
     `but`: options that are allowed with a file that sets them.
@@ -267,7 +267,7 @@ def workload_of(load: Load, *, but: Sequence[str] = ()) -> Workload:
     return found if load.speedup is None else found.faster(load.speedup)
 
 
-def _workload_of(load: Load, but: Sequence[str]) -> Workload:
+def _workload_of(load: LoadOptions, but: Sequence[str]) -> Workload:
     from hetsim.simulation.service.run import MOST_REQUESTS
     from hetsim.workload.files.reader import load_workload
     from hetsim.workload.workload import Stream, Workload
@@ -301,7 +301,7 @@ def _workload_of(load: Load, but: Sequence[str]) -> Workload:
         raise
 
 
-def _arrivals(load: Load) -> Open | Closed:
+def _arrivals(load: LoadOptions) -> Open | Closed:
     from hetsim.workload.arrivals import Burst, Closed, Constant, Gamma, Poisson
 
     if (load.rate is None) == (load.concurrency is None):
@@ -335,7 +335,7 @@ def _arrivals(load: Load) -> Open | Closed:
     )
 
 
-def deployment_of(load: Load, workload: Workload) -> Deployment:
+def deployment_of(load: LoadOptions, workload: Workload) -> Deployment:
     """Return the deployment of the file, or one that serves every model alike."""
     from hetsim.workload.deployment import Deployment, Instances, Served
     from hetsim.workload.files.reader import load_deployment

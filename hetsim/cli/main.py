@@ -29,7 +29,7 @@ from hetsim.errors import HetsimError, ModelError, UsageError, closest
 from hetsim.version import __version__
 
 
-class Ended(BaseException):
+class SignalExit(BaseException):
     """Signal that ended this process.
 
     Attributes
@@ -45,7 +45,7 @@ class Ended(BaseException):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP (the terminal closed) into ``Ended`` within the block.
+    """Turn SIGTERM and SIGHUP (the terminal closed) into ``SignalExit`` within the block.
 
     Only the first one: later ones during cleanup are ignored. Signals that are handled or ignored
     already, as by ``nohup``, stay so. Outside the main thread this does nothing.
@@ -57,7 +57,7 @@ def ended_by_signals() -> Iterator[None]:
     def end(number: int, frame: FrameType | None) -> None:
         for each in found:
             signal.signal(each, signal.SIG_IGN)
-        raise Ended(number)
+        raise SignalExit(number)
 
     for number in found:
         signal.signal(number, end)
@@ -199,7 +199,7 @@ class App(LazyGroup):
         except Exception as error:
             chain: list[BaseException] = [error]
             while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
-                if isinstance(cause, KeyboardInterrupt | Ended):
+                if isinstance(cause, KeyboardInterrupt | SignalExit):
                     raise cause from None
                 chain.append(cause)
             raise
@@ -214,7 +214,7 @@ class App(LazyGroup):
             return _fail(invocation, error, _usage(error), error.exit_code)
         except HetsimError as error:
             return _fail(invocation, error, str(error), error.exit_code)
-        except Ended as error:
+        except SignalExit as error:
             with contextlib.suppress(OSError):  # the terminal may be gone
                 _fail(invocation, error, f"ended by {error}", 128 + error.number)
             return 128 + error.number

@@ -12,7 +12,7 @@ from hetsim.errors import Infeasible, UsageError
 
 if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison
-    from hetsim.analysis.what_if_comparison import Beside, Side
+    from hetsim.analysis.what_if_comparison import WhatIfComparison, WhatIfSide
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import Platform
     from hetsim.placement.objective import Objective
@@ -210,14 +210,19 @@ def with_affinity(options: Mapping[str, Any], problem: Problem) -> dict[str, Any
     return {**options, **found}
 
 
-def plan_beside(plan: Plan, kept: Plan | None = None) -> Beside | None:
+def plan_beside(plan: Plan, kept: Plan | None = None) -> WhatIfComparison | None:
     """Return the answer without --what-if next to `plan`; None without --what-if.
 
     `kept`: a saved plan on its own platform, used instead of a new one.
     """
     if not supposed():
         return None
-    from hetsim.analysis.what_if_comparison import Side, beside, idle_suppositions, side_of
+    from hetsim.analysis.what_if_comparison import (
+        WhatIfSide,
+        idle_suppositions,
+        side_of,
+        what_if_comparison,
+    )
     from hetsim.placement.planning import plan as planned
     from hetsim.problem.repriced import repriced
 
@@ -226,7 +231,7 @@ def plan_beside(plan: Plan, kept: Plan | None = None) -> Beside | None:
     if kept is not None:
         assert kept.problem.platform is not None
         idle = idle_suppositions(plan.problem, kept.problem.platform)
-        return beside(side_of(kept, weighed), side_of(plan, weighed), weighed, idle)
+        return what_if_comparison(side_of(kept, weighed), side_of(plan, weighed), weighed, idle)
     read = read_platform(as_it_is=True)
     name = current().strategy or DEFAULT_STRATEGY
     with current().progress("planning for the platform without the change"):
@@ -235,19 +240,19 @@ def plan_beside(plan: Plan, kept: Plan | None = None) -> Beside | None:
         try:
             was = side_of(planned(problem, name, objective=objective, **options), weighed)
         except Infeasible as error:
-            was = Side(None, reason=error.what)
+            was = WhatIfSide(None, reason=error.what)
         idle = idle_suppositions(plan.problem, read)
-    return beside(was, side_of(plan, weighed), weighed, idle)
+    return what_if_comparison(was, side_of(plan, weighed), weighed, idle)
 
 
 def comparison_beside(
     comparison: Comparison, names: Sequence[str], options: dict[str, Any]
-) -> Beside | None:
+) -> WhatIfComparison | None:
     """Return the answer without --what-if next to `comparison`; None without --what-if."""
     if not supposed():
         return None
     from hetsim.analysis.comparison import compare
-    from hetsim.analysis.what_if_comparison import beside, idle_suppositions
+    from hetsim.analysis.what_if_comparison import idle_suppositions, what_if_comparison
     from hetsim.problem.repriced import repriced
 
     read = read_platform(as_it_is=True)
@@ -263,14 +268,14 @@ def comparison_beside(
             **with_affinity(options, problem),
         )
         idle = idle_suppositions(comparison.problem, read, sustained=sustained)
-    return beside(_best(known), _best(comparison), comparison.objective, idle)
+    return what_if_comparison(_best(known), _best(comparison), comparison.objective, idle)
 
 
-def _best(comparison: Comparison) -> Side:
+def _best(comparison: Comparison) -> WhatIfSide:
     """Best row of a comparison, with the lower bound and the best single device."""
     from dataclasses import replace
 
-    from hetsim.analysis.what_if_comparison import Side, side_of
+    from hetsim.analysis.what_if_comparison import WhatIfSide, side_of
 
     row = comparison.rows[0]
     single = comparison.best_single
@@ -280,12 +285,12 @@ def _best(comparison: Comparison) -> Side:
         "single_s": None if single is None else comparison.single_s[single],
     }
     if row.plan is None or row.cost_s is None:
-        return Side(None, reason=row.reason or "", **about)
+        return WhatIfSide(None, reason=row.reason or "", **about)
     found = side_of(row.plan, comparison.objective, row.strategy)
     return replace(found, cost_s=row.cost_s, **about)
 
 
-def show_beside(found: Beside | None, record: dict[str, Any]) -> None:
+def show_beside(found: WhatIfComparison | None, record: dict[str, Any]) -> None:
     """Print both answers, or add them to the record."""
     if found is None:
         return

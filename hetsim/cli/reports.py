@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hetsim.cli.files import leave_report
 from hetsim.cli.invocation import current
-from hetsim.cli.load import Load, workload_of
+from hetsim.cli.load import LoadOptions, workload_of
 from hetsim.core.text import plain
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ OUTAGES = ("--survive", "--availability", "--available")
 
 
 def report_of_service(
-    load: Load,
+    load: LoadOptions,
     service: Service,
     platform: Platform,
     record: Mapping[str, Any],
@@ -82,7 +82,7 @@ def _with_service(report: RenderableType, service: Service | None) -> Renderable
 
 
 def report_of_capacity(
-    load: Load,
+    load: LoadOptions,
     named: Mapping[str, Deployment],
     found: Capacity,
     platform: Platform,
@@ -120,7 +120,7 @@ def _start(row: SustainedRate) -> float:
     return highest if 0 < highest < float("inf") else row.ceiling_per_s / 2
 
 
-def _options(load: Load, named: Mapping[str, Deployment], row: SustainedRate) -> list[str]:
+def _options(load: LoadOptions, named: Mapping[str, Deployment], row: SustainedRate) -> list[str]:
     """Options of ``simulate`` for the deployment of a row."""
     if load.deployment is not None:
         return []
@@ -163,7 +163,7 @@ def report_of_recommendation(
 
 
 def report_of_placement(
-    found: Placement, load: Load, record: Mapping[str, Any], *, out: Path | None
+    found: Placement, load: LoadOptions, record: Mapping[str, Any], *, out: Path | None
 ) -> None:
     """Write the page of a placement."""
     from hetsim.reporting.tables.placement import place_report

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hetsim.cli.executor import require_equal
 from hetsim.cli.files import check_targets, leave_report, leave_service
 from hetsim.cli.invocation import current
-from hetsim.cli.load import Load, deployment_of, told_where, workload_of
+from hetsim.cli.load import LoadOptions, deployment_of, located_errors, workload_of
 from hetsim.cli.question import (
     read_plan,
     read_platform,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hetsim.hardware.spec import Platform
     from hetsim.problem.plan import Plan
     from hetsim.provisioning.rates.answer import Availability, Capacity, Survived
-    from hetsim.simulation.service.resolution import Asked
+    from hetsim.simulation.service.resolution import ModelOptions
     from hetsim.simulation.service.service import Service
     from hetsim.workload.deployment import Deployment, DynamicBatching
     from hetsim.workload.workload import Workload
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
-def _played(load: Load, workload: Workload) -> Workload:
+def _played(load: LoadOptions, workload: Workload) -> Workload:
     """Workload to simulate, without failures that are means for --availability.
 
     Raises UsageError if --survive or --availability cannot be answered for it.
@@ -57,7 +57,7 @@ def _played(load: Load, workload: Workload) -> Workload:
 
 
 def _outages(
-    load: Load, workload: Workload, deployment: Deployment, platform: Platform, **asked: Any
+    load: LoadOptions, workload: Workload, deployment: Deployment, platform: Platform, **asked: Any
 ) -> Iterator[Survived | Availability]:
     """Answers to --survive and --availability."""
     from hetsim.provisioning.rates.redundancy import availability, survive
@@ -108,7 +108,7 @@ def kept() -> int:
     return 0 if current().trace is None and current().out is None else KEPT
 
 
-def play(load: Load) -> None:
+def play(load: LoadOptions) -> None:
     """Simulate a workload on a deployment, print the answer, and write its files."""
     from hetsim.analysis.sensitivity import served_sensitivities
     from hetsim.reporting.tables.service import service_report
@@ -120,9 +120,9 @@ def play(load: Load) -> None:
         served_beside_report,
     )
     from hetsim.simulation.service.cost import cost_of, priced
-    from hetsim.simulation.service.resolution import Made
+    from hetsim.simulation.service.resolution import PlanCache
     from hetsim.simulation.service.run import MOST_TASKS
-    from hetsim.simulation.service.serving import at_bad_end, fixed, serve
+    from hetsim.simulation.service.serving import at_pessimistic_end, fixed, serve
 
     invocation = current()
     check_targets()
@@ -137,7 +137,7 @@ def play(load: Load) -> None:
     until_answered = load.workload is None and load.requests is None and load.duration_s is None
     until_answered = until_answered and bool(load.slos)
 
-    common = Made()
+    common = PlanCache()
 
     def served(on: Platform) -> tuple[Service, list[Survived | Availability]]:
         how: dict[str, Any] = {
@@ -149,10 +149,10 @@ def play(load: Load) -> None:
         service = serve(deployment, workload, on, asked=asked, keep=keep, most_tasks=most, **how)
         return service, list(_outages(load, comes, deployment, on, settings=asked, **how))
 
-    told = told_where(load, workload, deployment)
+    told = located_errors(load, workload, deployment)
     with invocation.progress("simulating the workload"), told:
         (service, down), was = as_supposed_and_as_is(served, hardware)
-        worse = at_bad_end(service, hardware)
+        worse = at_pessimistic_end(service, hardware)
         always = fixed(service, hardware)
         moving: tuple[Sensitivities, ...] = ()
         if load.sensitivities:
@@ -185,7 +185,7 @@ def play(load: Load) -> None:
 
 
 def find_rates(
-    load: Load,
+    load: LoadOptions,
     strategies: Sequence[str],
     batchings: Sequence[DynamicBatching],
     target_rate: float | None,
@@ -203,7 +203,7 @@ def find_rates(
     workload = workload_of(load, but=("requests",))
     named = dict(_compared(load, workload, strategies, batchings))
     asked = with_options(asked, tuple(named.values()))
-    told = told_where(load, workload, next(iter(named.values())))
+    told = located_errors(load, workload, next(iter(named.values())))
 
     def rates(on: Platform) -> Capacity:
         losses = load.survive or 0
@@ -230,7 +230,7 @@ SEARCHED = ("single", "heft")
 
 
 def _compared(
-    load: Load,
+    load: LoadOptions,
     workload: Workload,
     strategies: Sequence[str],
     batchings: Sequence[DynamicBatching],
@@ -251,7 +251,7 @@ def _compared(
             yield name, deployment_of(replace(load, strategy=planned, batching=batching), workload)
 
 
-def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
+def asked_of(load: LoadOptions) -> tuple[LoadOptions, Platform, ModelOptions]:
     """Return load, platform, and model settings; those of a saved plan if one is given."""
     if load.source is not None and load.source.endswith(".json") and load.workload is None:
         saved = read_plan(load.source, load.strategy, plays=True)
@@ -259,13 +259,13 @@ def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
     return load, read_platform(), settings()
 
 
-def settings() -> Asked:
+def settings() -> ModelOptions:
     """Return the settings for reading, pricing and planning models, by the options."""
     from hetsim.cost import DEFAULT_COST
-    from hetsim.simulation.service.resolution import Asked
+    from hetsim.simulation.service.resolution import ModelOptions
 
     invocation = current()
-    return Asked(
+    return ModelOptions(
         canonical=invocation.canonical,
         extensions=invocation.extensions,
         freeze=invocation.frozen,
@@ -281,7 +281,7 @@ def settings() -> Asked:
     )
 
 
-def with_options(asked: Asked, deployments: Sequence[Deployment]) -> Asked:
+def with_options(asked: ModelOptions, deployments: Sequence[Deployment]) -> ModelOptions:
     """Return the settings with the options of all strategies of these deployments."""
     names = {served.strategy for one in deployments for served in one.models}
     names |= {
@@ -295,10 +295,10 @@ def with_options(asked: Asked, deployments: Sequence[Deployment]) -> Asked:
     return replace(asked, options=options, constraints=partial(with_affinity, options))
 
 
-def _of_plan(load: Load, saved: Plan) -> tuple[Load, Platform, Asked]:
+def _of_plan(load: LoadOptions, saved: Plan) -> tuple[LoadOptions, Platform, ModelOptions]:
     """Model, platform and settings of a saved plan."""
-    from hetsim.problem.repriced import given_here
-    from hetsim.simulation.service.resolution import Asked
+    from hetsim.problem.repriced import caller_measurements
+    from hetsim.simulation.service.resolution import ModelOptions
 
     problem = saved.problem
     model, platform = problem.model, problem.platform
@@ -309,7 +309,7 @@ def _of_plan(load: Load, saved: Plan) -> tuple[Load, Platform, Asked]:
             "--deployment cannot go with a saved plan",
             hint="name the plan in the deployment, under instances:",
         )
-    asked = Asked(
+    asked = ModelOptions(
         canonical=_level(model.canonical),
         extensions=model.extensions,
         freeze=model.frozen,
@@ -318,7 +318,7 @@ def _of_plan(load: Load, saved: Plan) -> tuple[Load, Platform, Asked]:
         cost=problem.cost,
         pessimistic=problem.pessimistic,
         profiles={device: share.profile.source for device, share in problem.profiles.items()},
-        measured=given_here(problem),
+        measured=caller_measurements(problem),
         observed=model.observed if load.batching is None else None,
     )
     return replace(load, source=model.source, plan=load.source, dims=model.dims), platform, asked
@@ -328,7 +328,7 @@ def _level(canonical: str) -> Canonical:
     return "none" if canonical == "none" else "extended" if canonical == "extended" else "basic"
 
 
-def serve(load: Load, how: Executor, *, emulate: bool, time_scale: float | None) -> None:
+def serve(load: LoadOptions, how: Executor, *, emulate: bool, time_scale: float | None) -> None:
     """Serve a workload for real, print measured next to simulated figures, and write its files."""
     from hetsim.execution.compiled.manifest import is_compiled
     from hetsim.execution.serving.serve import load_test
@@ -353,7 +353,7 @@ def serve(load: Load, how: Executor, *, emulate: bool, time_scale: float | None)
     what = "emulating" if emulate else "serving"
     with (
         invocation.progress(f"{what} the workload on {how.executor}"),
-        told_where(load, workload, deployment),
+        located_errors(load, workload, deployment),
     ):
         found = load_test(
             deployment,

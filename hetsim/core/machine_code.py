@@ -172,7 +172,7 @@ class Compiled:
         whole: dict[str, Any] = {}
         if inline:
             try:
-                from hetsim.core.records import Part, Records, Whole
+                from hetsim.core.records import InlinedCompiler, InliningCompiler, RecordConverter
             except (ImportError, AttributeError) as error:
                 warn(
                     f"hetsim does not know this version of numba ({error}): the first runs of "
@@ -181,9 +181,9 @@ class Compiled:
                     stacklevel=3,
                 )
             else:
-                part_options["pipeline_class"] = Part
-                whole["pipeline_class"] = Whole
-                self._given = Records().given
+                part_options["pipeline_class"] = InlinedCompiler
+                whole["pipeline_class"] = InliningCompiler
+                self._given = RecordConverter().given
         digest = digest_of(function, *parts, inline=inline)
         made = _dispatcher(function, parts, inline, part_options, whole, digest)
         folder = folder_of(digest)

@@ -207,7 +207,7 @@ def asked(group: str, name: str, hook: str, call: Callable[[], Gives]) -> Gives:
         ) from error
 
 
-def misfit(group: str, name: str, hook: str, gave: object, wanted: str) -> PluginError:
+def wrong_type_error(group: str, name: str, hook: str, gave: object, wanted: str) -> PluginError:
     """Return the error for a hook's result of the wrong type."""
     return PluginError(
         f"'{hook}' of '{name}' of {group} returned {shown(gave)}, not {wanted}",
@@ -216,7 +216,7 @@ def misfit(group: str, name: str, hook: str, gave: object, wanted: str) -> Plugi
     )
 
 
-def answered(
+def checked_answer(
     group: str,
     name: str,
     hook: str,
@@ -233,7 +233,7 @@ def answered(
     given = asked(group, name, hook, call)
     wanted = wanting(given)
     if wanted is not None:
-        raise misfit(group, name, hook, given, wanted)
+        raise wrong_type_error(group, name, hook, given, wanted)
     return given
 
 

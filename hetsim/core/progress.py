@@ -20,7 +20,7 @@ AT_MOST = "at most {} left"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ProgressState:
     """State of progress.
 
     Attributes
@@ -47,11 +47,11 @@ class Told:
     of: str = ""
 
 
-Hearer = Callable[[Told], None]
+Hearer = Callable[[ProgressState], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
+class _WorkShare:
     """Current part of all work: its first and last share."""
 
     hearer: Hearer
@@ -64,13 +64,13 @@ class _Scope:
         return self.low + (self.high - self.low) * share
 
 
-_scope: ContextVar[_Scope | None] = ContextVar("hetsim_going", default=None)
+_scope: ContextVar[_WorkShare | None] = ContextVar("hetsim_going", default=None)
 
 
 @contextmanager
-def heard_by(hearer: Hearer) -> Iterator[None]:
+def progress_to(hearer: Hearer) -> Iterator[None]:
     """Send progress within the block, of this thread alone, to `hearer`."""
-    token = _scope.set(_Scope(hearer, 0.0, 1.0, ""))
+    token = _scope.set(_WorkShare(hearer, 0.0, 1.0, ""))
     try:
         yield
     finally:
@@ -93,7 +93,7 @@ def say(
     if scope is not None:
         name = ", ".join(part for part in (scope.name, what) if part)
         done = scope.at(min(max(share, 0.0), 1.0))
-        scope.hearer(Told(done, name, left_s, scope.high, words, of))
+        scope.hearer(ProgressState(done, name, left_s, scope.high, words, of))
 
 
 def rest_s(passed_s: float, share: float) -> float | None:
@@ -124,13 +124,13 @@ def before(then_s: float) -> Iterator[None]:
     takes.
     """
 
-    def weighed(told: Told, outer: _Scope, pace: Pace) -> Told:
+    def weighed(told: ProgressState, outer: _WorkShare, pace: Pace) -> ProgressState:
         passed_s = pace.passed_s()
         left_s = rest_s(passed_s, told.share)
         if left_s is None:
-            return Told(outer.low, told.what, None, outer.high)
+            return ProgressState(outer.low, told.what, None, outer.high)
         share = passed_s / (passed_s + left_s + then_s)
-        return Told(outer.at(share), told.what, left_s + then_s, outer.high, AT_MOST)
+        return ProgressState(outer.at(share), told.what, left_s + then_s, outer.high, AT_MOST)
 
     with _retold(weighed):
         yield
@@ -143,10 +143,10 @@ def stage(of: str = "") -> Iterator[None]:
     For a block before work whose duration nobody can estimate beforehand.
     """
 
-    def timed(told: Told, outer: _Scope, pace: Pace) -> Told:
+    def timed(told: ProgressState, outer: _WorkShare, pace: Pace) -> ProgressState:
         left_s = told.left_s if told.of else pace.left_s(told.share)
         left_s = math.inf if left_s is None else left_s
-        return Told(outer.low, told.what, left_s, outer.high, told.words, told.of or of)
+        return ProgressState(outer.low, told.what, left_s, outer.high, told.words, told.of or of)
 
     with _retold(timed):
         say(0.0)
@@ -154,7 +154,7 @@ def stage(of: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def _retold(how: Callable[[Told, _Scope, Pace], Told]) -> Iterator[None]:
+def _retold(how: Callable[[ProgressState, _WorkShare, Pace], ProgressState]) -> Iterator[None]:
     """Convert reports within the block, in shares of it, to the current part by `how`.
 
     `how` takes the report, that part, and the pace since the block began.
@@ -165,10 +165,10 @@ def _retold(how: Callable[[Told, _Scope, Pace], Told]) -> Iterator[None]:
         return
     pace = Pace()
 
-    def hear(told: Told) -> None:
+    def hear(told: ProgressState) -> None:
         outer.hearer(how(told, outer, pace))
 
-    token = _scope.set(_Scope(hear, 0.0, 1.0, outer.name))
+    token = _scope.set(_WorkShare(hear, 0.0, 1.0, outer.name))
     try:
         yield
     finally:
@@ -183,7 +183,7 @@ def part(low: float, high: float, what: str = "") -> Iterator[None]:
         yield
         return
     name = ", ".join(text for text in (outer.name, what) if text)
-    _scope.set(_Scope(outer.hearer, outer.at(low), outer.at(high), name))
+    _scope.set(_WorkShare(outer.hearer, outer.at(low), outer.at(high), name))
     try:
         say(0.0)
         yield

@@ -44,7 +44,7 @@ from numba.extending import (
 from numba.np.numpy_support import from_dtype
 
 
-class Record:
+class NumbaRecord:
     """Named tuple in the layout of machine code, valid while its arrays are held elsewhere.
 
     `key` identifies the kind of record: the named tuple, and the type of each field. Raises
@@ -111,11 +111,11 @@ def bits_of(number: float) -> int:
     return int(bits)
 
 
-class Records:
+class RecordConverter:
     """Converter of named tuples to records; tables are cached between calls, arrays are not."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, Record] = {}
+        self._kept: dict[int, NumbaRecord] = {}
 
     def given(self, arguments: tuple[Any, ...]) -> list[Any]:
         """Return `arguments` with records in place of named tuples."""
@@ -124,7 +124,7 @@ class Records:
             if hasattr(one, "_fields"):
                 record = self._kept.get(at)
                 if record is None or not record.is_of(one):
-                    record = self._kept[at] = Record(one)
+                    record = self._kept[at] = NumbaRecord(one)
                 given[at] = record
         return given
 
@@ -155,8 +155,8 @@ def _type(key: Any) -> RecordType:
     return RecordType(of.__name__, tuple(zip(of._fields, fields, strict=True)))
 
 
-@typeof_impl.register(Record)
-def typeof_record(record: Record, context: Any = None) -> RecordType:
+@typeof_impl.register(NumbaRecord)
+def typeof_record(record: NumbaRecord, context: Any = None) -> RecordType:
     """Return numba's type of a record."""
     if record.key not in _known:
         _known[record.key] = _type(record.key)
@@ -336,7 +336,7 @@ def _typed_once() -> Iterator[None]:
         _functions.get_call_type = _type_of_call
 
 
-class Whole(Compiler):
+class InliningCompiler(Compiler):
     """Compiler steps of numba for a function with inlined parts."""
 
     def define_pipelines(self) -> Any:
@@ -354,7 +354,7 @@ class Whole(Compiler):
             return super()._compile_bytecode()
 
 
-class Part(Whole):
+class InlinedCompiler(InliningCompiler):
     """Compiler steps of numba for parts, which their callers optimise and emit.
 
     Otherwise LLVM would do both once for every level of calls above it.

@@ -19,7 +19,7 @@ from hetsim.cost.kernels.formula import (
     kernel_parts,
     streamed_share,
 )
-from hetsim.cost.kernels.similarity import said_by_kin
+from hetsim.cost.kernels.similarity import predicted_by_family
 from hetsim.cost.model import Estimate, Kernel
 from hetsim.cost.roofline import Roofline
 from hetsim.graph.graph import ITEM_BITS, Graph
@@ -73,8 +73,8 @@ class Fitted:
         return model_figures(device, graph, works)
 
     def likely(self, graph: Graph, figures: KernelFigures | None, batch: int = 1) -> Likely | None:
-        """Return the prediction for `graph` by the family of `figures`; see ``said_by_kin``."""
-        return None if figures is None else said_by_kin(graph, figures, batch)
+        """Return the prediction for `graph` by the device family of `figures`."""
+        return None if figures is None else predicted_by_family(graph, figures, batch)
 
     def estimate(self, device: DeviceSpec, kernel: Kernel) -> Estimate:
         """Return the time of `kernel` on `device`. O(members)."""

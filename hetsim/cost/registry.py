@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hetsim.core.plugins import answered, asked, is_amount, load_plugin, plugin_names
+from hetsim.core.plugins import asked, checked_answer, is_amount, load_plugin, plugin_names
 from hetsim.cost.fitted import Fitted
 from hetsim.cost.model import CostModel, Estimate, Kernel, WholeModelCost
 from hetsim.cost.roofline import Roofline
@@ -48,7 +48,7 @@ class _Watched:
 
     def _asked(self, hook: str, wanting: Callable[[Any], str | None], *given: Any) -> Any:
         call = getattr(self.model, hook)
-        return answered(GROUP, self.name, hook, lambda: call(*given), wanting)
+        return checked_answer(GROUP, self.name, hook, lambda: call(*given), wanting)
 
 
 class _Whole(_Watched):

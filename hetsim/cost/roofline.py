@@ -51,7 +51,7 @@ class Roofline:
         dtype = device.execution_dtype.get(work.dtype, work.dtype)
         rate = device.flops_per_s.get(dtype)
         if rate is None:
-            used = instead(device, dtype)
+            used = substitute_type(device, dtype)
             rate = device.flops_per_s[used]
             notes[f"no {dtype} peak, taken as {used}"] = None
         efficiency = device.efficiency.get(work.op_class)
@@ -60,7 +60,7 @@ class Roofline:
         return work.flops / (rate * efficiency)
 
 
-def instead(device: DeviceSpec, dtype: str) -> str:
+def substitute_type(device: DeviceSpec, dtype: str) -> str:
     """Return the stated type that replaces one without a peak."""
     rates = device.flops_per_s
     bits = ITEM_BITS.get(dtype, 0)
@@ -82,6 +82,6 @@ def scale(device: DeviceSpec, work: Work) -> float:
         narrow = ITEM_BITS.get(work.dtype, 0)
         if device.kind != "cpu" or "float" not in work.dtype or work.dtype in device.flops_per_s:
             return 1.0
-        wide = ITEM_BITS[instead(device, work.dtype)]
+        wide = ITEM_BITS[substitute_type(device, work.dtype)]
         return (wide + narrow) / narrow if wide > narrow else 1.0
     return ITEM_BITS[executed] / ITEM_BITS[work.dtype]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
-from hetsim.core.plugins import answered
+from hetsim.core.plugins import checked_answer
 from hetsim.device.kernels.precision import Rounding, check_rounding, rounded
 from hetsim.device.properties import (
     PRECISION,
@@ -81,14 +81,16 @@ class Device:
     def __init__(self, name: str, spec: DeviceSpec, ids: Sequence[str] = ("0",)) -> None:
         self.name = name
         self.spec = spec
-        missing = answered(GROUP, spec.backend, "unavailable", self.unavailable, _of_unavailable)
+        missing = checked_answer(
+            GROUP, spec.backend, "unavailable", self.unavailable, _of_unavailable
+        )
         if missing is not None and not self.simulate:
             raise DeviceUnavailable(
                 missing[0], where=f"device '{name}'", hint=missing[1], device=name
             )
         where = f"device '{name}'"
         check_rounding(spec.rounding, where)
-        self._held = _Held()
+        self._held = _HeldWeights()
         self._libraries: dict[str, None] = {}
         own = metrics(spec, ids, exports=self.exports)
         self._properties = Properties(where, own, settings(name, spec, ids))
@@ -308,7 +310,7 @@ def _of_unavailable(given: object) -> str | None:
     return None if fits else "None or two texts"
 
 
-class _Held:
+class _HeldWeights:
     """Weight bytes held by compiled subgraphs."""
 
     def __init__(self) -> None:

@@ -7,7 +7,14 @@ from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from hetsim.core.plugins import answered, asked, is_amount, load_plugin, misfit, plugin_names
+from hetsim.core.plugins import (
+    asked,
+    checked_answer,
+    is_amount,
+    load_plugin,
+    plugin_names,
+    wrong_type_error,
+)
 from hetsim.device.device import GROUP as GROUP
 from hetsim.device.device import Device, SimulatedDevice
 from hetsim.device.support.rules import Support
@@ -34,7 +41,7 @@ def _watched(
 ) -> Callable[..., Any]:
     @wraps(method)
     def answer(*args: Any, **kwargs: Any) -> Any:
-        return answered(
+        return checked_answer(
             GROUP,
             backend,
             hook,
@@ -129,7 +136,7 @@ def device_class(backend: str) -> type[Device]:
         fact, number = getattr(found, name), name == "tolerance"
         if not (is_amount(fact) if number else isinstance(fact, bool)):
             wanted = "a number from 0 on" if number else "True or False"
-            raise misfit(GROUP, backend, name, fact, wanted)
+            raise wrong_type_error(GROUP, backend, name, fact, wanted)
     return found
 
 

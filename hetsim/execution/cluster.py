@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from hetsim.errors import ClusterError, InvalidInput, NotOffered, PlatformError, nearest
 from hetsim.hardware.files.schema import broken
-from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
+from hetsim.hardware.files.yaml_source import Complaint, YamlFile, YamlPath, read_yaml
 
 RESOURCE_PREFIX = "hetsim_"
 """Prefix of resources: a node that offers ``hetsim_gpu`` takes the actor of device ``gpu``."""
@@ -28,7 +28,7 @@ Means = Literal["resource", "label"]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ClusterNode:
     """Machine of the cluster, as described by Ray."""
 
     id: str
@@ -55,10 +55,10 @@ def offers(resources: Mapping[str, float], labels: Mapping[str, str]) -> dict[st
     return dict(sorted(found.items()))
 
 
-def nodes_of(records: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
+def nodes_of(records: Sequence[Mapping[str, Any]]) -> tuple[ClusterNode, ...]:
     """Return the nodes of ``ray.nodes()`` as records, living ones first."""
     nodes = [
-        Node(
+        ClusterNode(
             record["NodeID"],
             record["NodeManagerAddress"],
             bool(record["Alive"]),
@@ -79,7 +79,9 @@ def on_node(kind: Any, node_id: str, **options: Any) -> Any:
     return ray.remote(kind).options(num_cpus=0, scheduling_strategy=where, **options)
 
 
-def actor_options(devices: Sequence[str], nodes: Sequence[Node]) -> dict[str, dict[str, Any]]:
+def actor_options(
+    devices: Sequence[str], nodes: Sequence[ClusterNode]
+) -> dict[str, dict[str, Any]]:
     """Return Ray's options that place the actor of each device.
 
     Empty if no living node offers any device. Raises NotOffered if some devices have a node and
@@ -103,7 +105,7 @@ def actor_options(devices: Sequence[str], nodes: Sequence[Node]) -> dict[str, di
 
 
 def full(
-    devices: Sequence[str], nodes: Sequence[Node], available: Mapping[str, float]
+    devices: Sequence[str], nodes: Sequence[ClusterNode], available: Mapping[str, float]
 ) -> list[str]:
     """Return the devices whose resource is used up by others on every node that offers it."""
     found = []
@@ -256,11 +258,11 @@ def check_versions(here: Versions, there: Versions, where: str) -> None:
         raise ClusterError(
             "; ".join(f"{entry} ({entry.why})" for entry in refused),
             where=where,
-            hint=advice(found),
+            hint=remedy(found),
         )
 
 
-def advice(found: tuple[Difference, ...]) -> str:
+def remedy(found: tuple[Difference, ...]) -> str:
     """Return the remedy for refusing differences."""
     steps: list[str] = []
     packages = [
@@ -326,7 +328,7 @@ def read_cluster_file(given: str) -> tuple[ClusterFile | None, tuple[InvalidInpu
     return ClusterFile(given, data["cluster_name"], data["provider"]["type"], types), ()
 
 
-def _of_schema(source: Source) -> Iterator[Complaint]:
+def _of_schema(source: YamlFile) -> Iterator[Complaint]:
     """Yield violations of Ray's own schema."""
     from jsonschema import Draft7Validator
 
@@ -349,7 +351,7 @@ def _of_schema(source: Source) -> Iterator[Complaint]:
             yield Complaint(source.line(path), f"{at}{error.message}")
 
 
-def _of_offers(source: Source) -> Iterator[Complaint]:
+def _of_offers(source: YamlFile) -> Iterator[Complaint]:
     """Yield faults by which no node, or the wrong one, would be used for a device."""
     data: Mapping[str, Any] = source.data
     types = data.get("available_node_types")
@@ -372,7 +374,7 @@ def _of_offers(source: Source) -> Iterator[Complaint]:
                 yield Complaint(line, what, f'write {label}: "{LABEL_VALUE}"')
 
 
-def _node_types(source: Source, data: Mapping[str, Any]) -> Iterator[NodeType]:
+def _node_types(source: YamlFile, data: Mapping[str, Any]) -> Iterator[NodeType]:
     """Yield node types, the head's first; for on-premise machines, the head and the workers.
 
     Offers of on-premise machines are stated where each is started, if at all.
@@ -436,7 +438,7 @@ def seats_of_file(cluster: ClusterFile, devices: Sequence[str] | None) -> tuple[
     return tuple(seats)
 
 
-def strangers(cluster: ClusterFile, devices: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def unknown_devices(cluster: ClusterFile, devices: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return (node type, device) for offers without a device of the platform."""
     return tuple(
         (kind.name, device)

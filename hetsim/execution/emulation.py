@@ -18,7 +18,7 @@ from hetsim.execution.serving.player import Player, Ready, loadable, outside, re
 from hetsim.problem.timeline import Timeline
 from hetsim.simulation.clock.templates import PlanTasks, laid_out, tasks_of_plan
 from hetsim.simulation.serving.real_time import RealTime
-from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.setup import ModelSetup, RequestSource
 from hetsim.simulation.simulate import simulate
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _player(plan_tasks: PlanTasks, requests: int, devices: Ready, scale: float) 
     """Return a player of requests that arrive at once, distributed to replicas by the plan."""
     count, none = len(plan_tasks.templates), np.zeros(requests, dtype=np.int64)
     duration = np.concatenate([one.duration for one in plan_tasks.templates])
-    model = Model(
+    model = ModelSetup(
         np.arange(count).reshape(1, -1, 1),
         (0,) * count,
         routing="round_robin",
@@ -134,7 +134,7 @@ def _player(plan_tasks: PlanTasks, requests: int, devices: Ready, scale: float) 
         laid_out(plan_tasks),
         duration,
         [model],
-        [Source(0)],
+        [RequestSource(0)],
         lasts=outside(plan_tasks, duration),
         blocks=[(np.zeros(requests), none, none)],
     )

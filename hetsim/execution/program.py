@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ProgramSubgraph:
     """Subgraph in the view of a plan's steps."""
 
     device: str
@@ -61,7 +61,7 @@ class Timing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class ReplicaSteps:
     """Steps of one of a plan's replicas."""
 
     first: int
@@ -70,7 +70,7 @@ class Replica:
 
 
 def steps_of(
-    parts: Sequence[Part], outputs: Sequence[str], *, fused: bool = True
+    parts: Sequence[ProgramSubgraph], outputs: Sequence[str], *, fused: bool = True
 ) -> tuple[Step, ...]:
     """Return the calls that run `parts`, in an order in which none waits for a later one.
 
@@ -121,7 +121,7 @@ def steps_of(
     return tuple(steps)
 
 
-def _fuse(parts: Sequence[Part], maker: Mapping[str, int]) -> list[list[int]]:
+def _fuse(parts: Sequence[ProgramSubgraph], maker: Mapping[str, int]) -> list[list[int]]:
     """Return part indices grouped into calls."""
     calls: list[list[int]] = []
     call_of: list[int] = []
@@ -169,7 +169,7 @@ class Program:
     code: Mapping[str, tuple[Code, ...]]
     weights_dir: str | None
     outputs: tuple[str, ...]
-    replicas: tuple[Replica, ...] = ()
+    replicas: tuple[ReplicaSteps, ...] = ()
     deal: tuple[int, ...] = (0,)
     beside: bool = False
 
@@ -241,7 +241,7 @@ def assemble(
     }
     default = KernelSettings(libraries=model.libraries)
     foreign = {name: spec for name, spec in specs.items() if spec.backend != "simulated"}
-    parts: list[Part] = []
+    parts: list[ProgramSubgraph] = []
     code: dict[str, list[Code]] = {device: [] for device in plan.devices_used}
     for index, group in enumerate(plan.groups):
         subgraph = runnable(model, group.nodes)
@@ -251,7 +251,7 @@ def assemble(
 
             around = [{} if node == NO_NODE else roundings[node] for node in subgraph.nodes]
             proto = rounded(proto, around, runnable_dtypes(model))
-        parts.append(Part(group.device, subgraph.inputs, subgraph.outputs))
+        parts.append(ProgramSubgraph(group.device, subgraph.inputs, subgraph.outputs))
         names = [model.graph.nodes[node].name for node in group.nodes]
         code[group.device].append(
             Code(
@@ -264,11 +264,11 @@ def assemble(
             )
         )
     steps: list[Step] = []
-    replicas: list[Replica] = []
+    replicas: list[ReplicaSteps] = []
     for first, replica in zip(plan.offsets, plan.replicas, strict=True):
         own = parts[first : first + len(replica.groups)]
         made_by = steps_of(own, model.graph.outputs, fused=fused)
-        replicas.append(Replica(len(steps), len(made_by), replica.groups))
+        replicas.append(ReplicaSteps(len(steps), len(made_by), replica.groups))
         steps += [
             replace(step, parts=tuple(first + part for part in step.parts)) for step in made_by
         ]

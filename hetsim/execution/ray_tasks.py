@@ -28,7 +28,7 @@ _COUNT_EVERY_S = 2.0
 _WAIT_S = 1.0
 
 
-class Work(Protocol[Chunk, Taken]):
+class DistributedWork(Protocol[Chunk, Taken]):
     """Work to distribute, with callbacks for its progress."""
 
     def take(self, cores: int) -> Chunk | None:
@@ -44,7 +44,7 @@ class Work(Protocol[Chunk, Taken]):
 def spread(
     function: Callable[[Any, Chunk], Result],
     shared: object,
-    work: Work[Chunk, Result],
+    work: DistributedWork[Chunk, Result],
     *,
     address: str | None = None,
     started: Callable[[Path | None], None] | None = None,
@@ -110,7 +110,7 @@ def spread(
 
 
 def spread_here(
-    function: Callable[[Any, Chunk], Result], shared: object, work: Work[Chunk, Result]
+    function: Callable[[Any, Chunk], Result], shared: object, work: DistributedWork[Chunk, Result]
 ) -> None:
     """Run ``function(shared, chunk)`` for every chunk of `work` in this process, in order."""
     while (chunk := work.take(1)) is not None:

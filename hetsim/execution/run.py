@@ -50,14 +50,16 @@ class Deviation:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class OutputsVerdict:
     """Comparison of outputs with the reference."""
 
     bitwise_equal: bool
     mismatches: tuple[str, ...]
 
 
-def judged(found: Mapping[str, Any], reference: Mapping[str, Any], tolerance: float) -> Verdict:
+def compared_outputs(
+    found: Mapping[str, Any], reference: Mapping[str, Any], tolerance: float
+) -> OutputsVerdict:
     """Return the comparison of `found` with `reference`.
 
     `tolerance`: maximum error of a float array's element, relative to the largest magnitude of its
@@ -65,14 +67,14 @@ def judged(found: Mapping[str, Any], reference: Mapping[str, Any], tolerance: fl
     """
     told = differences(found, reference)
     if not told or not tolerance:
-        return Verdict(not told, told)
+        return OutputsVerdict(not told, told)
     off: dict[str, float] = {}
     for deviation in deviations(found, {k: v for k, v in reference.items() if k in found}):
         off[deviation.output] = np.inf if deviation.lost else deviation.max_rel
     within = {name for name, largest in off.items() if largest <= tolerance}
     beyond = {name: value for name, value in reference.items() if name not in within}
     rest = {name: value for name, value in found.items() if name not in within}
-    return Verdict(False, differences(rest, beyond))
+    return OutputsVerdict(False, differences(rest, beyond))
 
 
 def all_judged(
@@ -87,7 +89,7 @@ def all_judged(
     """
     if reference is None:
         return None, ()
-    verdicts = [judged(answer, reference, tolerance) for answer in answers]
+    verdicts = [compared_outputs(answer, reference, tolerance) for answer in answers]
     return all(verdict.bitwise_equal for verdict in verdicts), tuple(
         f"{each} {number}: {mismatch}" if each else mismatch
         for number, verdict in enumerate(verdicts)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hetsim.core import checks
 from hetsim.core.process import ended_by_this_process, refuse_child
 from hetsim.errors import TooManyInFlight, UsageError
-from hetsim.execution.dispatch.device_states import Policy, Recovery, Replan
+from hetsim.execution.dispatch.device_states import Recovery, RecoveryPolicy, Replan
 from hetsim.execution.dispatch.loop import SessionLoop
 from hetsim.execution.dispatch.requests import Request
 from hetsim.execution.dispatch.run_log import RunLog
@@ -45,7 +45,7 @@ def opened(
     address: str | None,
     room_bytes: int,
     streams: Mapping[str, int],
-    policy: Policy,
+    policy: RecoveryPolicy,
     replan: Replan | None = None,
     log: RunLog | None = None,
 ) -> Iterator[SessionLoop]:
@@ -94,7 +94,9 @@ def execute(
 
     Compiling and running may each take ``timeout_s``.
     """
-    with opened(program, executor, address, 2 * crossing_bytes, {}, Policy(timeout_s)) as loop:
+    with opened(
+        program, executor, address, 2 * crossing_bytes, {}, RecoveryPolicy(timeout_s)
+    ) as loop:
         request = Request(0, loop.cancel, dict)
         loop.submit(request, inputs, timeout_s)
         outputs = request.result()
@@ -232,7 +234,7 @@ class Session:
                     address,
                     (1 + max_in_flight) * crossing_bytes(plan),
                     dict(zip(plan.problem.devices, plan.problem.streams, strict=True)),
-                    Policy(timeout_s, hang_s, max_restarts, max_losses=max_losses),
+                    RecoveryPolicy(timeout_s, hang_s, max_restarts, max_losses=max_losses),
                     replanned,
                     self._log,
                 )

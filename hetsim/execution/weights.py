@@ -243,7 +243,7 @@ class WeightsStore:
 
 
 @dataclass(slots=True)
-class _Held:
+class _NodeWeights:
     """Weights on a node: its store, the folder there, and the pieces in it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -257,7 +257,7 @@ class Shipments:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[tuple[str, str], _Held] = {}
+        self._held: dict[tuple[str, str], _NodeWeights] = {}
 
     def place(
         self, node_id: str, weights_dir: str, extents: Sequence[Extent], wait_for: WaitFor
@@ -266,7 +266,7 @@ class Shipments:
         from hetsim.execution.cluster import on_node
 
         with self._lock:
-            held = self._held.setdefault((node_id, weights_dir), _Held())
+            held = self._held.setdefault((node_id, weights_dir), _NodeWeights())
         with held.lock:
             try:
                 if held.store is not None and not _lives(held.store):
@@ -322,7 +322,7 @@ def _lives(store: Any) -> bool:
     return True
 
 
-def _forget(held: _Held) -> None:
+def _forget(held: _NodeWeights) -> None:
     import ray
     from ray.exceptions import RayError
 

@@ -30,7 +30,7 @@ class MixedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Step(NodeView):
+class BatchedNode(NodeView):
     """Node of one request, with the changes needed for several.
 
     Results of several requests are those of each alone, concatenated along an axis in `axes`, which
@@ -94,7 +94,7 @@ class Step(NodeView):
         return (*shape[:axis], shape[axis] * self.size, *shape[axis + 1 :])
 
 
-Rule = Callable[[Step], int | tuple[int, ...]]
+Rule = Callable[[BatchedNode], int | tuple[int, ...]]
 """Function to the request axis of every output, or to one axis for all.
 
 It raises MixedError if the result of one request depends on others, or may do so.
@@ -105,7 +105,7 @@ _UNLIKE = "its inputs have the requests along different axes"
 _OVER_ALL = "it normalises over all requests"
 
 
-def _elementwise(step: Step, places: Iterable[int] | None = None) -> int:
+def _elementwise(step: BatchedNode, places: Iterable[int] | None = None) -> int:
     """Return the output axis of an op whose elements depend on input elements at the same place."""
     chosen = range(len(step.node.inputs)) if places is None else places
     taken = [place for place in chosen if step.has(place)]
@@ -128,7 +128,7 @@ def _elementwise(step: Step, places: Iterable[int] | None = None) -> int:
     return len(out) + behind
 
 
-def _linear(step: Step) -> int:
+def _linear(step: BatchedNode) -> int:
     """Return the axis of (de)quantization, whose scales along an axis must be along another one."""
     axis = step.data()
     if step.shape(1) not in ((), (1,)) and (
@@ -138,26 +138,26 @@ def _linear(step: Step) -> int:
     return axis
 
 
-def _images(step: Step) -> int:
+def _images(step: BatchedNode) -> int:
     """Return the axis of layers on images, features or sequences: the first one."""
     if step.data() != 0:
         raise MixedError("its first axis is not that of the requests")
     return 0
 
 
-def _normalisation(step: Step) -> int:
+def _normalisation(step: BatchedNode) -> int:
     if step.integer("training_mode", 0) or any(step.node.outputs[1:]):
         raise MixedError("it takes means over all requests, as in training")
     return _images(step)
 
 
-def _pool(step: Step) -> int:
+def _pool(step: BatchedNode) -> int:
     if step.has_output(1):
         raise MixedError("its second output counts over all requests")
     return _images(step)
 
 
-def _fused_convolution(step: Step) -> int:
+def _fused_convolution(step: BatchedNode) -> int:
     """Return the axis of a convolution with a fused sum, whose summand differs by request."""
     if step.has(3) and step.axis(3) is not None:
         if (step.axis(0), step.axis(3)) != (0, 0):
@@ -168,7 +168,7 @@ def _fused_convolution(step: Step) -> int:
     return _images(step)
 
 
-def _normalised_from(step: Step, axis: int = -1) -> int:
+def _normalised_from(step: BatchedNode, axis: int = -1) -> int:
     """Return the axis of a normalization over all axes from `axis` on."""
     data = step.data()
     if data >= step.along(step.integer("axis", axis)):
@@ -176,7 +176,7 @@ def _normalised_from(step: Step, axis: int = -1) -> int:
     return data
 
 
-def _normalised_sum(step: Step) -> int:
+def _normalised_sum(step: BatchedNode) -> int:
     """Return the axis of a normalized sum over the last axis, which may also output the sum."""
     axis = _elementwise(step, [0, 1] if step.axis(4) is None else [0, 1, 4])
     if axis == len(step.shape(0)) - 1:
@@ -186,27 +186,27 @@ def _normalised_sum(step: Step) -> int:
     return axis
 
 
-def _softmax(step: Step) -> int:
+def _softmax(step: BatchedNode) -> int:
     if step.graph.opsets.get(step.node.domain, 1) < 13:
         return _normalised_from(step, 1)
     return _not_along(step, step.integer("axis", -1))
 
 
-def _not_along(step: Step, along: int) -> int:
+def _not_along(step: BatchedNode, along: int) -> int:
     axis = step.data()
     if step.along(along) == axis:
         raise MixedError("it works along the axis of the requests")
     return axis
 
 
-def _cumulative(step: Step) -> int:
+def _cumulative(step: BatchedNode) -> int:
     along = step.constant(1)
     if along is None:
         raise MixedError("its axes are unknown")
     return _not_along(step, int(along[0]))
 
 
-def _product(step: Step, left: int = 0, right: int = 1) -> int:
+def _product(step: BatchedNode, left: int = 0, right: int = 1) -> int:
     """Return the axis of a stacked matrix product of left rows and right columns."""
     step.alone(left, right)
     a, b = step.shape(left), step.shape(right)
@@ -244,7 +244,7 @@ def _product(step: Step, left: int = 0, right: int = 1) -> int:
     return len(step.out_shape()) + behind
 
 
-def _gemm(step: Step) -> int:
+def _gemm(step: BatchedNode) -> int:
     axis = step.data()
     if axis != (1 if step.integer("transA", 0) else 0):
         raise MixedError("it sums over all requests")
@@ -253,13 +253,13 @@ def _gemm(step: Step) -> int:
     return 0
 
 
-def _transpose(step: Step) -> int:
+def _transpose(step: BatchedNode) -> int:
     axis = step.data()
     order = step.integers("perm") or tuple(reversed(range(len(step.shape(0)))))
     return order.index(axis)
 
 
-def _reshape(step: Step) -> int:
+def _reshape(step: BatchedNode) -> int:
     if math.prod(step.shape(0)[: step.data()]) != 1:
         raise MixedError("its input does not hold the requests one after another")
     out = step.out_shape()
@@ -269,7 +269,7 @@ def _reshape(step: Step) -> int:
     return 0
 
 
-def _flatten(step: Step) -> int:
+def _flatten(step: BatchedNode) -> int:
     axis, first = step.data(), step.integer("axis", 1)
     if first < 0:
         first += len(step.shape(0))
@@ -278,13 +278,13 @@ def _flatten(step: Step) -> int:
     return _reshape(step)
 
 
-def _axes(step: Step, rank: int) -> set[int] | None:
+def _axes(step: BatchedNode, rank: int) -> set[int] | None:
     """Return the axes given by attribute or input; None if none are given."""
     given = step.integers("axes") or step.constant(1)
     return None if given is None else {int(at) % rank for at in given}
 
 
-def _squeeze(step: Step) -> int:
+def _squeeze(step: BatchedNode) -> int:
     axis = step.data()
     axes = _axes(step, len(step.shape(0)))
     if axes is None or axis in axes:
@@ -293,7 +293,7 @@ def _squeeze(step: Step) -> int:
     return axis - sum(at < axis for at in axes)
 
 
-def _unsqueeze(step: Step) -> int:
+def _unsqueeze(step: BatchedNode) -> int:
     axis, rank = step.data(), len(step.out_shape())
     added = _axes(step, rank)
     if added is None:
@@ -301,7 +301,7 @@ def _unsqueeze(step: Step) -> int:
     return [at for at in range(rank) if at not in added][axis]
 
 
-def _concat(step: Step) -> int:
+def _concat(step: BatchedNode) -> int:
     places = range(len(step.node.inputs))
     found = {place: axis for place in places if (axis := step.axis(place)) is not None}
     if len(set(found.values())) > 1:
@@ -317,7 +317,7 @@ def _concat(step: Step) -> int:
     return axis
 
 
-def _slice(step: Step) -> int:
+def _slice(step: BatchedNode) -> int:
     axis = step.data()
     starts = step.integers("starts")
     axes: tuple[int, ...] | None
@@ -330,7 +330,7 @@ def _slice(step: Step) -> int:
     return axis
 
 
-def _pad(step: Step) -> int:
+def _pad(step: BatchedNode) -> int:
     axis = step.data()
     pads = step.integers("pads") or step.constant(1)
     if pads is None or step.has(3):
@@ -340,7 +340,7 @@ def _pad(step: Step) -> int:
     return axis
 
 
-def _reduce(step: Step) -> int:
+def _reduce(step: BatchedNode) -> int:
     axis = step.data()
     if step.has(1) and step.constant(1) is None:
         raise MixedError("its axes are unknown")
@@ -352,13 +352,13 @@ def _reduce(step: Step) -> int:
     return axis if step.integer("keepdims", 1) else axis - sum(at < axis for at in axes)
 
 
-def _arg(step: Step) -> int:
+def _arg(step: BatchedNode) -> int:
     along = step.along(step.integer("axis", 0))
     axis = _not_along(step, along)
     return axis if step.integer("keepdims", 1) else axis - (along < axis)
 
 
-def _gather(step: Step) -> int:
+def _gather(step: BatchedNode) -> int:
     step.alone(0, 1)
     along = step.along(step.integer("axis", 0))
     data, indices = step.axis(0), step.axis(1)
@@ -372,7 +372,7 @@ def _gather(step: Step) -> int:
     return data if data < along else data + len(step.shape(1)) - 1
 
 
-def _expand(step: Step) -> int:
+def _expand(step: BatchedNode) -> int:
     axis = step.data()
     out = step.out_shape()
     place = len(out) + axis - len(step.shape(0))
@@ -382,7 +382,7 @@ def _expand(step: Step) -> int:
     return place
 
 
-def _tile(step: Step) -> int:
+def _tile(step: BatchedNode) -> int:
     axis = step.data()
     times = step.constant(1)
     if times is None or times[axis] != 1:
@@ -390,7 +390,7 @@ def _tile(step: Step) -> int:
     return axis
 
 
-def _resize(step: Step) -> int:
+def _resize(step: BatchedNode) -> int:
     axis = _images(step)
     if step.has(3):
         sizes = step.constant(3)
@@ -402,7 +402,7 @@ def _resize(step: Step) -> int:
     return axis
 
 
-def _recurrent(step: Step) -> tuple[int, ...]:
+def _recurrent(step: BatchedNode) -> tuple[int, ...]:
     """Return the axes of a recurrent layer: the second one of sequences and of initial states."""
     step.alone(0, 5, 6)
     if step.integer("layout", 0) or step.axis(0) != 1:
@@ -417,7 +417,7 @@ def _recurrent(step: Step) -> tuple[int, ...]:
     return (2, 1, 1)
 
 
-def _attention(step: Step) -> int:
+def _attention(step: BatchedNode) -> int:
     if any(step.has(place) for place in range(3, len(step.node.inputs))):
         raise MixedError("it has masks or a past")
     return _images(step)
@@ -461,7 +461,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(
         (f"{_MS}:QLinearAdd", f"{_MS}:QLinearMul"), lambda step: _elementwise(step, (0, 3))
     ),
-    **dict.fromkeys((f"{_MS}:QLinearLeakyRelu", f"{_MS}:QLinearSigmoid"), Step.data),
+    **dict.fromkeys((f"{_MS}:QLinearLeakyRelu", f"{_MS}:QLinearSigmoid"), BatchedNode.data),
     **dict.fromkeys(("Gemm", f"{_MS}:FusedGemm"), _gemm),
     **dict.fromkeys(("Resize", "Upsample"), _resize),
     f"{_MS}:Attention": _attention,
@@ -486,7 +486,7 @@ RULES: dict[str, Rule] = {
 """Rules by operator, keyed as by ``op_key``."""
 
 
-class _Writer:
+class _BatchWriter:
     """Writer of the steps' changes into a model; equal constants are added once."""
 
     def __init__(self, proto: onnx.ModelProto, taken: set[str], weights_dir: Path | None) -> None:
@@ -496,7 +496,7 @@ class _Writer:
         self._added: dict[tuple[object, ...], str] = {}
         self.stored = {tensor.name: tensor for tensor in proto.graph.initializer}
 
-    def write(self, node: onnx.NodeProto, step: Step) -> None:
+    def write(self, node: onnx.NodeProto, step: BatchedNode) -> None:
         if step.reshape:
             shape = self._numbers(tuple(step.reshape), step.size)
             data = node.input[0]
@@ -538,11 +538,11 @@ def widen(
     """Widen a model of known shapes in place for several requests; ModelError if they mix."""
     axes = dict.fromkeys(inputs, 0)
     taken = {*graph.tensors, *(tensor.name for tensor in proto.graph.initializer)}
-    writer = _Writer(proto, taken, weights_dir)
+    writer = _BatchWriter(proto, taken, weights_dir)
     for node, written in zip(graph.nodes, proto.graph.node, strict=True):
         if axes.keys().isdisjoint((*node.inputs, *node.captures)):
             continue
-        step = Step(graph, node, axes, size, writer.stored)
+        step = BatchedNode(graph, node, axes, size, writer.stored)
         rule = RULES.get(op_key(node))
         try:
             if rule is None or node.custom:

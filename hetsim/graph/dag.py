@@ -19,21 +19,21 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Rows:
+class NodeRows:
     """Lists of node ids by node: row v is ``node[at[v]:at[v + 1]]``; `at` is [n + 1]."""
 
     at: Ints
     node: Ints
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[int]]) -> Rows:
+    def of(cls, rows: Sequence[Sequence[int]]) -> NodeRows:
         """Return the concatenation of rows. Linear."""
         at = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)), out=at[1:])
         return cls(at, np.fromiter(chain.from_iterable(rows), np.int64, int(at[-1])))
 
     @classmethod
-    def sorted_by(cls, n: int, owner: Ints, node: Ints) -> Rows:
+    def sorted_by(cls, n: int, owner: Ints, node: Ints) -> NodeRows:
         """Return every entry of `node` in the row of its `owner`, in the given order."""
         at = np.zeros(n + 1, dtype=np.int64)
         np.cumsum(np.bincount(owner, minlength=n), out=at[1:])
@@ -44,10 +44,10 @@ class Rows:
         """Row of each entry of `node`."""
         return np.repeat(np.arange(len(self.at) - 1), np.diff(self.at))
 
-    def mirrored(self) -> Rows:
+    def mirrored(self) -> NodeRows:
         """Return the same rows with node v renumbered as n - 1 - v."""
         last = len(self.at) - 2
-        return Rows(self.at[-1] - self.at[::-1], last - self.node[::-1])
+        return NodeRows(self.at[-1] - self.at[::-1], last - self.node[::-1])
 
     def tuples(self) -> tuple[tuple[int, ...], ...]:
         """Return the rows one by one."""
@@ -73,11 +73,11 @@ class Dag:
                 hint="number the nodes in a topological order",
             )
         source, target = different_pairs(n, source, target)
-        succs, preds = Rows.sorted_by(n, source, target), Rows.sorted_by(n, target, source)
+        succs, preds = NodeRows.sorted_by(n, source, target), NodeRows.sorted_by(n, target, source)
         return cls._of_rows(preds, succs)
 
     @classmethod
-    def _of_rows(cls, preds: Rows, succs: Rows) -> Dag:
+    def _of_rows(cls, preds: NodeRows, succs: NodeRows) -> Dag:
         made = cls(preds.tuples(), succs.tuples())
         made.__dict__.update(pred_rows=preds, succ_rows=succs)
         return made
@@ -94,14 +94,14 @@ class Dag:
         return len(self.preds)
 
     @cached_property
-    def pred_rows(self) -> Rows:
+    def pred_rows(self) -> NodeRows:
         """Read-only arrays of `preds`."""
-        return Rows.of(self.preds)
+        return NodeRows.of(self.preds)
 
     @cached_property
-    def succ_rows(self) -> Rows:
+    def succ_rows(self) -> NodeRows:
         """Read-only arrays of `succs`."""
-        return Rows.of(self.succs)
+        return NodeRows.of(self.succs)
 
     @cached_property
     def _mirrored(self) -> Dag:

@@ -131,7 +131,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ControlFlow:
     """Control flow observed in a run: branch by If, trips by Loop; `sure` if all requests agree."""
 
     branches: Mapping[str, str]
@@ -160,7 +160,7 @@ class Graph:
     opsets: Mapping[str, int]
     constant_values: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     constant_numbers: Mapping[str, float] = field(default_factory=dict)
-    seen: Seen | None = None
+    seen: ControlFlow | None = None
 
     @cached_property
     def dtypes(self) -> dict[str, str]:

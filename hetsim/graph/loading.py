@@ -103,13 +103,13 @@ def load_model(
     most twice the file, besides the graph's. Large weights stay in the file until ``Model.proto``
     or ``Model.sha256`` is read.
     """
-    from hetsim.graph.preparation import Options, prepare
+    from hetsim.graph.preparation import ReadingOptions, prepare
 
     _check_level(canonical)
     text = os.fspath(source)
     with _short_of(text), collecting_put_off():
         name, file = read_source(text)
-        options = Options(
+        options = ReadingOptions(
             dims or {},
             shapes or {},
             inputs,
@@ -143,14 +143,14 @@ def model_of(
     `name` is that of the model, and its source in messages; `weights_dir` the folder of its
     external data, if any. Other parameters and errors are as in ``load_model``.
     """
-    from hetsim.graph.preparation import Options, prepare
+    from hetsim.graph.preparation import ReadingOptions, prepare
     from hetsim.graph.reading.onnx_file import from_memory
 
     _check_level(canonical)
     folder = None if weights_dir is None else Path(weights_dir)
     with _short_of(name), collecting_put_off():
         file = from_memory(proto, name, folder)
-        options = Options(
+        options = ReadingOptions(
             dims or {}, shapes or {}, inputs, freeze or {}, canonical, tuple(extensions), measure
         )
         return prepare(file, name, name, options)

@@ -25,7 +25,7 @@ from hetsim.graph.reading.onnx_file import OnnxFile, refers_outside
 from hetsim.graph.reading.onnx_runtime import MANY_TREE_NODES, check_versions, tree_nodes
 from hetsim.graph.reading.onnx_types import plain, to_tensor
 from hetsim.graph.reading.structure import regularise
-from hetsim.graph.shapes.binding import Undo, bind, freeze, several, undo, without_frozen
+from hetsim.graph.shapes.binding import Undo, batching_dims, bind, freeze, undo, without_frozen
 from hetsim.graph.shapes.inference import annotate
 from hetsim.graph.shapes.measurement import (
     DRAWN_LIMIT_S,
@@ -51,7 +51,7 @@ _TRIED_ELEMENTS = 2**26
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ReadingOptions:
     """Options of reading a model; the fields are the parameters of ``load_model``.
 
     `arrays` are the given inputs, as kernels read them, named `label` in reports.
@@ -77,7 +77,7 @@ _OF_ACCELERATORS = frozenset(
 """Float types of accelerators, for which ONNX Runtime's CPU has few kernels."""
 
 
-def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
+def prepare(file: OnnxFile, name: str, source: str, options: ReadingOptions) -> Model:
     """Return the Model of `file` with `options`; `file` is consumed."""
     proto = file.proto
     if isinstance(options.inputs, Mapping):
@@ -110,7 +110,7 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
     )
     check_versions(proto, source, custom.libraries)
     notes = take_device_notes(proto, nodes)
-    requests = several(proto.graph, options.dims, source)
+    requests = batching_dims(proto.graph, options.dims, source)
     if added or mentions_half(proto):
         file.complete(proto)
     bound = {key: int(size) for key, size in options.dims.items()}
@@ -213,7 +213,7 @@ def _as_fixed(value: onnx.ValueInfoProto) -> Tensor:
     return replace(tensor, shape=tuple(fixed))
 
 
-def _check_not_empty(graph: Graph, options: Options, source: str) -> None:
+def _check_not_empty(graph: Graph, options: ReadingOptions, source: str) -> None:
     """Raise UsageError if sizes of 0 leave nothing to compute."""
     zeros = [f"--dim {name}=0" for name, size in options.dims.items() if size == 0]
     zeros += [
@@ -240,7 +240,7 @@ def _level(asked: str | None, nodes: Sequence[onnx.NodeProto]) -> tuple[str, str
     return "basic", None
 
 
-def _bound(file: Opened, options: Options) -> tuple[Canonical, Graph, ModelError | None]:
+def _bound(file: Opened, options: ReadingOptions) -> tuple[Canonical, Graph, ModelError | None]:
     """Return the canonical model with dims bound, its graph, and ONNX Runtime's error, if any.
 
     The runtime checks every branch, taken or not, if it knows shapes: a model that it rejects for
@@ -278,7 +278,7 @@ def _bound(file: Opened, options: Options) -> tuple[Canonical, Graph, ModelError
     return result, replace(result.graph, tensors=tensors), refused
 
 
-def _bind(graph: onnx.GraphProto, source: str, options: Options) -> Undo:
+def _bind(graph: onnx.GraphProto, source: str, options: ReadingOptions) -> Undo:
     given: dict[str, Sequence[int]] | None = None
     if options.arrays is not None:
         given = dict(shapes_of(options.arrays))
@@ -291,7 +291,7 @@ def _observed(
     result: Canonical,
     graph: Graph,
     weights_dir: Path | None,
-    options: Options,
+    options: ReadingOptions,
     source: str,
     custom: Custom,
 ) -> tuple[Observed | None, str | None]:

@@ -225,7 +225,7 @@ def covariates(sheet: Datasheet) -> tuple[float, ...]:
     return tuple(known.get(name, float(name == sheet.family)) for name in COVARIATES)
 
 
-def about(middle: Iterable[float], found: Iterable[float]) -> tuple[float, ...]:
+def centred_covariates(middle: Iterable[float], found: Iterable[float]) -> tuple[float, ...]:
     """Return covariates relative to `middle`; 0 for unknown ones."""
     return tuple(
         0.0 if math.isnan(value) else value - usual

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.hardware.datasheet import COVARIATES, Datasheet, about, covariates
+from hetsim.hardware.datasheet import COVARIATES, Datasheet, centred_covariates, covariates
 from hetsim.hardware.kernel_figures import (
     INDEX,
     PARAMETERS,
@@ -82,7 +82,7 @@ class Limits:
         return np.clip(theta, least, most)
 
 
-def together(limits: Iterable[Limits]) -> Limits:
+def merged_limits(limits: Iterable[Limits]) -> Limits:
     """Return the concatenated limits of several devices."""
     every = list(limits)
     return Limits(
@@ -118,7 +118,9 @@ class ByDatasheet:
         """
         usual = (self.middle.get(name, 0.0) for name in COVARIATES)
         logs = [0.0] * len(PARAMETERS)
-        for name, value in zip(COVARIATES, about(usual, covariates(sheet)), strict=True):
+        for name, value in zip(
+            COVARIATES, centred_covariates(usual, covariates(sheet)), strict=True
+        ):
             for parameter, slope in self.slopes.get(name, {}).items():
                 logs[INDEX[parameter]] += value * slope
         limits = limits or Limits.of(sheet.flops_per_s, sheet.bytes_per_s)
@@ -173,7 +175,7 @@ class KnownNetwork:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class RelatedNetwork:
     """Network that only devices with another runtime of the same maker ran.
 
     - `network`: the network, `share` of whose effect is expected.
@@ -213,7 +215,7 @@ class Kin:
     length: float
     noise: float
     networks: tuple[KnownNetwork, ...]
-    heard: tuple[Heard, ...] = ()
+    heard: tuple[RelatedNetwork, ...] = ()
     by_datasheet: ByDatasheet | None = None
 
     def figures(

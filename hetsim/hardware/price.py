@@ -133,7 +133,7 @@ class DeviceAvailability:
     source: str = ASKED
 
 
-def of_times(mtbf: float, mttr: float) -> Fraction:
+def availability_of(mtbf: float, mttr: float) -> Fraction:
     """Return the availability of a device with these mean times to failure and to repair.
 
     Both are means in one unit, taken as the decimals that they are written as.

@@ -44,7 +44,7 @@ def build_routes(platform: Platform) -> tuple[tuple[str, ...], tuple[tuple[Route
     compared exactly, as rational numbers, so that ties are ties.
     """
     resources, held = _resources(platform.links)
-    search = _Search(platform)
+    search = _RouteSearch(platform)
     names = tuple(platform.devices)
     rows: list[tuple[Route, ...]] = []
     for start in names:
@@ -121,7 +121,7 @@ def _route(
     )
 
 
-class _Search:
+class _RouteSearch:
     """Search for fastest paths over a platform's links, with latencies in integer ticks."""
 
     def __init__(self, platform: Platform) -> None:

@@ -71,7 +71,7 @@ def idle_changes(platform: Platform, changes: Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class HardwareFigure:
     """Numeric field of a hardware file.
 
     - `key`, `short`: key in the YAML file, with its unit; and its short form.
@@ -95,27 +95,28 @@ class Figure:
 
 
 OF_DEVICE = (
-    Figure("peak_tflops", "peak", "flops_per_s", "FLOP/s", TERA, table=True),
-    Figure("memory_bandwidth_gbytes_s", "bandwidth", "bytes_per_s", "bytes/s", GIGA),
-    Figure("memory_gib", "memory", "memory_bytes", "bytes", GIB, whole=True),
-    Figure("launch_us", "launch", "launch_s", "s", MICRO, zero=True),
-    Figure("dispatch_us", "dispatch", "dispatch_s", "s", MICRO, zero=True),
-    Figure("streams", "streams", "streams", whole=True, most=1e6),
-    Figure("idle_w", "idle", "idle_w", "W", zero=True),
-    Figure("busy_w", "busy", "busy_w", "W", zero=True),
-    Figure("efficiency", "efficiency", "efficiency", most=1.0, table=True),
-    Figure("memory_efficiency", "memory_efficiency", "memory_efficiency", most=1.0),
+    HardwareFigure("peak_tflops", "peak", "flops_per_s", "FLOP/s", TERA, table=True),
+    HardwareFigure("memory_bandwidth_gbytes_s", "bandwidth", "bytes_per_s", "bytes/s", GIGA),
+    HardwareFigure("memory_gib", "memory", "memory_bytes", "bytes", GIB, whole=True),
+    HardwareFigure("launch_us", "launch", "launch_s", "s", MICRO, zero=True),
+    HardwareFigure("dispatch_us", "dispatch", "dispatch_s", "s", MICRO, zero=True),
+    HardwareFigure("streams", "streams", "streams", whole=True, most=1e6),
+    HardwareFigure("idle_w", "idle", "idle_w", "W", zero=True),
+    HardwareFigure("busy_w", "busy", "busy_w", "W", zero=True),
+    HardwareFigure("efficiency", "efficiency", "efficiency", most=1.0, table=True),
+    HardwareFigure("memory_efficiency", "memory_efficiency", "memory_efficiency", most=1.0),
 )
 _OF_LINK = (
-    Figure("latency_us", "latency", "latency_s", "s", MICRO, zero=True),
-    Figure("bandwidth_gbytes_s", "bandwidth", "bytes_per_s", "bytes/s", GIGA),
+    HardwareFigure("latency_us", "latency", "latency_s", "s", MICRO, zero=True),
+    HardwareFigure("bandwidth_gbytes_s", "bandwidth", "bytes_per_s", "bytes/s", GIGA),
 )
 _OF_PLATFORM = (
-    Figure("power_w", "power", "power_w", "W"),
-    Figure("memories", "memories", "memories", "bytes/s", GIGA),
+    HardwareFigure("power_w", "power", "power_w", "W"),
+    HardwareFigure("memories", "memories", "memories", "bytes/s", GIGA),
 )
 _OF_KERNELS = tuple(
-    Figure(known.name, known.name, known.name, known.unit, known.key_unit) for known in PARAMETERS
+    HardwareFigure(known.name, known.name, known.name, known.unit, known.key_unit)
+    for known in PARAMETERS
 )
 
 _SPEED = "speed"
@@ -169,7 +170,7 @@ class Amount:
             return 1 + part if self.sign == "+" else 1 - part
         return self.number if self.sign == "x" else 1 / self.number
 
-    def applied(self, before: float, known: Figure, name: str) -> float:
+    def applied(self, before: float, known: HardwareFigure, name: str) -> float:
         """Return a figure, in SI units, after the change."""
         if self.relative:
             value = before * self.factor
@@ -187,7 +188,7 @@ class Amount:
             raise UsageError(f"{known.short} would be {value:g}", hint="it must be a whole number")
         return round(value)
 
-    def _unit_size(self, known: Figure, name: str) -> float:
+    def _unit_size(self, known: HardwareFigure, name: str) -> float:
         units = UNITS.get(known.quantity, {})
         if self.unit in units:
             return units[self.unit]
@@ -407,7 +408,9 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _figure_called(name: str, known: Sequence[Figure], more: Sequence[str], of: str) -> Figure:
+def _figure_called(
+    name: str, known: Sequence[HardwareFigure], more: Sequence[str], of: str
+) -> HardwareFigure:
     """Return the figure with this key, or short name."""
     for figure in known:
         if name in (figure.key, figure.short):
@@ -501,7 +504,9 @@ def _checked(spec: DeviceSpec) -> DeviceSpec:
     return spec
 
 
-def _followed(spec: DeviceSpec, base: DeviceSpec, known: Figure, amount: Amount) -> DeviceSpec:
+def _followed(
+    spec: DeviceSpec, base: DeviceSpec, known: HardwareFigure, amount: Amount
+) -> DeviceSpec:
     """Return the device with kernel figures adjusted to the change."""
     kernels = dict(spec.kernels)
     for precision, figures in spec.kernels.items():

@@ -59,7 +59,7 @@ class Affinity:
     default: str | None = None
     places: Mapping[tuple[str | int, ...], str] = field(default_factory=dict)
 
-    def on(self, problem: Problem) -> Asked:
+    def on(self, problem: Problem) -> ResolvedAffinity:
         """Return the affinity with names resolved to nodes and devices.
 
         Raises
@@ -102,7 +102,7 @@ class Affinity:
             if vanished
             else ()
         )
-        return Asked(pins, tuple(excluded), priority, default, notes)
+        return ResolvedAffinity(pins, tuple(excluded), priority, default, notes)
 
     def _check(self) -> None:
         """Raise InvalidInput for a field of the wrong kind."""
@@ -177,7 +177,7 @@ class Affinity:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ResolvedAffinity:
     """Affinity in node ids and device indices of one problem."""
 
     pins: Mapping[int, int]

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, StrictStr
 from hetsim.core import checks
 from hetsim.errors import UsageError, closest
 from hetsim.hardware.files.schema import Strict, parse, parse_file, refusal
-from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
+from hetsim.hardware.files.yaml_source import Complaint, YamlFile, read_yaml
 from hetsim.partitioning.affinity import Affinity, Exclusion
 from hetsim.partitioning.deconflict import parse_priority
 
@@ -116,7 +116,7 @@ KEYS = ("pins", "exclude", "priority", "default")
 PAIRS_OR_KEYS = "write node: device, or use the keys pins, exclude, priority and default"
 
 
-def _of_pairs(source: Source) -> Affinity:
+def _of_pairs(source: YamlFile) -> Affinity:
     """Return the affinity of a file with only ``node: device`` entries."""
     complaints = [
         Complaint(
@@ -133,7 +133,7 @@ def _of_pairs(source: Source) -> Affinity:
     return Affinity(pins={name: str(device) for name, device in source.data.items()}, places=places)
 
 
-def _of_groups(source: Source) -> Affinity:
+def _of_groups(source: YamlFile) -> Affinity:
     groups = source.data["groups"]
     if not isinstance(groups, list):
         raise source.error(("groups",), "'groups' is not a list")
@@ -160,5 +160,5 @@ def _of_groups(source: Source) -> Affinity:
     return Affinity(pins=pins, places=places)
 
 
-def _at(source: Source, *key: str | int) -> str:
+def _at(source: YamlFile, *key: str | int) -> str:
     return f"{source.shown}:{source.line(key)}"

@@ -318,7 +318,7 @@ def scan(
     order : int [n]
         Nodes in the order of the scan.
     at, near : int
-        Neighbours in one direction by node, ascending, as in ``Rows``.
+        Neighbours in one direction by node, ascending, as in ``NodeRows``.
     kind : int [n]
         An edge is contracted if its ends have the same kind.
     downwards : bool

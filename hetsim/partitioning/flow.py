@@ -10,7 +10,7 @@ import numpy as np
 from hetsim.core import checks
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.graph.dag import Contraction
-from hetsim.partitioning.affinity import Affinity, Asked, Exclusion, with_wishes
+from hetsim.partitioning.affinity import Affinity, Exclusion, ResolvedAffinity, with_wishes
 from hetsim.partitioning.deconflict import Choose, Resolution, device_order, resolve
 from hetsim.partitioning.housekeeping import Housekeeping, follow, strip
 from hetsim.partitioning.methods.registry import MethodInfo, merge, method_named
@@ -108,7 +108,7 @@ def partition(
             )
     if rank is not None and len(rank) != problem.n:
         raise InvalidInput(f"rank has {len(rank)} entries for {problem.n} nodes")
-    asked: Asked | None = None
+    asked: ResolvedAffinity | None = None
     if assignment is not None:
         resolution = as_resolution(problem, assignment)
     elif resolution is not None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hetsim.core import compile_threshold
 from hetsim.core.machine_code import Compiled, machine_code
-from hetsim.graph.dag import Dag, Rows
+from hetsim.graph.dag import Dag, NodeRows
 from hetsim.partitioning.condensed import (
     BETWEEN,
     COUNT,
@@ -71,7 +71,7 @@ def walk(
     order : int [n]
         Start nodes in order.
     at, succ : int
-        Successors of each node, as in ``Rows``.
+        Successors of each node, as in ``NodeRows``.
     kind : int [n]
     member, last : int [n], -1 and the node itself
         By node the next one in its group, and by group its last.
@@ -194,7 +194,7 @@ def _contracted(
     dag: Dag,
     groups: Sequence[int] | None,
     order: Sequence[int],
-    near: Rows,
+    near: NodeRows,
     kind: Sequence[int],
     room: Sequence[NDArray[Any]],
     *more: int,
@@ -249,22 +249,22 @@ def graph_of_groups(dag: Dag, labels: Sequence[int] | None = None) -> list[NDArr
     ]  # fmt: skip
 
 
-def _outside(rows: Rows, parent: NDArray[np.int64]) -> Rows:
+def _outside(rows: NodeRows, parent: NDArray[np.int64]) -> NodeRows:
     """Return the edges of groups that leave them, from those of their nodes."""
     group = parent[rows.owner]
     apart = group != parent[rows.node]
-    return Rows.sorted_by(len(parent), group[apart], rows.node[apart])
+    return NodeRows.sorted_by(len(parent), group[apart], rows.node[apart])
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SplitGroup:
     """Group that was split, and its connected parts by first node."""
 
     nodes: tuple[int, ...]
     parts: tuple[tuple[int, ...], ...]
 
 
-def repair(dag: Dag, labels: Sequence[int]) -> tuple[list[int], tuple[Split, ...]]:
+def repair(dag: Dag, labels: Sequence[int]) -> tuple[list[int], tuple[SplitGroup, ...]]:
     """Return the labels after splitting groups until their graph is acyclic.
 
     Groups are rebuilt from single nodes, the largest first (ties: the earliest node first), edge by
@@ -280,13 +280,13 @@ def repair(dag: Dag, labels: Sequence[int]) -> tuple[list[int], tuple[Split, ...
     grown = sorted(members.values(), key=lambda nodes: (-len(nodes), nodes[0]))
     first: dict[int, int] = {}
     fresh = [first.setdefault(part, node) for node, part in enumerate(_grown(dag, labels, grown))]
-    splits: list[Split] = []
+    splits: list[SplitGroup] = []
     for nodes in members.values():
         parts: dict[int, list[int]] = {}
         for node in nodes:
             parts.setdefault(fresh[node], []).append(node)
         if len(parts) > 1:
-            splits.append(Split(tuple(nodes), tuple(tuple(part) for part in parts.values())))
+            splits.append(SplitGroup(tuple(nodes), tuple(tuple(part) for part in parts.values())))
     return fresh, tuple(splits)
 
 

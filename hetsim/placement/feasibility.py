@@ -31,7 +31,7 @@ from hetsim.placement.search.estimates import groups_of
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.runs import Once, once
+from hetsim.simulation.clock.runs import SingleRun, once
 
 MOST_NODES = 10
 """Maximum number of nodes for which all plans are enumerated."""
@@ -41,27 +41,27 @@ STEPS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FeasibilityResult:
     """Result of an exhaustive search."""
 
     groups: tuple[Group, ...] | None  # Plan that fits
     complete: bool  # Whether all was searched: without groups, a proof that there is no plan
 
 
-def search_all(problem: Problem) -> Found:
+def search_all(problem: Problem) -> FeasibilityResult:
     """Enumerate all plans of `problem`, if it has few nodes."""
     if problem.n > MOST_NODES:
-        return Found(None, complete=False)
+        return FeasibilityResult(None, complete=False)
     plays, steps = SEARCH_PLAYS, STEPS
     for groups, whole in _begun(Footprint.of(problem), (), tuple(range(problem.n))):
         plays, steps = plays - whole, steps - 1
         if plays < 0 or steps < 0 or deadline.left_s() <= 0.0:
-            return Found(None, complete=False)
+            return FeasibilityResult(None, complete=False)
         if whole:
             with suppress(Infeasible):
                 if once(Plan(problem, "memory", groups)).lacking == 0:
-                    return Found(groups, complete=True)
-    return Found(None, complete=True)
+                    return FeasibilityResult(groups, complete=True)
+    return FeasibilityResult(None, complete=True)
 
 
 def _begun(
@@ -140,7 +140,7 @@ def spilled(footprint: Footprint, assignment: Sequence[int]) -> list[int] | None
 
 def squeezed(
     problem: Problem, groups: Sequence[Group], seed: int = 0
-) -> tuple[tuple[Group, ...], Once]:
+) -> tuple[tuple[Group, ...], SingleRun]:
     """Minimize by annealing the bytes by which a plan exceeds memory, simulating each move."""
     rng = random.Random(seed)
     asked = asked_of(problem, grouped=True, binds=False)
@@ -149,7 +149,7 @@ def squeezed(
     search = search_of(asked, len(problem.link_names), draft_of(problem, groups), None)
 
     @cache  # With few nodes the same plans recur.
-    def over(groups: tuple[Group, ...]) -> Once | None:
+    def over(groups: tuple[Group, ...]) -> SingleRun | None:
         with suppress(Infeasible):
             return once(Plan(problem, "memory", groups))
         return None
@@ -208,8 +208,8 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
         # The current plan's simulation reports the excess and its device.
         least = min((once(plan) for plan in near), key=lambda over: over.lacking)
         raise refusal(problem, least, error.what) from None
-    tried: list[tuple[Once, tuple[Group, ...]]] = []
-    fitting: list[tuple[Once, tuple[Group, ...]]] = []
+    tried: list[tuple[SingleRun, tuple[Group, ...]]] = []
+    fitting: list[tuple[SingleRun, tuple[Group, ...]]] = []
     for layouts in _candidates(footprint, near, guide):
         for groups in layouts:
             try:
@@ -220,7 +220,7 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
         if fitting and near:
             break
     tried.sort(key=lambda candidate: candidate[0].lacking)
-    few = search_all(problem) if not fitting else Found(None, complete=False)
+    few = search_all(problem) if not fitting else FeasibilityResult(None, complete=False)
     if few.groups is None and few.complete:
         text = "no plan fits: no combination of groups, orders and devices does (proven)"
         if tried:

@@ -16,7 +16,7 @@ from hetsim.placement.listing.list_schedule import Room
 from hetsim.problem.columns import transfer_costs
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.runs import Once
+from hetsim.simulation.clock.runs import SingleRun
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Footprint:
         return weights + max(self.beside[v][p] for v in nodes) <= self.capacity[p]
 
 
-def refusal(problem: Problem, over: Once, what: str) -> OutOfMemory:
+def refusal(problem: Problem, over: SingleRun, what: str) -> OutOfMemory:
     """Return the error with the device and the excess of the closest plan."""
     assert problem.capacity_bytes is not None
     device = max(range(len(over.lacks)), key=lambda p: (over.lacks[p], -p))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hetsim.core import compile_threshold, deadline
 from hetsim.core.machine_code import machine_code
 from hetsim.errors import Infeasible, OutOfMemory
-from hetsim.graph.dag import Dag, Ints, Rows
+from hetsim.graph.dag import Dag, Ints, NodeRows
 from hetsim.partitioning.flow import as_resolution, partition
 from hetsim.partitioning.methods import compact
 from hetsim.placement.objective import Objective, latency_of_groups, measure, memory_binds
@@ -40,7 +40,7 @@ class Owned:
     @classmethod
     def of(cls, problem: Problem, groups: Sequence[Group]) -> Owned:
         """Return the partition of `groups`. O(n)."""
-        rows = Rows.of([group.nodes for group in groups])
+        rows = NodeRows.of([group.nodes for group in groups])
         owner = np.empty(problem.n, dtype=np.int64)
         owner[rows.node] = rows.owner
         index = {name: device for device, name in enumerate(problem.devices)}
@@ -60,7 +60,7 @@ class Owned:
 
     def groups(self, problem: Problem) -> tuple[Group, ...]:
         """Return the groups as records. O(n log n)."""
-        rows = Rows.sorted_by(len(self), self.owner, np.arange(problem.n))
+        rows = NodeRows.sorted_by(len(self), self.owner, np.arange(problem.n))
         names = [problem.devices[p] for p in self.device.tolist()]
         return tuple(map(Group, names, rows.tuples()))
 

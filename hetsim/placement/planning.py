@@ -152,12 +152,12 @@ def replan(planned: Plan, lost: Sequence[str]) -> Plan:
     if planned.sizes:
         spared = [one for one in planned.replicas if not set(one.devices_used) & set(lost)]
         if spared:
-            from hetsim.placement.replicas import dealt_out
+            from hetsim.placement.replicas import distributed
 
             spared = [replace(one, problem=left) for one in spared]
             named = ", ".join(f"'{name}'" for name in lost)
             reason = f"the replicas without {named} continue"
-            made = dealt_out(spared, strategy=planned.strategy, reason=reason)
+            made = distributed(spared, strategy=planned.strategy, reason=reason)
             return replace(made, options=planned.options)
     limits = Constrained()
     try:

@@ -22,8 +22,8 @@ from hetsim.placement.initial_plans import Start
 from hetsim.placement.listing.ranks import by_falling_rank, upward_ranks
 from hetsim.placement.objective import measure
 from hetsim.placement.search import dispatched
-from hetsim.placement.search.dispatched import Dispatcher
-from hetsim.placement.search.drafts import Asked, asked_of, estimates_groups
+from hetsim.placement.search.dispatched import AssignmentPlayer
+from hetsim.placement.search.drafts import SearchProblem, asked_of, estimates_groups
 from hetsim.problem.coarse import Coarse
 from hetsim.problem.columns import columns_of
 from hetsim.problem.groups import Group
@@ -136,7 +136,7 @@ _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
 
 
-class Listed(NamedTuple):
+class ArraySchedule(NamedTuple):
     """Schedule as arrays: device, start and end of each node, and arrival of the last output."""
 
     device: _Ints
@@ -172,7 +172,7 @@ class BothWays:
         behind = np.searchsorted(maker[order], np.arange(n + 1))
         self._edges = (at, maker, row), (behind, readers, row[order])
 
-    def schedules(self, price: float, stretch: float, passes: int) -> Iterator[Listed]:
+    def schedules(self, price: float, stretch: float, passes: int) -> Iterator[ArraySchedule]:
         """Yield the schedule in descending rank order, then `passes` two-way improvements."""
         forth, back = self._way(price, stretch, 0), self._way(price, stretch, 1)
         made = forth(self._first)
@@ -202,7 +202,7 @@ class _Way:
         self._compiled, self._price = compile_it, price
         self._asked: list[Any] = list(asked) if compile_it else [part.tolist() for part in asked]
 
-    def __call__(self, order: _Ints) -> Listed:
+    def __call__(self, order: _Ints) -> ArraySchedule:
         """Return the schedule along `order`."""
         n, lanes = len(order), self._asked[-1]
         ints, floats = (np.int64, np.float64)
@@ -223,10 +223,10 @@ class _Way:
             room = [part.tolist() for part in room]
             latest_s = insert_nodes(order.tolist(), self._price, *self._asked, *room)
         device, start_s, end_s = map(np.asarray, room[3:])
-        return Listed(device, start_s, end_s, float(latest_s))
+        return ArraySchedule(device, start_s, end_s, float(latest_s))
 
 
-def _from_last(made: Listed, ties: int) -> _Ints:
+def _from_last(made: ArraySchedule, ties: int) -> _Ints:
     """Return the nodes by descending end; zero-length nodes with equal times by `ties` x id."""
     return np.lexsort((np.arange(len(made.end_s)) * ties, -made.start_s, -made.end_s))
 
@@ -256,7 +256,7 @@ class _Best:
     cost: float
     price: float
     stretch: float
-    made: Listed
+    made: ArraySchedule
     order: _Ints
     cut: _Ints
     size: int
@@ -265,13 +265,13 @@ class _Best:
 class _Plays:
     """Evaluator of schedules: as they are if only nodes have a cost, otherwise simulated."""
 
-    def __init__(self, problem: Problem, asked: Asked, *, compiled: bool) -> None:
+    def __init__(self, problem: Problem, asked: SearchProblem, *, compiled: bool) -> None:
         self.grouped = bool(asked.grouped)
-        self._play = Dispatcher(problem, asked, arrays=compiled) if self.grouped else None
+        self._play = AssignmentPlayer(problem, asked, arrays=compiled) if self.grouped else None
         self._one = np.ones(problem.n, dtype=np.int64)
 
     def better(
-        self, best: _Best | None, made: Listed, at: tuple[float, float], sizes: Sequence[int]
+        self, best: _Best | None, made: ArraySchedule, at: tuple[float, float], sizes: Sequence[int]
     ) -> _Best | None:
         """Return the best so far or a plan of `made` with at most `sizes` nodes per subgraph."""
         if self._play is None:

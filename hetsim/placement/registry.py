@@ -18,9 +18,9 @@ from hetsim.core.plugins import (
     kind_in_words,
     load_plugin,
     meanings,
-    misfit,
     plugin_names,
     plugin_owner,
+    wrong_type_error,
 )
 from hetsim.errors import PluginError, UsageError, nearest
 from hetsim.placement.constraints import NAMES
@@ -126,7 +126,7 @@ def solved(text: str, strategy: Strategy, problem: Problem) -> Plan:
     name = text.partition(":")[0]
     found = _asked(name, "solve", lambda: strategy.solve(problem))
     if name not in OWN and not isinstance(found, Plan):
-        raise misfit(GROUP, name, "solve", found, "a Plan")
+        raise wrong_type_error(GROUP, name, "solve", found, "a Plan")
     made: Plan = found
     return made if name in OWN else replace(made, problem=problem)
 

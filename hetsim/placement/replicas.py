@@ -37,7 +37,7 @@ SLACK = 0.01
 """Relative loss up to which a shorter period is preferred."""
 
 
-def dealt_out(replicas: Sequence[Plan], *, strategy: str, reason: str) -> Plan:
+def distributed(replicas: Sequence[Plan], *, strategy: str, reason: str) -> Plan:
     """Return the plan that distributes requests over `replicas`, without unused ones."""
     counts = best_counts([loads_of(replica) for replica in replicas])
     kept = [replica for replica, count in zip(replicas, counts, strict=True) if count]
@@ -138,7 +138,7 @@ def fitting(replicas: Sequence[Plan], *, strategy: str, what: str) -> Plan:
     """Distribute requests over as many of `replicas`, each feasible alone, as fit memory."""
     left = list(replicas)
     while True:
-        plan = dealt_out(left, strategy=strategy, reason="")
+        plan = distributed(left, strategy=strategy, reason="")
         kept = plan.replicas
         try:
             check_room(plan)

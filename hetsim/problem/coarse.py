@@ -10,7 +10,7 @@ import numpy as np
 
 from hetsim.graph.dag import joined
 from hetsim.problem.groups import Group, by_label, order_groups
-from hetsim.problem.parts import GRAPH_INPUT, Constant, FusedKernel, Value
+from hetsim.problem.parts import GRAPH_INPUT, FusedKernel, StoredConstant, Value
 from hetsim.problem.problem import Problem
 
 
@@ -99,7 +99,7 @@ def contracted(problem: Problem, members: tuple[tuple[int, ...], ...]) -> Coarse
         seconds=seconds,
         values=tuple(_values(problem, task_of)),
         constants=tuple(
-            Constant(c.name, c.nbytes, tuple(sorted({task_of[v] for v in c.consumers})))
+            StoredConstant(c.name, c.nbytes, tuple(sorted({task_of[v] for v in c.consumers})))
             for c in problem.constants
         ),
         fused=tuple(_spanning(problem, members, task_of, seconds)),

@@ -189,7 +189,7 @@ def _profiled(found: Evidence, share: MeasuredShare) -> Evidence:
     )
 
 
-def supposing(found: Evidence, supposed: Collection[str]) -> Evidence:
+def hypothetical_evidence(found: Evidence, supposed: Collection[str]) -> Evidence:
     """Return the evidence with hypothetical figures for the devices or links in `supposed`."""
     if found.name not in supposed:
         return found

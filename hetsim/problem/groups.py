@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetsim.core.text import grouped
-from hetsim.graph.dag import Dag, Ints, Rows, different_pairs, least_joined
+from hetsim.graph.dag import Dag, Ints, NodeRows, different_pairs, least_joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def owners(n: int, groups: Sequence[Group]) -> list[int]:
 def condense(dag: Dag, owner: Sequence[int] | Ints, count: int) -> tuple[tuple[int, ...], ...]:
     """Return the successors of each of `count` groups, ascending. O(V + E log E)."""
     pairs = _crossing(dag, np.asarray(owner, dtype=np.int64), count)
-    return Rows.sorted_by(count, *pairs).tuples()
+    return NodeRows.sorted_by(count, *pairs).tuples()
 
 
 def _crossing(dag: Dag, owner: Ints, count: int) -> tuple[Ints, Ints]:
@@ -66,7 +66,7 @@ def order_groups(
     if found is None:
         return None
     owner, count = found
-    return list(Rows.sorted_by(count, owner, np.arange(dag.n)).tuples())
+    return list(NodeRows.sorted_by(count, owner, np.arange(dag.n)).tuples())
 
 
 def owners_in_order(
@@ -126,7 +126,7 @@ def least_order(count: int, source: Ints, target: Ints) -> list[int] | None:
     alone = open_after & np.concatenate(([True], open_after[:-1]))
     part = np.cumsum(open_after) - open_after
     within = part[source] == part[target]
-    succs = Rows.sorted_by(count, source[within], target[within])
+    succs = NodeRows.sorted_by(count, source[within], target[within])
     indegree = np.bincount(target[within], minlength=count)
     ready = np.flatnonzero(~alone & (indegree == 0)).tolist()
     waiting, at, node = indegree.tolist(), succs.at.tolist(), succs.node.tolist()

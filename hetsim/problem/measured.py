@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hetsim.cost.kernels.similarity import (
     BATCHES,
     LENGTH,
-    Placed,
+    NetworkPositions,
     covariance,
     likeness_of,
     table_of,
@@ -111,10 +111,10 @@ class Alone:
     evidence: Evidence
     precision: str
     executes: str
-    place: Placed | None = field(default=None, repr=False)
+    place: NetworkPositions | None = field(default=None, repr=False)
 
 
-def place_on(model: Model, figures: KernelFigures | None, batch: int) -> Placed | None:
+def place_on(model: Model, figures: KernelFigures | None, batch: int) -> NetworkPositions | None:
     """Return the position of a model in the family of `figures`; None without a family."""
     if figures is None or not figures.likeness:
         return None
@@ -124,7 +124,7 @@ def place_on(model: Model, figures: KernelFigures | None, batch: int) -> Placed 
         return None
     kin = likeness_of(figures.kin, figures.likeness).kin
     traits, alone = (traits_of(table, part, kin)[None, :] for part in (1.0, 1.0 / batch))
-    return Placed(traits, alone, np.log([float(batch)]))
+    return NetworkPositions(traits, alone, np.log([float(batch)]))
 
 
 def _published(evidence: Evidence) -> bool:

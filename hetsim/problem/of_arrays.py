@@ -12,12 +12,12 @@ from hetsim.errors import InvalidInput
 from hetsim.hardware.spec import Route
 from hetsim.problem.parts import (
     GRAPH_INPUT,
-    Constant,
     Contention,
     Evidence,
     FusedKernel,
-    Given,
+    ProblemData,
     Staging,
+    StoredConstant,
     Value,
     check_contention,
 )
@@ -49,7 +49,7 @@ def build(
     staging: Staging | None,
     sd: ArrayLike,
     name: str,
-) -> Given:
+) -> ProblemData:
     """Check the arrays and build the problem; see ``Problem.from_arrays``. O(n P + E)."""
     times = checks.floats(seconds, "seconds")
     if times.ndim != 2 or times.shape[1] == 0:
@@ -89,7 +89,7 @@ def build(
         checks.instance("hetsim.problem.parts:Staging")(staging, "staging")
         _check_staging(staging, count)
     called = tuple([f"n{v}" for v in range(n)])
-    return Given(
+    return ProblemData(
         name=name,
         devices=names,
         seconds=times,
@@ -201,12 +201,12 @@ def _from_tensors(n: int, tensors: Iterable[tuple[int, int, Sequence[int]]]) -> 
     return tuple(values)
 
 
-def _constants(n: int, weight_bytes: Sequence[int] | None) -> tuple[Constant, ...]:
+def _constants(n: int, weight_bytes: Sequence[int] | None) -> tuple[StoredConstant, ...]:
     if weight_bytes is None:
         return ()
     checks.sequence(length=n)(weight_bytes, "weight_bytes")
     sizes = [checks.whole_bytes(nbytes, f"weight {v}") for v, nbytes in enumerate(weight_bytes)]
-    return tuple(Constant(f"w{v}", nbytes, (v,)) for v, nbytes in enumerate(sizes) if nbytes)
+    return tuple(StoredConstant(f"w{v}", nbytes, (v,)) for v, nbytes in enumerate(sizes) if nbytes)
 
 
 def _composites(

@@ -33,7 +33,7 @@ from hetsim.hardware.measurement import Measurement
 from hetsim.hardware.routes import REFERENCE_BYTES, build_routes
 from hetsim.hardware.spec import FLOATS, DeviceSpec, Platform, Route, Supposed, standing_for
 from hetsim.hardware.variants import INT8, executed, executing, platform_executing
-from hetsim.problem.evidence import device_evidence, link_evidence, supposing
+from hetsim.problem.evidence import device_evidence, hypothetical_evidence, link_evidence
 from hetsim.problem.measured import (
     Alone,
     Asked,
@@ -44,17 +44,17 @@ from hetsim.problem.measured import (
 )
 from hetsim.problem.parts import (
     GRAPH_INPUT,
-    Constant,
     Contention,
     Evidence,
     FusedKernel,
-    Given,
-    Held,
     Measured,
+    ProblemData,
     Staging,
+    StorageWidth,
+    StoredConstant,
     Value,
     check_contention,
-    shared_out,
+    distributed_seconds,
 )
 
 
@@ -92,20 +92,20 @@ def quantized_already(model: Model) -> InvalidInput:
 
 
 def held_as(
-    spec: DeviceSpec, graph: Graph, support: Support, tensors: Iterable[Value | Constant]
-) -> Held:
+    spec: DeviceSpec, graph: Graph, support: Support, tensors: Iterable[Value | StoredConstant]
+) -> StorageWidth:
     """Return how a device stores `tensors` of a graph that it executes in another precision.
 
     Inputs and outputs of nodes without an integer kernel, and non-float tensors, keep their type.
     With several float types, the one that gains least counts. O(V + E).
     """
     if spec.executes is None:
-        return Held()
+        return StorageWidth()
     kind_of = {name: tensor.dtype for name, tensor in graph.tensors.items()}
     kind_of.update((tensor.name, tensor.dtype) for node in graph.nodes for tensor in node.held)
     kinds = {kind_of[tensor.name] for tensor in tensors} & {*FLOATS}
     if not kinds:
-        return Held()
+        return StorageWidth()
     wide: set[str] = set()
     if spec.executes == INT8:
         for node, taken in zip(graph.nodes, support.taken, strict=True):
@@ -117,7 +117,7 @@ def held_as(
         if tensor.name in wide or kind_of[tensor.name] not in FLOATS
     )
     wide_bits = min(ITEM_BITS[kind] for kind in kinds)
-    return Held.within(spec.memory_bytes, wide_bits, ITEM_BITS[spec.executes], kept_bytes)
+    return StorageWidth.within(spec.memory_bytes, wide_bits, ITEM_BITS[spec.executes], kept_bytes)
 
 
 def float_evidence(name: str, spec: DeviceSpec) -> Evidence:
@@ -172,7 +172,7 @@ def price(
     profiles: Mapping[str, str | os.PathLike[str]] | None = None,
     execute: Mapping[str, str] | None = None,
     measured: Asked | None = None,
-) -> Given:
+) -> ProblemData:
     """Build the problem of running `model` on `platform`; see ``Problem.of``. O((V + E) P)."""
     graph = model.graph
     as_read = platform if platform.supposed is None else platform.supposed.read or platform
@@ -229,7 +229,7 @@ def price(
         fused = [replace(k, seconds=k.seconds * factor) if k.device == p else k for k in fused]
     link_names, routes = build_routes(platform)
     specs, held = tuple(platform.devices.values()), tuple(one.held for one in ones)
-    return Given(
+    return ProblemData(
         name=f"{model.name} on {platform.name}",
         devices=names,
         seconds=seconds,
@@ -244,7 +244,7 @@ def price(
         capacity_bytes=tuple(
             one.held.room(spec.memory_bytes) for one, spec in zip(ones, specs, strict=True)
         ),
-        held=held if any(how != Held() for how in held) else (),
+        held=held if any(how != StorageWidth() for how in held) else (),
         fused=tuple(fused),
         staging=Staging(
             tuple(to_int8 for to_int8, _ in borders), tuple(back for _, back in borders), ends=False
@@ -280,9 +280,9 @@ def price(
         platform=platform,
         profiles=shares,
         measured=here,
-        evidence=tuple(supposing(one, supposed.devices) for one in evidence),
+        evidence=tuple(hypothetical_evidence(one, supposed.devices) for one in evidence),
         link_evidence=tuple(
-            supposing(link_evidence(link), supposed.links) for link in platform.links
+            hypothetical_evidence(link_evidence(link), supposed.links) for link in platform.links
         ),
     )
 
@@ -293,7 +293,7 @@ class _OnDevice(NamedTuple):
     support: Support
     figures: KernelFigures | None
     likely: Likely | None
-    held: Held
+    held: StorageWidth
     borders: tuple[float, float]
     seconds: NDArray[np.float64]
     least: NDArray[np.float64]
@@ -309,7 +309,7 @@ def _kept_on_device(
     graph: Graph,
     device: Device,
     works: Sequence[Work],
-    values: Sequence[Value | Constant],
+    values: Sequence[Value | StoredConstant],
     by: CostModel,
     batch: int,
 ) -> _OnDevice:
@@ -331,7 +331,7 @@ def _on_device(
     graph: Graph,
     device: Device,
     works: Sequence[Work],
-    values: Sequence[Value | Constant],
+    values: Sequence[Value | StoredConstant],
     by: CostModel,
     batch: int,
 ) -> _OnDevice:
@@ -417,7 +417,7 @@ def _alone(model: Model, spec: DeviceSpec, name: str, by: CostModel) -> Alone:
     seconds = found.seconds.copy()
     for kernel in found.fused:
         nodes = [*kernel.nodes]
-        seconds[nodes] = shared_out(kernel.seconds, seconds[nodes])
+        seconds[nodes] = distributed_seconds(kernel.seconds, seconds[nodes])
     lacking = sorted({op_key(graph.nodes[v]) for v in np.flatnonzero(~np.isfinite(seconds))})
     if lacking:
         raise UsageError(
@@ -503,7 +503,7 @@ def values_of(graph: Graph, *, open_bytes: int | None = None) -> tuple[Value, ..
     return tuple(values)
 
 
-def constants_of(graph: Graph) -> tuple[Constant, ...]:
+def constants_of(graph: Graph) -> tuple[StoredConstant, ...]:
     """Return the constants that nodes read or contain. O(V + E)."""
     consumers = graph.consumers()
     readers = {name: set(consumers[name]) for name in graph.constants if name in consumers}
@@ -511,11 +511,11 @@ def constants_of(graph: Graph) -> tuple[Constant, ...]:
         for name in behind:
             readers[name].update(consumers.get(value, ()))
     read = [
-        Constant(name, graph.tensors[name].nbytes, tuple(sorted(readers[name])))
+        StoredConstant(name, graph.tensors[name].nbytes, tuple(sorted(readers[name])))
         for name in sorted(readers)
     ]
     held = [
-        Constant(tensor.name, tensor.nbytes, (node.id,))
+        StoredConstant(tensor.name, tensor.nbytes, (node.id,))
         for node in graph.nodes
         for tensor in node.held
     ]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import InvalidInput, nearest
-from hetsim.graph.dag import Ints, Rows
+from hetsim.graph.dag import Ints, NodeRows
 from hetsim.hardware.kernel_figures import Basis, FigureError
 from hetsim.hardware.kin import Likely
 from hetsim.hardware.spec import Route
@@ -45,7 +45,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class StoredConstant:
     """Weights, stored once on every device that runs one of their consumers."""
 
     name: str
@@ -54,7 +54,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Slower:
+class Slowdown:
     """Slowdown of devices while other devices are busy.
 
     Attributes
@@ -97,7 +97,7 @@ class FusedKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StorageWidth:
     """Storage of tensors on a device in another width than in the model.
 
     Attributes
@@ -113,7 +113,7 @@ class Held:
     kept_bytes: int = 0
 
     @classmethod
-    def within(cls, capacity: int, wide_bits: int, bits: int, kept_bytes: int) -> Held:
+    def within(cls, capacity: int, wide_bits: int, bits: int, kept_bytes: int) -> StorageWidth:
         """Return the record for a memory of `capacity` bytes.
 
         Without conversion if the unconverted tensors leave no room to gain.
@@ -155,7 +155,7 @@ class Staging:
     ends: bool = True
 
 
-def shared_out(
+def distributed_seconds(
     seconds: float | NDArray[np.float64], alone: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Distribute `seconds` [...] of fused kernels over members that take `alone` [..., members].
@@ -191,7 +191,7 @@ class ValueArrays:
     producer : int array [values]
         Node id, or GRAPH_INPUT.
     nbytes : float array [values]
-    readers : Rows
+    readers : NodeRows
         Node ids, ascending.
     leaves : bool array [values]
         Whether it must end on the host, if there is one.
@@ -199,7 +199,7 @@ class ValueArrays:
 
     producer: Ints
     nbytes: NDArray[np.float64]
-    readers: Rows
+    readers: NodeRows
     leaves: NDArray[np.bool_]
 
     @classmethod
@@ -209,7 +209,7 @@ class ValueArrays:
         return cls(
             np.fromiter([value.producer for value in values], np.int64, count),
             np.fromiter([value.nbytes for value in values], np.float64, count),
-            Rows.of([value.consumers for value in values]),
+            NodeRows.of([value.consumers for value in values]),
             np.fromiter([value.is_output for value in values], np.bool_, count),
         )
 
@@ -408,7 +408,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class ProblemData:
     """Defining data of a Problem, from which everything else is derived.
 
     Attributes
@@ -418,7 +418,7 @@ class Given:
     seconds : float array [n, P]
         Time of node v alone on device p, kernel launch included; inf where unsupported.
     values : tuple of Value
-    constants : tuple of Constant
+    constants : tuple of StoredConstant
     routes : tuple of tuple of Route
         ``routes[p][q]`` for p != q; the diagonal is free and of no meaning.
     dispatch_s : tuple of float
@@ -433,7 +433,7 @@ class Given:
         Resources indexed by ``Route.resources``.
     capacity_bytes : tuple of int, or None
         Memory by device, in bytes of the graph's own types; None: memory is not modelled.
-    held : tuple of Held
+    held : tuple of StorageWidth
         By device: storage of the graph's own types; empty: unconverted.
     fused : tuple of FusedKernel
     staging : Staging or None
@@ -464,7 +464,7 @@ class Given:
         Empty for instances given as arrays, which are exact.
     pessimistic : bool
         Whether every time is at the upper end of its 80 % interval.
-    slower : Slower or None
+    slower : Slowdown or None
         Slowdown by power and memory shared with other devices in a plan
         (``hetsim.analysis.sustained_speed``); None: each device has its full speed.
     cost : str
@@ -477,7 +477,7 @@ class Given:
     devices: tuple[str, ...]
     seconds: NDArray[np.float64] = field(repr=False)
     values: tuple[Value, ...] = field(repr=False)
-    constants: tuple[Constant, ...] = field(repr=False)
+    constants: tuple[StoredConstant, ...] = field(repr=False)
     routes: tuple[tuple[Route, ...], ...] = field(repr=False)
     dispatch_s: tuple[float, ...] = field(repr=False)
     streams: tuple[int, ...] = field(repr=False)
@@ -485,7 +485,7 @@ class Given:
     contention: Contention = "fifo"
     link_names: tuple[str, ...] = field(default=(), repr=False)
     capacity_bytes: tuple[int, ...] | None = field(default=None, repr=False)
-    held: tuple[Held, ...] = field(default=(), repr=False)
+    held: tuple[StorageWidth, ...] = field(default=(), repr=False)
     fused: tuple[FusedKernel, ...] = field(default=(), repr=False)
     staging: Staging | None = None
     idle_w: tuple[float, ...] = field(default=(), repr=False)
@@ -502,13 +502,13 @@ class Given:
     evidence: tuple[Evidence, ...] = field(default=(), repr=False)
     link_evidence: tuple[Evidence, ...] = field(default=(), repr=False)
     pessimistic: bool = False
-    slower: Slower | None = None
+    slower: Slowdown | None = None
     cost: str = ""
     model: Model | None = field(default=None, repr=False)
     platform: Platform | None = field(default=None, repr=False)
 
 
-G = TypeVar("G", bound=Given)
+G = TypeVar("G", bound=ProblemData)
 
 
 def scaled(given: G, devices: NDArray[np.float64], routes: NDArray[np.float64]) -> G:
@@ -519,7 +519,7 @@ def scaled(given: G, devices: NDArray[np.float64], routes: NDArray[np.float64]) 
 
     Parameters
     ----------
-    given : Given
+    given : ProblemData
         For a Problem, the result is a Problem.
     devices : float array [P]
     routes : float array [P, P]

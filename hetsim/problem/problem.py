@@ -24,12 +24,12 @@ from hetsim.problem.parts import (
     Z80,
     Contention,
     FusedKernel,
-    Given,
+    ProblemData,
     Staging,
     Uncertainty,
     ValueArrays,
+    distributed_seconds,
     scaled,
-    shared_out,
     uncertainty_of,
 )
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Problem(Given):
+class Problem(ProblemData):
     """Problem of running one model on one platform, independent of ONNX.
 
-    The fields are those of ``hetsim.problem.parts.Given``; the members here are derived from them.
+    The fields are those of ``hetsim.problem.parts.ProblemData``; the members are derived from them.
     """
 
     def __repr__(self) -> str:
@@ -113,7 +113,7 @@ class Problem(Given):
     def shared_seconds(self) -> NDArray[np.float64]:
         """Float array [n, P]: seconds of node v on device p, with fused kernels' times distributed.
 
-        See ``shared_out``. Never above `seconds`; list schedulers weigh nodes by it.
+        See ``distributed_seconds``. Never above `seconds`; list schedulers weigh nodes by it.
         """
         shared = self.seconds.copy()
         alike: dict[tuple[int, int], list[FusedKernel]] = {}
@@ -122,7 +122,7 @@ class Problem(Given):
         for (device, _), kernels in alike.items():
             nodes = np.array([kernel.nodes for kernel in kernels])
             whole_s = np.array([kernel.seconds for kernel in kernels])
-            shared[nodes, device] = shared_out(whole_s, self.seconds[nodes, device])
+            shared[nodes, device] = distributed_seconds(whole_s, self.seconds[nodes, device])
         return shared
 
     @cached_property

@@ -40,11 +40,13 @@ def repriced(
             **(execute or {}),
         },
         pessimistic=problem.pessimistic,
-        measured={n: each for n, each in given_here(problem).items() if n in platform.devices},
+        measured={
+            n: each for n, each in caller_measurements(problem).items() if n in platform.devices
+        },
     )
 
 
-def given_here(problem: Problem) -> dict[str, tuple[Measurement, ...]]:
+def caller_measurements(problem: Problem) -> dict[str, tuple[Measurement, ...]]:
     """Return the measurements by device that the caller passed, without those of device files."""
     found = {
         name: tuple(one for one in here.measurements if not one.in_device_file)
@@ -61,7 +63,7 @@ _TIMES = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, SLOWEST)
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
+class RepricedModel:
     """Model on a platform, repriced for devices with a share of their memory bandwidth.
 
     Attributes

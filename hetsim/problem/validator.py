@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hetsim.core import checks
 from hetsim.errors import PartitionError
-from hetsim.graph.dag import Dag, Ints, Rows, find_cycle
+from hetsim.graph.dag import Dag, Ints, NodeRows, find_cycle
 from hetsim.problem.groups import Group, component_counts, condense, owners
 from hetsim.problem.problem import Problem
 
@@ -133,13 +133,13 @@ def problems_of(
     return found
 
 
-def _rows(dag: Dag, groups: Sequence[Group]) -> Rows:
+def _rows(dag: Dag, groups: Sequence[Group]) -> NodeRows:
     """Return the nodes of each group; ids beyond an array's range are clipped next to valid ids."""
     nodes = list(map(_NODES_OF, groups))
     try:
-        return Rows.of(nodes)
+        return NodeRows.of(nodes)
     except OverflowError:
-        return Rows.of([[min(max(node, -1), dag.n) for node in one] for one in nodes])
+        return NodeRows.of([[min(max(node, -1), dag.n) for node in one] for one in nodes])
 
 
 def _groups_before(node: Ints, group_of: Ints) -> Ints:

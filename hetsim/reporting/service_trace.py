@@ -28,7 +28,7 @@ from hetsim.reporting.trace_tracks import (
     rows,
     spanned,
 )
-from hetsim.simulation.service.service import Kept, Service
+from hetsim.simulation.service.service import KeptRequests, Service
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL
 
@@ -189,7 +189,7 @@ def _of_model(
                 drawing.arrow("f", drawing.arrows, row, begin_s)
 
 
-def _downs(drawing: _Drawing, service: Service, kept: Kept) -> None:
+def _downs(drawing: _Drawing, service: Service, kept: KeptRequests) -> None:
     """Draw the intervals in which devices were down."""
     last_s = service.duration_s
     devices = sorted({failure.device for failure in kept.happened})

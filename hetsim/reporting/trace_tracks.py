@@ -269,7 +269,7 @@ def begins_and_ends(times: Times) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Tasks:
+class _TaskTimes:
     """Execution times of each task, one row per request; NaN if there is no such task."""
 
     replica: Ints
@@ -279,7 +279,7 @@ class _Tasks:
     end_s: Floats
 
 
-def _tasks(laid_out: PlanTasks, events: Events, times: Times) -> _Tasks | None:
+def _tasks(laid_out: PlanTasks, events: Events, times: Times) -> _TaskTimes | None:
     """Times by request and task; None if failures made them differ from the plan's."""
     if (events.request < 0).any() or any(one.kind == "failure" or one.lost for one in events.sorts):
         return None
@@ -299,7 +299,7 @@ def _tasks(laid_out: PlanTasks, events: Events, times: Times) -> _Tasks | None:
         return None
     start_s, end_s = np.full((2, requests.size * most), np.nan)
     start_s[place], end_s[place] = events.start_s, events.end_s
-    return _Tasks(
+    return _TaskTimes(
         deal[requests % deal.size],
         *begins_and_ends(times),
         start_s.reshape(-1, most),
@@ -324,7 +324,7 @@ def _tasks_of_sorts(laid_out: PlanTasks, template: Template, events: Events) -> 
     return found
 
 
-def _waiting(laid_out: PlanTasks, tasks: _Tasks) -> list[Counter]:
+def _waiting(laid_out: PlanTasks, tasks: _TaskTimes) -> list[Counter]:
     """Counters of ready subgraphs that wait for each device, and transfers that wait for links."""
     devices = laid_out.plan.problem.devices
     changes: dict[str, list[tuple[Ints, Floats]]] = {}
@@ -353,7 +353,7 @@ def _joined(changes: Sequence[tuple[Ints, Floats]]) -> tuple[Ints, Floats]:
     return np.concatenate(at_ns), np.concatenate([np.zeros(0), *(by for _, by in changes)])
 
 
-def _memory(laid_out: PlanTasks, timeline: Timeline, tasks: _Tasks) -> list[Counter]:
+def _memory(laid_out: PlanTasks, timeline: Timeline, tasks: _TaskTimes) -> list[Counter]:
     """Counters of weights and live activations of each device."""
     problem = laid_out.plan.problem
     if not timeline.peak_memory_bytes:

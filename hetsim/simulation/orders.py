@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.clock.templates import Layout
+from hetsim.simulation.clock.templates import TemplateLayout
 from hetsim.simulation.clock.virtual_time import VirtualTime
-from hetsim.simulation.serving.setup import Clients, Model, Source
+from hetsim.simulation.serving.setup import Clients, ModelSetup, RequestSource
 
 
-class Task(NamedTuple):
+class OrderedTask(NamedTuple):
     """Task of a template.
 
     Attributes
@@ -68,19 +68,19 @@ class Order:
 
     Attributes
     ----------
-    templates : tuple of tuple of Task
+    templates : tuple of tuple of OrderedTask
     width : tuple of int
         Streams by resource; 1 for links.
     reasons : tuple of str
         Reasons why the order is not certain, one per resource without a proof.
     """
 
-    templates: tuple[tuple[Task, ...], ...]
+    templates: tuple[tuple[OrderedTask, ...], ...]
     width: tuple[int, ...]
     reasons: tuple[str, ...]
 
 
-def order_of(layout: Layout, duration: NDArray[np.float64]) -> Order | None:
+def order_of(layout: TemplateLayout, duration: NDArray[np.float64]) -> Order | None:
     """Return the tasks in order, or None if some subgraph never starts.
 
     `duration` [tasks] only selects one of several orders of a request's transfers: that of a
@@ -129,7 +129,7 @@ def order_of(layout: Layout, duration: NDArray[np.float64]) -> Order | None:
         for at, number in enumerate(order):
             device = structure.device[number]
             waits = tuple(place[other] for other in before[number])
-            mine.append(Task(number, waits, tuple(holds[number]), last.get(device, -1)))
+            mine.append(OrderedTask(number, waits, tuple(holds[number]), last.get(device, -1)))
             # On one stream, the previous task has ended.
             if device >= 0 and width[device] > 1:
                 last[device] = at
@@ -138,10 +138,10 @@ def order_of(layout: Layout, duration: NDArray[np.float64]) -> Order | None:
 
 
 def foreseeable(
-    layout: Layout,
+    layout: TemplateLayout,
     duration: NDArray[np.float64],
-    models: Sequence[Model],
-    sources: Sequence[Source],
+    models: Sequence[ModelSetup],
+    sources: Sequence[RequestSource],
     clients: Sequence[Clients] = (),
 ) -> bool:
     """Return whether the outcome of a request never depends on later requests.
@@ -176,7 +176,7 @@ def foreseeable(
     return order is not None and not order.reasons
 
 
-def resources(layout: Layout, template: int) -> set[int]:
+def resources(layout: TemplateLayout, template: int) -> set[int]:
     """Return devices, and links as negative numbers, that a template's tasks hold."""
     structure, (begin, end) = layout.structure, layout.first[template : template + 2]
     found = {structure.device[task] for task in range(begin, end) if structure.device[task] >= 0}
@@ -184,7 +184,9 @@ def resources(layout: Layout, template: int) -> set[int]:
     return found | {-1 - structure.held[at] for at in holds}
 
 
-def _order(layout: Layout, template: int, duration: NDArray[np.float64]) -> list[int] | None:
+def _order(
+    layout: TemplateLayout, template: int, duration: NDArray[np.float64]
+) -> list[int] | None:
     """Return the tasks of a template in the order in which those of a single request start."""
     clock = VirtualTime(
         layout.structure, layout.links, duration, np.zeros(1), np.array([template]),
@@ -196,7 +198,10 @@ def _order(layout: Layout, template: int, duration: NDArray[np.float64]) -> list
 
 
 def _link(
-    layout: Layout, link: int, used: Sequence[Sequence[int]], before: Sequence[Sequence[int]]
+    layout: TemplateLayout,
+    link: int,
+    used: Sequence[Sequence[int]],
+    before: Sequence[Sequence[int]],
 ) -> str | None:
     """Return the reason why a link may not serve in order; None if it provably does."""
     causes = [{tuple(before[task]) for task in tasks} for tasks in used if tasks]
@@ -210,7 +215,10 @@ def _link(
 
 
 def _device(
-    layout: Layout, device: int, used: Sequence[Sequence[int]], before: Sequence[Sequence[int]]
+    layout: TemplateLayout,
+    device: int,
+    used: Sequence[Sequence[int]],
+    before: Sequence[Sequence[int]],
 ) -> str | None:
     """Return the reason why a device may not serve in order; None if it provably does."""
     name = layout.plan.problem.devices[device]

@@ -89,7 +89,7 @@ class LateShare:
         follows = self.skewness
         if held and self.share:
             follows -= self.error / self.share
-        below, above = reach_of(self.freedom, confidence, self.skewness, follows)
+        below, above = interval_reach(self.freedom, confidence, self.skewness, follows)
         return below * self.error, above * self.error
 
     def half_width(self, confidence: float) -> float:
@@ -165,7 +165,7 @@ def skewness_of(each: Latencies) -> float:
     return float(squares @ each) / spread if spread else 0.0
 
 
-def reach_of(
+def interval_reach(
     freedom: float, confidence: float, skewness: float, follows: float
 ) -> tuple[float, float]:
     """Return the number of standard errors from an estimate to each end of its interval.

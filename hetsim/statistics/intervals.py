@@ -19,9 +19,9 @@ from hetsim.statistics.batches import (
     control_of,
     cuts_of,
     freedom_of,
+    interval_reach,
     late_share,
     periods_of,
-    reach_of,
     skewness_of,
 )
 
@@ -359,7 +359,7 @@ def mean_of(
     alike = float(sums[1:] @ sums[:-1]) / squares
     each = np.add.reduceat(deviation, begins if begins[0] == 0 else np.append(0, begins))
     skewness = skewness_of(each)
-    below, above = reach_of(freedom_of(others, each), confidence, skewness, skewness)
+    below, above = interval_reach(freedom_of(others, each), confidence, skewness, skewness)
     # The mean of values that are never negative is not negative either.
     least = 0.0 if value.min() >= 0 else -math.inf
     low, high = max(estimate - error * below, least), estimate + error * above

@@ -20,7 +20,7 @@ from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.placement.objective import kept_s
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.service.resolution import Asked, Made
+from hetsim.simulation.service.resolution import ModelOptions, PlanCache
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import serve
 from hetsim.simulation.simulate import simulate
@@ -37,7 +37,7 @@ PERCENTILES = ((50.0, "p50_s"), (90.0, "p90_s"), (99.0, "p99_s"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shared:
+class SharedSettings:
     """Settings of all points, the same in every process.
 
     `platforms` are in the order of the grid; `name` distinguishes sweeps in a process that serves
@@ -52,7 +52,7 @@ class Shared:
 _models: OrderedDict[Any, Model] = OrderedDict()
 _problems: OrderedDict[Any, Problem] = OrderedDict()
 _bounds: OrderedDict[Any, float | None] = OrderedDict()
-_made: OrderedDict[Any, Made] = OrderedDict()
+_made: OrderedDict[Any, PlanCache] = OrderedDict()
 """Latest results of this process, by what they were made from."""
 
 
@@ -65,7 +65,7 @@ def _kept(kept: OrderedDict[Any, T], key: object, make: Callable[[], T], most: i
     return kept[key]
 
 
-def answer(shared: Shared, places: Sequence[int]) -> tuple[list[Row], float]:
+def answer(shared: SharedSettings, places: Sequence[int]) -> tuple[list[Row], float]:
     """Return a row for each of the points with these indices, and the seconds they took.
 
     Every failure of a point is reported in its row, in one line.
@@ -75,7 +75,7 @@ def answer(shared: Shared, places: Sequence[int]) -> tuple[list[Row], float]:
     return rows, time.perf_counter() - began
 
 
-def broken(shared: Shared, index: int, why: str) -> Row:
+def broken(shared: SharedSettings, index: int, why: str) -> Row:
     """Return the row of a point whose process died."""
     row = blank(shared.grid, shared.grid.point(index))
     _refuse(row, why, BROKEN)
@@ -86,7 +86,7 @@ def _refuse(row: Row, why: str, kind: str) -> None:
     row["error"], row["kind"] = plain(" ".join(why.split())), kind
 
 
-def _row(shared: Shared, point: Point) -> Row:
+def _row(shared: SharedSettings, point: Point) -> Row:
     grid = shared.grid
     row = blank(grid, point)
     try:
@@ -106,7 +106,7 @@ def _row(shared: Shared, point: Point) -> Row:
     return row
 
 
-def _plan_figures(shared: Shared, point: Point, row: Row) -> None:
+def _plan_figures(shared: SharedSettings, point: Point, row: Row) -> None:
     grid = shared.grid
     problem = _problem(shared, point)
 
@@ -128,7 +128,7 @@ def _plan_figures(shared: Shared, point: Point, row: Row) -> None:
     row["limited_by"] = next(iter(limits_of(made, timeline, grid.objective)), None)
 
 
-def _load_figures(shared: Shared, point: Point, row: Row) -> None:
+def _load_figures(shared: SharedSettings, point: Point, row: Row) -> None:
     grid = shared.grid
     load, batching = grid.loads[point.load], grid.batchings[point.batching]
     assert load is not None
@@ -141,12 +141,12 @@ def _load_figures(shared: Shared, point: Point, row: Row) -> None:
         strategy=grid.strategies[point.strategy],
         **sizes,
     )
-    asked = Asked(
+    asked = ModelOptions(
         execute=grid.precisions[point.precision],
         objective=None if grid.objective == "latency" else grid.objective,
     )
     # Keep only one: it has a model for each batch size, and neighbours of the grid are adjacent.
-    made = _kept(_made, _asked_of(shared, point), Made, most=1)
+    made = _kept(_made, _asked_of(shared, point), PlanCache, most=1)
     service = serve(
         Deployment((served,)), load.of(model), _platform(shared, point), asked=asked, made=made
     )
@@ -176,17 +176,17 @@ def _told(service: Service, row: Row) -> None:
     row["latency_s"] = service.resolved[0].seconds[0][0][0]
 
 
-def _platform(shared: Shared, point: Point) -> Platform:
+def _platform(shared: SharedSettings, point: Point) -> Platform:
     supposed = shared.grid.what_ifs[point.what_if]
     return what_if(shared.platforms[point.platform], *supposed.changes, without=supposed.without)
 
 
-def _asked_of(shared: Shared, point: Point) -> tuple[object, ...]:
+def _asked_of(shared: SharedSettings, point: Point) -> tuple[object, ...]:
     """Key of points that share problems; the sweep and the model first."""
     return (shared.name, point.model, point.platform, point.what_if, point.precision)
 
 
-def _problem(shared: Shared, point: Point) -> Problem:
+def _problem(shared: SharedSettings, point: Point) -> Problem:
     """Problem of a point."""
     key = _asked_of(shared, point)
     axis = shared.grid.models[point.model]
@@ -218,7 +218,7 @@ Answer = tuple[list[Row], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SweepProgress:
     """Progress of a sweep: points, including earlier runs; failed rows of this run.
 
     `left_s` is the estimated time left at the rate so far; None before the first result.
@@ -231,17 +231,17 @@ class Progress:
 
 
 @dataclass(slots=True)
-class Dealing:
+class RemainingPoints:
     """Remaining points, as work to distribute.
 
     `keep` takes rows as they come, `tell` takes the progress; `known` points need no answer.
     """
 
-    shared: Shared
+    shared: SharedSettings
     keys: Sequence[str]
     places: deque[int]
     keep: Callable[[Sequence[Row]], None]
-    tell: Callable[[Progress], None]
+    tell: Callable[[SweepProgress], None]
     known: int
     failed: int = 0
     done: int = 0
@@ -291,4 +291,4 @@ class Dealing:
         total = len(self.keys)
         done = self.known + self.done
         left_s = (time.monotonic() - self.began_s) / self.done * (total - done)
-        self.tell(Progress(done, total, self.failed, left_s))
+        self.tell(SweepProgress(done, total, self.failed, left_s))

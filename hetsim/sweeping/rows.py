@@ -86,7 +86,7 @@ NUMBERS = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Preference:
     """Column of a Pareto front, and whether it is maximised."""
 
     column: str
@@ -96,12 +96,12 @@ class Wish:
         return f"{self.column} ({'most' if self.larger else 'least'})"
 
 
-def read_front(texts: Sequence[str]) -> tuple[Wish, ...]:
+def read_front(texts: Sequence[str]) -> tuple[Preference, ...]:
     """Read ``latency_s``, ``energy_j:min``, ``requests:max``.
 
     Raises UsageError for a column without numbers, or one that is named twice.
     """
-    found: list[Wish] = []
+    found: list[Preference] = []
     for text in texts:
         name, _, way = text.strip().partition(":")
         if name not in NUMBERS:
@@ -112,11 +112,11 @@ def read_front(texts: Sequence[str]) -> tuple[Wish, ...]:
             )
         if any(wish.column == name for wish in found):
             raise UsageError(f"column '{name}' is given twice", hint="leave one out")
-        found.append(Wish(name, way == "max" or (not way and name in LARGER)))
+        found.append(Preference(name, way == "max" or (not way and name in LARGER)))
     return tuple(found)
 
 
-def front_of(rows: Sequence[Row], wishes: Sequence[Wish]) -> tuple[Row, ...]:
+def front_of(rows: Sequence[Row], wishes: Sequence[Preference]) -> tuple[Row, ...]:
     """Return the Pareto front of the rows, in order; rows that lack a figure are excluded.
 
     Of rows that are equal in all columns all are in it. O(n log n + n F) for F rows of the front.

@@ -268,7 +268,7 @@ RUNNING = "running.json"
 
 
 @contextmanager
-def told_in(folder: Path) -> Iterator[None]:
+def leftovers_removed(folder: Path) -> Iterator[None]:
     """Remove the leftovers of a killed sweep, and this one's note at the end."""
     note = folder / RUNNING
     clear_files(note)
@@ -278,7 +278,7 @@ def told_in(folder: Path) -> Iterator[None]:
         note.unlink(missing_ok=True)
 
 
-def tell_files(folder: Path, files: Path | None) -> None:
+def note_ray_files(folder: Path, files: Path | None) -> None:
     """Write the folder of a private Ray's files to the sweep's folder; None: it has none."""
     if files is None:
         return

@@ -15,10 +15,10 @@ from hetsim.core.result import Result
 from hetsim.errors import UsageError, nearest
 from hetsim.execution.ray_tasks import spread, spread_here
 from hetsim.hardware.catalog import load_platform
-from hetsim.sweeping.evaluation import Dealing, Progress, Shared, answer
+from hetsim.sweeping.evaluation import RemainingPoints, SharedSettings, SweepProgress, answer
 from hetsim.sweeping.grid import Grid
-from hetsim.sweeping.rows import Row, Wish, front_of, line, read_front
-from hetsim.sweeping.store import Store, keys_of, tell_files, told_in, write_parquet
+from hetsim.sweeping.rows import Preference, Row, front_of, line, read_front
+from hetsim.sweeping.store import Store, keys_of, leftovers_removed, note_ray_files, write_parquet
 
 Spreading = Literal["ray", "threads"]
 EXECUTORS = get_args(Spreading)
@@ -40,7 +40,7 @@ class Swept(Result):
         Numbers of points that this call answered, and that were answered before.
     failed : int
         Number of rows with an error.
-    wishes : tuple of Wish
+    wishes : tuple of Preference
         Columns of the front.
     front : tuple of mapping
         Rows that no other dominates, in the order of the grid.
@@ -52,7 +52,7 @@ class Swept(Result):
     answered: int
     known: int
     failed: int
-    wishes: tuple[Wish, ...] = ()
+    wishes: tuple[Preference, ...] = ()
     front: tuple[Row, ...] = ()
 
 
@@ -71,7 +71,7 @@ def sweep(
     executor: Spreading = "ray",
     address: str | None = None,
     front: Sequence[str] = (),
-    tell: Callable[[Progress], None] | None = None,
+    tell: Callable[[SweepProgress], None] | None = None,
 ) -> Swept:
     """Evaluate every point of `grid` to a row each, and keep the rows in the folder `out`.
 
@@ -119,13 +119,13 @@ def sweep(
     folder = Path(out)
     platforms = tuple(load_platform(axis.source) for axis in grid.platforms)
     keys = keys_of(grid, platforms)
-    with Store(folder) as store, told_in(folder):
+    with Store(folder) as store, leftovers_removed(folder):
         asked: dict[str, int] = {}
         for index, key in enumerate(keys):
             # Points may ask the same question: a change may leave the platform's text as it is.
             if key not in store.known:
                 asked.setdefault(key, index)
-        shared = Shared(grid, platforms, f"{os.getpid()}-{hash(keys)}")
+        shared = SharedSettings(grid, platforms, f"{os.getpid()}-{hash(keys)}")
         told: dict[str, Row] = {}
 
         def keep(rows: Sequence[Row]) -> None:
@@ -134,10 +134,10 @@ def sweep(
 
         known = len(keys) - len(asked)
         places = deque(asked.values())
-        work = Dealing(shared, keys, places, keep, tell or (lambda so_far: None), known)
+        work = RemainingPoints(shared, keys, places, keep, tell or (lambda so_far: None), known)
         if asked and executor == "ray":
             spread(answer, shared, work, address=address,
-                   started=lambda files: tell_files(folder, files))  # fmt: skip
+                   started=lambda files: note_ray_files(folder, files))  # fmt: skip
         elif asked:
             spread_here(answer, shared, work)
         lines = [store.known.get(key) or line(told[key]) for key in keys]

@@ -61,7 +61,7 @@ _DATE = re.compile(
 )
 
 
-def told_by(unit: Unit) -> Told:
+def time_reader(unit: Unit) -> Told:
     """Return the reader of times in this unit."""
     return _date() if unit == "date" else _number(PER_S[unit])
 
@@ -192,7 +192,7 @@ Row = tuple[int, Sequence[Any]]
 """Line number, and the line's values of the requested columns."""
 
 
-class Layout(NamedTuple):
+class TraceLayout(NamedTuple):
     """Column of a format with the time of a request, its unit, and a further column `also`."""
 
     column: str
@@ -200,9 +200,9 @@ class Layout(NamedTuple):
     also: str
 
 
-LAYOUTS: Mapping[Format, Layout] = {
-    "azure": Layout("TIMESTAMP", "date", "ContextTokens"),
-    "mooncake": Layout("timestamp", "ms", "input_length"),
+LAYOUTS: Mapping[Format, TraceLayout] = {
+    "azure": TraceLayout("TIMESTAMP", "date", "ContextTokens"),
+    "mooncake": TraceLayout("timestamp", "ms", "input_length"),
 }
 """Formats with a fixed time column.
 
@@ -234,7 +234,7 @@ class File(NamedTuple):
         return state.st_size, state.st_mtime_ns
 
 
-class Beginning(NamedTuple):
+class TraceStart(NamedTuple):
     """First time in a file, and whether it counts from 1970.
 
     Times of two files are comparable if both do, or neither.
@@ -244,19 +244,19 @@ class Beginning(NamedTuple):
     at_s: Fraction
 
 
-def beginning_of(file: File) -> Beginning:
+def beginning_of(file: File) -> TraceStart:
     """Return the time of a file's first request. Raises WorkloadError as ``read_trace``."""
     return _beginning(file, file.stamp)
 
 
 @functools.lru_cache(maxsize=256)
-def _beginning(file: File, stamp: tuple[int, int]) -> Beginning:
+def _beginning(file: File, stamp: tuple[int, int]) -> TraceStart:
     _, rows, unit, column = _rows(file, ())
-    told = told_by(unit)
+    told = time_reader(unit)
     for line, values in rows:
         at_s = Fraction(_told(told, values[0], column, unit, f"{file.path}:{line}"))
         at_s /= int(PER_S[unit])
-        return Beginning(unit == "date" or at_s >= UNIX_FROM_S, at_s)
+        return TraceStart(unit == "date" or at_s >= UNIX_FROM_S, at_s)
     raise _no_request(file.path)
 
 
@@ -281,7 +281,7 @@ def _read(
 ) -> Trace:
     found, rows, unit, column = _rows(file, (*columns, *(name for name, _ in where)))
     shown = file.path
-    told, per_s = told_by(unit), PER_S[unit]
+    told, per_s = time_reader(unit), PER_S[unit]
     wanted, first_of_where = tuple(value for _, value in where), 1 + len(columns)
     arrivals = array("d")
     kept = tuple(array("q") for _ in columns)

@@ -26,7 +26,7 @@ from hetsim.partitioning.affinity import Affinity
 from hetsim.placement.bounds.lower_bound import lower_bound
 from hetsim.placement.objective import Objective, bottleneck, kept_s, seconds_a_request
 from hetsim.placement.registry import option_types
-from hetsim.problem.parts import Slower
+from hetsim.problem.parts import Slowdown
 from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Timeline
 from sweeps import examples
@@ -242,9 +242,9 @@ def test_slower_devices_are_busy_for_longer() -> None:
     found = compare(problem, ["heft"], objective="throughput", samples=0)
     (only,) = found.rows
     assert found.busy(only) == {"a": 0.25, "b": 1.0}
-    slower = replace(only, slower=Slower(1.0, (2.0, 1.0)))
+    slower = replace(only, slower=Slowdown(1.0, (2.0, 1.0)))
     assert found.busy(slower) == {"a": 0.5, "b": 1.0}
-    assert found.busy(replace(only, slower=Slower(1.0, (9.0, 1.0)))) == {"a": 1.0, "b": 1.0}
+    assert found.busy(replace(only, slower=Slowdown(1.0, (9.0, 1.0)))) == {"a": 1.0, "b": 1.0}
 
 
 def test_a_period_of_a_deal_is_played_at_its_rate() -> None:

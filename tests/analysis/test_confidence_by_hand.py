@@ -14,11 +14,11 @@ import hetsim
 from hetsim.analysis.confidence import (
     EVENTS_MOST,
     Draws,
+    confidence_by_plan,
+    cost_samples,
     costs_over,
-    how_sure,
     interval,
     quantiles,
-    sampled,
     spread,
 )
 from hetsim.placement.objective import Objective
@@ -58,7 +58,7 @@ FACTORS = st.lists(
 def test_every_figure_is_counted_draw_by_draw(
     factors: list[tuple[float, float]], objective: Objective
 ) -> None:
-    found = how_sure(sampled(ALONE, draws(factors), objective), "a")
+    found = confidence_by_plan(cost_samples(ALONE, draws(factors), objective), "a")
     costs: dict[str, list[float]] = {
         name: [2.0 * each[p] for each in factors] for p, name in enumerate("ab")
     }
@@ -93,7 +93,7 @@ def test_every_figure_is_counted_draw_by_draw(
         assert told.regret_p90 == pytest.approx(hazen(relative, 0.9))
         assert told.loss_mean == pytest.approx(sum(lost) / count)
         assert told.loss_p90 == pytest.approx(hazen(lost, 0.9))
-    without = how_sure(sampled(ALONE, draws(factors), objective), None)["b"]
+    without = confidence_by_plan(cost_samples(ALONE, draws(factors), objective), None)["b"]
     assert (without.speedup, without.pays, without.loss_mean, without.loss_p90) == (None,) * 4
     assert without.best == found["b"].best
 
@@ -101,7 +101,7 @@ def test_every_figure_is_counted_draw_by_draw(
 def test_nothing_beside_nothing_is_equal_and_beside_something_without_measure() -> None:
     free = Problem.from_arrays([[0.0, 3.0]], devices=("a", "b"))
     plans = {name: hetsim.plan(free, f"single:{name}") for name in "ab"}
-    found = how_sure(sampled(plans, draws([(1.0, 1.0)] * 4), "latency"), "a")
+    found = confidence_by_plan(cost_samples(plans, draws([(1.0, 1.0)] * 4), "latency"), "a")
     a, b = found["a"], found["b"]
     assert a.speedup == interval(np.ones(4))
     assert (a.best, a.regret_mean, a.pays, a.loss_mean) == (1.0, 0.0, 1.0, 0.0)
@@ -109,10 +109,10 @@ def test_nothing_beside_nothing_is_equal_and_beside_something_without_measure() 
     assert (b.best, b.regret_mean_s, b.pays) == (0.0, 3.0, 0.0)
     assert math.isinf(b.regret_mean)
     assert math.isinf(b.loss_p90 or 0.0)
-    other = how_sure(sampled(plans, draws([(1.0, 1.0)] * 4), "latency"), "b")["a"]
+    other = confidence_by_plan(cost_samples(plans, draws([(1.0, 1.0)] * 4), "latency"), "b")["a"]
     assert other.speedup is not None
     assert math.isinf(other.speedup.low)
-    assert how_sure(sampled({}, draws([(1.0, 1.0)]), "latency"), None) == {}
+    assert confidence_by_plan(cost_samples({}, draws([(1.0, 1.0)]), "latency"), None) == {}
 
 
 def test_equal_plans_are_played_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_equal_plans_are_played_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confidence, "costs_over", counted)
     again = hetsim.plan(PROBLEM, "single:a")
     drawn = draws([(1.0, 2.0), (3.0, 1.0)])
-    found = how_sure(sampled({**ALONE, "c": again}, drawn, "latency"), "a")
+    found = confidence_by_plan(cost_samples({**ALONE, "c": again}, drawn, "latency"), "a")
     assert len(played) == 2
     assert found["c"] == found["a"]
 

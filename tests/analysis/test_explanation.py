@@ -13,7 +13,7 @@ from hypothesis import given
 import hetsim
 from builders import problems
 from hetsim.analysis import explanation
-from hetsim.analysis.explanation import Change, explain
+from hetsim.analysis.explanation import Improvement, explain
 from hetsim.analysis.what_if import link_names
 from hetsim.placement.objective import measure
 from hetsim.problem.groups import Group
@@ -99,7 +99,7 @@ def test_every_change_saves_and_the_path_is_gapless(problem: Problem) -> None:
 
 def without_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for throughput, and where subgraphs split tasks."""
-    monkeypatch.setattr(explanation.FromHere, "of", lambda plan, cost_s: None)
+    monkeypatch.setattr(explanation.WarmStart, "of", lambda plan, cost_s: None)
 
 
 def test_a_dear_strategy_plans_for_what_promises_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +252,7 @@ def test_what_promises_most_is_what_the_kept_plan_or_the_quick_strategies_gain(
     assert taken[0]
     assert any(faster)
     assert found.changes[0].kind == "op"
-    assert found.changes[0] == Change(
+    assert found.changes[0] == Improvement(
         "op", "b: support for Task (1 node)", 4.0, 1 - 4 / measure(plan, "latency"),
         found.changes[0].strategy,
     )  # fmt: skip

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.analysis.sustained_speed import Sustaining, overlaps, shares_something, steady
+from hetsim.analysis.sustained_speed import SustainedSpeed, overlaps, shares_something, steady
 from hetsim.cost.kernels.formula import COLUMN
 from hetsim.cost.kernels.networks import network_table
 from hetsim.hardware.variants import at_bandwidth
 from hetsim.placement.objective import bottleneck
 from hetsim.problem.problem import Problem
-from hetsim.problem.repriced import SLOWEST, Priced, moved_bytes
+from hetsim.problem.repriced import SLOWEST, RepricedModel, moved_bytes
 from hetsim.simulation.power import slowdown
 from sweeps import examples, sweep
 
@@ -55,7 +55,7 @@ def test_bytes_of_a_whole_network_are_those_of_its_kernels() -> None:
 @pytest.mark.parametrize("cost", ["fitted", "roofline"])
 def test_less_bandwidth_is_slower_and_never_more_than_in_proportion(cost: str) -> None:
     problem = problem_of(cost=cost)
-    priced = Priced(problem, ("cpu", "gpu", "dla"))
+    priced = RepricedModel(problem, ("cpu", "gpu", "dla"))
     for device in range(len(problem.devices)):
         groups = [(tuple(range(problem.n)), 1)]
         times = np.geomspace(1.0, SLOWEST, 25)
@@ -71,7 +71,7 @@ def test_between_two_prices_the_line_is_no_lower_than_the_price() -> None:
     assert problem.platform is not None
     assert problem.model is not None
     gpu, nodes = problem.device_index("gpu"), tuple(range(problem.n))
-    priced = Priced(problem, ("gpu",))
+    priced = RepricedModel(problem, ("gpu",))
     for times in (1.1, 1.7, 4.0, 7.0, 15.0):
         slow = at_bandwidth(problem.platform, ("gpu",), 1.0 / times)
         exact = hetsim.Problem.of(problem.model, slow).group_seconds(gpu, nodes)
@@ -83,7 +83,7 @@ def test_between_two_prices_the_line_is_no_lower_than_the_price() -> None:
 def test_a_device_alone_is_as_fast_as_it_was_measured() -> None:
     problem = problem_of(bytes_per_s=1e9)
     plan = hetsim.plan(problem, "single:gpu")
-    sustaining = Sustaining(problem)
+    sustaining = SustainedSpeed(problem)
     assert sustaining.of_stream(plan) is plan
     assert sustaining.of_requests(plan, [0.0] * 5) is plan
 
@@ -91,7 +91,7 @@ def test_a_device_alone_is_as_fast_as_it_was_measured() -> None:
 def test_a_memory_without_end_slows_nobody_down() -> None:
     problem = problem_of(bytes_per_s=1e18)
     plan = hetsim.plan(problem, "multi:gpu,dla")
-    slower = Sustaining(problem).of_stream(plan).problem.slower
+    slower = SustainedSpeed(problem).of_stream(plan).problem.slower
     assert slower is None or max(slower.factors) < 1.0001
 
 
@@ -99,7 +99,7 @@ def test_units_leave_each_other_what_they_do_not_draw() -> None:
     """The fixed point, told anew: bandwidth that is left, and factors at it, agree."""
     problem = problem_of()
     plan = hetsim.plan(problem, "multi:gpu,dla")
-    slower = Sustaining(problem).of_stream(plan).problem.slower
+    slower = SustainedSpeed(problem).of_stream(plan).problem.slower
     assert slower is not None
     assert problem.platform is not None
     (memory,) = problem.platform.memories
@@ -108,7 +108,7 @@ def test_units_leave_each_other_what_they_do_not_draw() -> None:
     )
     load_s, every_s = hetsim_loads(plan), bottleneck(plan)
     nodes = tuple(range(problem.n))
-    priced = Priced(problem, memory.devices)
+    priced = RepricedModel(problem, memory.devices)
     drawn = {}
     for name in UNITS:
         p = problem.device_index(name)
@@ -147,7 +147,7 @@ def test_devices_that_take_turns_draw_nothing_of_each_other() -> None:
     plan = hetsim.plan(
         problem, "hetero:gpu,cpu", affinity=hetsim.Affinity(pins=dict.fromkeys(late, "cpu"))
     )
-    assert Sustaining(problem).of_requests(plan) is plan
+    assert SustainedSpeed(problem).of_requests(plan) is plan
 
 
 def problem_on_laptop(power_w: float | None) -> hetsim.Problem:
@@ -159,7 +159,7 @@ def test_power_is_that_of_the_clock_alone_where_no_memory_is_stated() -> None:
     found = replace(hetsim.load_platform("laptop"), memories=())
     problem = hetsim.Problem.of(hetsim.load_model("zoo:resnet18"), found)
     plan = hetsim.plan(problem, "multi:cpu,gpu")
-    slow = Sustaining(problem).of_requests(plan, [0.0] * 40)
+    slow = SustainedSpeed(problem).of_requests(plan, [0.0] * 40)
     burst = hetsim.simulate(plan, 40)
     assert slow.problem.slower is not None
     assert slow.problem.slower.power == pytest.approx(slowdown(plan, burst))

@@ -11,7 +11,7 @@ import hetsim
 from builders import problems
 from hetsim.errors import InvalidInput
 from hetsim.problem.groups import Group
-from hetsim.problem.parts import Constant
+from hetsim.problem.parts import StoredConstant
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Event, Timeline
@@ -191,6 +191,6 @@ def test_weights_beyond_the_memory_are_refused() -> None:
     plan = Plan(problem, "by hand", (Group("d0", (0,)),))
     timeline = hetsim.simulate(plan)
     hetsim.check_timeline(problem, plan, timeline)
-    heavier = replace(problem, constants=(Constant("w", 11, (0,)),))
+    heavier = replace(problem, constants=(StoredConstant("w", 11, (0,)),))
     with pytest.raises(InvalidInput, match=r"'d0' holds 11 bytes at 0.0 s and has 10"):
         hetsim.check_timeline(heavier, plan, timeline)

@@ -12,23 +12,23 @@ from hypothesis import strategies as st
 import hetsim
 from builders import off_by, problems
 from hetsim.analysis.comparison import Comparison
-from hetsim.analysis.verdict import LIKELY, PAYS, Choice, decide
+from hetsim.analysis.verdict import LIKELY, PAYS, PlanChoice, decide
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.tables.comparison import comparison_record, verdict
 from sweeps import examples, sweep
 
-ALONE = Choice("single:a", 2.0, ("a",))
-SPLIT = Choice("heft", 1.0, ("a", "b"))
-OTHER = Choice("auto", 0.9, ("a", "b"))
-COPIES = Choice("multi", 1.5, ("a", "b"), copies=True)
+ALONE = PlanChoice("single:a", 2.0, ("a",))
+SPLIT = PlanChoice("heft", 1.0, ("a", "b"))
+OTHER = PlanChoice("auto", 0.9, ("a", "b"))
+COPIES = PlanChoice("multi", 1.5, ("a", "b"), copies=True)
 
 MODELS = ("mobilenet_v2", "bert_small", "shufflenet", "squeezenet", "resnet50", "vit_base")
 PLATFORMS = ("laptop", "iq-9075", "rock-5b", "snapdragon-phone", "jetson-agx-orin",
              "jetson-orin-nx", "pi-5-hailo-8l", "desktop")  # fmt: skip
 
 
-def faster_in(share: float, than: Choice, count: int = 200) -> np.ndarray:
+def faster_in(share: float, than: PlanChoice, count: int = 200) -> np.ndarray:
     """Costs that are less than what `than` costs in this share of the samples."""
     return np.where(np.arange(count) < share * count, 0.5, 2.0) * than.cost_s
 
@@ -51,7 +51,7 @@ def faster_in(share: float, than: Choice, count: int = 200) -> np.ndarray:
     ],
 )
 def test_the_samples_decide(chance: float | None, gain: float, answer: str) -> None:
-    tried = Choice("heft", ALONE.cost_s / gain, ("a", "b"))
+    tried = PlanChoice("heft", ALONE.cost_s / gain, ("a", "b"))
     samples = {}
     if chance is not None:
         samples = {"single:a": np.full(200, 2.0), "heft": faster_in(chance, ALONE)}
@@ -63,7 +63,7 @@ def test_the_samples_decide(chance: float | None, gain: float, answer: str) -> N
 
 
 def test_the_cheapest_plan_that_pays_is_taken_else_the_likeliest_is_told() -> None:
-    def found(heft: float, auto: float) -> tuple[str, Choice | None, Choice | None]:
+    def found(heft: float, auto: float) -> tuple[str, PlanChoice | None, PlanChoice | None]:
         samples = {"heft": faster_in(heft, ALONE), "auto": faster_in(auto, ALONE)}
         one = decide(ALONE, [SPLIT, OTHER], {"single:a": np.full(200, 2.0), **samples})
         return (one.answer, one.take, one.tried)
@@ -75,7 +75,7 @@ def test_the_cheapest_plan_that_pays_is_taken_else_the_likeliest_is_told() -> No
 
 
 def test_a_split_must_beat_the_copies_that_pay_themselves() -> None:
-    def found(copies: float, split: float) -> tuple[str, Choice | None, Choice | None]:
+    def found(copies: float, split: float) -> tuple[str, PlanChoice | None, PlanChoice | None]:
         samples = {
             "single:a": np.full(200, 2.0),
             "multi": np.where(np.arange(200) < copies * 200, 1.5, 3.0),

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 import hetsim
 from builders import BOX, problems
 from hetsim.analysis.what_if import (
-    FromHere,
     Missing,
+    WarmStart,
     faster_device,
     link_names,
     missing_ops,
     supposed_seconds,
-    taking,
     wider_link,
+    with_nodes_on,
 )
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
@@ -68,14 +68,14 @@ def test_nodes_that_are_taken_have_these_times_and_no_refusal() -> None:
         [[4.0, 2.0], [INF, 3.0], [6.0, INF], [INF, 5.0], [8.0, INF]], devices=("a", "b")
     )
     assert [sorted(of_device) for of_device in problem.refusals] == [[1, 3], [2, 4]]
-    found = taking(problem, 0, (1, 3))
+    found = with_nodes_on(problem, 0, (1, 3))
     assert found.seconds.tolist() == [[4, 2], [6, 3], [6, INF], [10, 5], [8, INF]]
     assert [sorted(of_device) for of_device in found.refusals] == [[], [2, 4]]
-    one = taking(problem, 1, (4,))
+    one = with_nodes_on(problem, 1, (4,))
     assert one.seconds[:, 1].tolist() == [2, 3, INF, 5, 4]
     assert [sorted(of_device) for of_device in one.refusals] == [[1, 3], [2]]
     assert problem.seconds[1, 0] == INF
-    bare = taking(replace(problem, refusals=()), 0, (1,))
+    bare = with_nodes_on(replace(problem, refusals=()), 0, (1,))
     assert (bare.refusals, bare.seconds[1, 0]) == ((), 6.0)
 
 
@@ -83,7 +83,7 @@ def test_what_nothing_is_known_of_stays_and_what_follows_it_is_taken() -> None:
     problem = Problem.from_arrays([[1.0, 1.0]] * 3)
     seconds = np.array([[INF, INF], [2.0, INF], [INF, INF]])
     nowhere = replace(problem, seconds=seconds)
-    found = taking(nowhere, 1, (0, 1, 2))
+    found = with_nodes_on(nowhere, 1, (0, 1, 2))
     assert found.seconds.tolist() == [[INF, INF], [2.0, 2.0], [INF, INF]]
 
 
@@ -93,10 +93,10 @@ def test_ops_that_are_lacking_are_told_by_device_and_op() -> None:
     assert missing_ops(problem) == (
         Missing(0, "A", (1,)), Missing(1, "A", (2,)), Missing(1, "B", (0, 3)),
     )  # fmt: skip
-    assert missing_ops(taking(problem, 1, (0, 3)))[-1] == Missing(1, "A", (2,))
+    assert missing_ops(with_nodes_on(problem, 1, (0, 3)))[-1] == Missing(1, "A", (2,))
     for nodes, device in (((5,), 2), ((5,), -1), ((-1,), 0)):
         with pytest.raises(InvalidInput):
-            taking(problem, device, nodes)
+            with_nodes_on(problem, device, nodes)
 
 
 def test_a_faster_device_is_so_with_all_that_it_runs_and_nothing_else() -> None:
@@ -197,7 +197,7 @@ def test_a_search_from_the_plan_there_is_counts_what_a_change_gains_alone(
     if limited:
         plan = replace(plan, options={"max_devices": "1"})
     cost_s = latency_of(plan)
-    search = FromHere.of(plan, cost_s)
+    search = WarmStart.of(plan, cost_s)
     if search is None:
         return  # Of no time, or of none that the search leaves.
     assert search.usual <= 1.0

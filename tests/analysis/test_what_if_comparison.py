@@ -11,7 +11,13 @@ import hetsim
 from builders import BOX
 from hetsim.analysis.comparison import check_target
 from hetsim.analysis.explanation import explain
-from hetsim.analysis.what_if_comparison import Beside, Side, beside, idle_suppositions, side_of
+from hetsim.analysis.what_if_comparison import (
+    WhatIfComparison,
+    WhatIfSide,
+    idle_suppositions,
+    side_of,
+    what_if_comparison,
+)
 from hetsim.errors import InvalidInput, ObjectiveMissed, UsageError
 from hetsim.hardware.spec import Supposed
 from hetsim.placement.objective import Objective, bottleneck, measure
@@ -32,10 +38,10 @@ def test_what_moved_is_told_by_name() -> None:
     asked = Problem.from_arrays([[1.0, 1.0]] * 2, edges=[(0, 1, 8)], devices=("a", "b"))
     whole = Plan(asked, "s", (Group("a", (0, 1)),))
     split = Plan(asked, "s", (Group("a", (0,)), Group("a", (1,))))
-    was = Side(whole, 1.0, "s", ("a",), "a")
+    was = WhatIfSide(whole, 1.0, "s", ("a",), "a")
 
-    def moved(now: Side) -> tuple[str, ...]:
-        return Beside(Supposed(()), "latency", was, now, None, ()).moved
+    def moved(now: WhatIfSide) -> tuple[str, ...]:
+        return WhatIfComparison(Supposed(()), "latency", was, now, None, ()).moved
 
     assert moved(was) == ()
     assert moved(replace(was, cost_s=9.0, energy_j=1.0)) == ()
@@ -43,12 +49,12 @@ def test_what_moved_is_told_by_name() -> None:
     assert moved(replace(was, devices=("a", "b"), limited_by="b")) == ("devices", "limited_by")
     assert moved(replace(was, plan=split)) == ("subgraphs",)
     dealt = [Plan.dealt([whole, split], deal, strategy="s") for deal in ([0, 1], [0, 0, 1])]
-    between = Beside(
+    between = WhatIfComparison(
         Supposed(()), "latency", replace(was, plan=dealt[0]), replace(was, plan=dealt[1]), None, ()
     )
     assert between.moved == ("subgraphs",)
-    for one, other in ((Side(None), was), (was, Side(None))):
-        assert Beside(Supposed(()), "latency", one, other, None, ()).moved == ()
+    for one, other in ((WhatIfSide(None), was), (was, WhatIfSide(None))):
+        assert WhatIfComparison(Supposed(()), "latency", one, other, None, ()).moved == ()
 
 
 @pytest.mark.parametrize("objective", ["latency", "throughput"])
@@ -72,16 +78,16 @@ def test_a_kept_plan_is_played_on_what_is_supposed(problem: Problem) -> None:
     was = side_of(plan, "latency")
     on = repriced(problem, hetsim.what_if(PLATFORM, f"device {plan.devices_used[0]}.speed x0.5"))
     now = side_of(hetsim.plan(on, "heft"), "latency")
-    found = beside(was, now, "latency", ("idle",))
+    found = what_if_comparison(was, now, "latency", ("idle",))
     assert on.platform is not None
     assert (found.supposed, found.idle) == (on.platform.supposed, ("idle",))
     assert (found.was, found.now, found.objective) == (was, now, "latency")
     assert found.kept is not None
     assert found.kept.cost_s == measure(replace(plan, problem=on), "latency") > was.cost_s
     assert found.change == pytest.approx(now.cost_s / was.cost_s - 1)
-    assert beside(Side(None), now, "latency").kept is None
+    assert what_if_comparison(WhatIfSide(None), now, "latency").kept is None
     with pytest.raises(UsageError, match="nothing is supposed"):
-        beside(was, was, "latency")
+        what_if_comparison(was, was, "latency")
 
 
 def test_no_plan_is_kept_without_its_devices_or_beyond_their_memory(problem: Problem) -> None:
@@ -90,13 +96,15 @@ def test_no_plan_is_kept_without_its_devices_or_beyond_their_memory(problem: Pro
     was = side_of(plan, "latency")
     without = repriced(problem, hetsim.what_if(PLATFORM, without=("npu",)))
     gone = side_of(hetsim.plan(without, "single:cpu"), "latency")
-    assert beside(was, gone, "latency").kept is None
-    there = beside(side_of(hetsim.plan(problem, "single:cpu"), "latency"), gone, "latency")
+    assert what_if_comparison(was, gone, "latency").kept is None
+    there = what_if_comparison(
+        side_of(hetsim.plan(problem, "single:cpu"), "latency"), gone, "latency"
+    )
     assert there.kept is not None
     on = repriced(problem, hetsim.what_if(PLATFORM, "device npu.speed x2"))
     tight = replace(on, capacity_bytes=tuple(1 if d == "npu" else 2**40 for d in on.devices))
     now = side_of(hetsim.plan(tight, "single:cpu"), "latency")
-    assert beside(was, now, "latency").kept is None
+    assert what_if_comparison(was, now, "latency").kept is None
 
 
 def test_a_supposition_is_idle_where_nothing_depends_on_it(problem: Problem) -> None:

@@ -20,7 +20,7 @@ from catalog.points import Point, Series
 from figure_builders import kin_block, kin_record
 from hetsim.cost.kernels.networks import KernelTable, network_table
 from hetsim.hardware.files.kernels_schema import KinModel
-from hetsim.hardware.kin import TRAITS, Heard, KnownNetwork
+from hetsim.hardware.kin import TRAITS, KnownNetwork, RelatedNetwork
 from kernel_graphs import chain
 
 MISSES = (0.3, -0.2, 0.1, 0.0, 0.4, -0.3)
@@ -74,8 +74,8 @@ def test_the_file_has_what_is_heard() -> None:
     place = tuple(0.1 * at for at in range(len(TRAITS)))
     alone = tuple(0.2 * at for at in range(len(TRAITS)))
     heard = (
-        Heard(KnownNetwork("a", 1, 1, 0.3, place, place), 0.4),
-        Heard(KnownNetwork("b", 8, 1, -0.3, place, alone), 0.5),
+        RelatedNetwork(KnownNetwork("a", 1, 1, 0.3, place, place), 0.4),
+        RelatedNetwork(KnownNetwork("b", 8, 1, -0.3, place, alone), 0.5),
     )
     lines = kin_text(replace(kin_record(), heard=heard)).partition("heard: |\n")[2]
     block = kin_block()

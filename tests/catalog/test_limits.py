@@ -18,7 +18,7 @@ from hetsim.hardware.files.catalog_files import find
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.reader import read_description
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
-from hetsim.hardware.kin import Limits, together
+from hetsim.hardware.kin import Limits, merged_limits
 from kin_builders import KIN, kin
 
 RATE, MATMUL, POINTWISE = (INDEX[name] for name in ("rate_tflops", "matmul", "pointwise"))
@@ -48,7 +48,7 @@ def test_a_fit_stays_within_the_limits_of_its_chips_and_follows_the_points_as_we
     made, _ = kin(np.random.default_rng(5), prior)
     free = fit_kin(made, prior)
     theta = free.theta(made.covariates)
-    limits = together(
+    limits = merged_limits(
         Limits.of(float(np.exp(one[RATE] - 0.1)), float(np.exp(one[BANDWIDTH] + one[BEYOND] - 0.3)))
         for one in theta
     )

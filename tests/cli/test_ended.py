@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hetsim.cli.main import Ended, ended_by_signals
+from hetsim.cli.main import SignalExit, ended_by_signals
 from sweeps import sweep
 
 COMMAND = (
@@ -62,7 +62,7 @@ def test_handlers_of_others_stay_and_a_second_signal_is_passed_over() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     default = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        with pytest.raises(Ended, match="SIGTERM") as ended:
+        with pytest.raises(SignalExit, match="SIGTERM") as ended:
             ended_twice()
         assert ended.value.number == signal.SIGTERM
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

@@ -14,7 +14,7 @@ import pytest
 import hetsim.cli.main
 from cli_calls import call, ok
 from hetsim import __version__
-from hetsim.cli.main import VERBS, Ended, main
+from hetsim.cli.main import VERBS, SignalExit, main
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, ObjectiveMissed, UsageError
 
 HEAVY = ("ray", "onnxruntime", "onnx", "numpy", "scipy", "numba", "pydantic", "rich", "yaml")
@@ -103,7 +103,7 @@ def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "code"), [(KeyboardInterrupt(), 130), (Ended(signal.SIGTERM), 143)]
+    ("ending", "code"), [(KeyboardInterrupt(), 130), (SignalExit(signal.SIGTERM), 143)]
 )
 def test_an_interrupt_that_a_library_tells_as_its_own_error_is_one(
     monkeypatch: pytest.MonkeyPatch, ending: BaseException, code: int

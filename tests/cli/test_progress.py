@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hetsim.cli.invocation import Going
-from hetsim.core.progress import AT_MOST, Told
+from hetsim.cli.invocation import WorkProgress
+from hetsim.core.progress import AT_MOST, ProgressState
 from sweeps import sweep
 from terminals import ESCAPES, shown
 
@@ -29,7 +29,7 @@ def clock() -> Clock:
 
 
 def test_times_are_told_after_two_seconds(clock: Clock) -> None:
-    going = Going("comparing", clock)
+    going = WorkProgress("comparing", clock)
     going("heft", share=0.1)
     clock.now_s += 1.9
     assert str(going) == "comparing: heft"
@@ -41,25 +41,25 @@ def test_times_are_told_after_two_seconds(clock: Clock) -> None:
 
 
 def test_what_is_left_is_not_told_where_it_is_not_known(clock: Clock) -> None:
-    going = Going("looking", clock)
+    going = WorkProgress("looking", clock)
     clock.now_s += 61.0
     assert str(going) == "looking; 1 min 1 s"
-    going.hear(Told(0.01, ""))
+    going.hear(ProgressState(0.01, ""))
     assert str(going) == "looking; 1 min 1 s"
-    going.hear(Told(1.0, ""))
+    going.hear(ProgressState(1.0, ""))
     assert str(going) == "looking; 1 min 1 s"
 
 
 def test_shares_never_fall(clock: Clock) -> None:
-    going = Going("x", clock)
-    going.hear(Told(0.5, ""))
-    going.hear(Told(0.2, ""))
+    going = WorkProgress("x", clock)
+    going.hear(ProgressState(0.5, ""))
+    going.hear(ProgressState(0.2, ""))
     clock.now_s += 4.0
     assert str(going) == "x; 4 s, about 4 s left"
 
 
 def test_what_the_work_says_itself_runs_down(clock: Clock) -> None:
-    going = Going("measuring", clock)
+    going = WorkProgress("measuring", clock)
     clock.now_s += 5.0
     going("net 3, 12 measured", left_s=7300.0)
     clock.now_s += 100.0
@@ -69,19 +69,19 @@ def test_what_the_work_says_itself_runs_down(clock: Clock) -> None:
 
 
 def test_what_the_work_knows_to_be_left_at_most_runs_down(clock: Clock) -> None:
-    going = Going("planning with exact", clock)
-    going.hear(Told(0.1, "proving", 30.0, 1.0, AT_MOST))
+    going = WorkProgress("planning with exact", clock)
+    going.hear(ProgressState(0.1, "proving", 30.0, 1.0, AT_MOST))
     clock.now_s += 4.0
     assert str(going) == "planning with exact: proving; 4 s, at most 26 s left"
     # Once others say how far it is, it is about as before.
-    going.hear(Told(0.8, "playing"))
+    going.hear(ProgressState(0.8, "playing"))
     assert str(going) == "planning with exact: playing; 4 s, about 1 s left"
 
 
 def test_where_more_comes_after_it_the_share_grows_with_time(clock: Clock) -> None:
-    going = Going("comparing", clock)
+    going = WorkProgress("comparing", clock)
     clock.now_s += 5.0
-    going.hear(Told(0.25, "exact", 10.0, 0.75, AT_MOST))
+    going.hear(ProgressState(0.25, "exact", 10.0, 0.75, AT_MOST))
     assert str(going) == "comparing: exact; 5 s, about 15 s left"
     clock.now_s += 5.0
     assert str(going) == "comparing: exact; 10 s, about 10 s left"

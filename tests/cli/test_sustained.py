@@ -8,7 +8,7 @@ import pytest
 
 import hetsim
 from cli_calls import call, ok, record_of
-from hetsim.analysis.sustained_speed import Sustaining
+from hetsim.analysis.sustained_speed import SustainedSpeed
 
 ASKED = ("zoo:resnet18", "--platform", "laptop", "--strategy", "multi:cpu,gpu", "--samples", 20)
 
@@ -24,7 +24,7 @@ def test_simulate_plays_the_slower_plan_and_keeps_the_one_that_was_asked(tmp_pat
     assert (calm["sustained"], calm["slower"]) == (False, None)
     assert long["sustained"] is True
     plan = hetsim.plan(problem(), "multi:cpu,gpu")
-    slow = Sustaining(plan.problem).of_requests(plan, [0.0] * 30)
+    slow = SustainedSpeed(plan.problem).of_requests(plan, [0.0] * 30)
     assert slow.problem.slower is not None
     assert long["slower"]["power"] == slow.problem.slower.power
     assert tuple(long["slower"]["memory"].values()) == slow.problem.slower.memory

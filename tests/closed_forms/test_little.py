@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Model, Outcomes, Source
+from hetsim.simulation.serving.setup import ModelSetup, Outcomes, RequestSource
 from hetsim.simulation.serving.tables import SERVED
 from oracles.random_layouts import Shape, layout_of
 from sweeps import sweep
@@ -27,8 +27,8 @@ def test_seconds_inside_are_the_same_by_request_and_by_window(
     arrival = np.cumsum(rng.standard_exponential(1_500) / (load * CAPACITY))
     seconds = rng.exponential(1.0, 6)
     layout = layout_of([Shape([server], [], [[]]) for server in (0, 0, 0, 1, 1, 1)], [1, 1], 0)
-    model = Model(np.arange(6).reshape(1, 2, 3), (1, 1), delay_s=0.5, timeout_s=4.0)
-    serving = Serving(layout, seconds, [model], [Source(0)], machine_code=machine_code)
+    model = ModelSetup(np.arange(6).reshape(1, 2, 3), (1, 1), delay_s=0.5, timeout_s=4.0)
+    serving = Serving(layout, seconds, [model], [RequestSource(0)], machine_code=machine_code)
     told = serving.serve(arrival, np.zeros(len(arrival), dtype=np.int64))
     found = Outcomes.joined([told, serving.close()])
     kept = found.why == SERVED

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Clients, Model, Source
+from hetsim.simulation.serving.setup import Clients, ModelSetup, RequestSource
 from holding import bounds
 from known_queues import layout
 from oracles.queueing.closed_loop import constant_rate
@@ -23,12 +23,12 @@ def test_throughput_and_who_is_inside(machines: int, seeds: int) -> None:
         def think(block: int, seed: int = seed) -> np.ndarray:  # type: ignore[type-arg]
             return np.random.default_rng([14, seed, block]).exponential(think_s, (8, machines))
 
-        model = Model(np.zeros((1, 1, 1), dtype=np.int64), (1,))
+        model = ModelSetup(np.zeros((1, 1, 1), dtype=np.int64), (1,))
         serving = Serving(
             layout(1),
             np.ones(1),
             [model],
-            [Source(0)],
+            [RequestSource(0)],
             [Clients(0, machines, think)],
             requests=requests,
         )

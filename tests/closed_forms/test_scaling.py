@@ -10,7 +10,7 @@ import pytest
 import hetsim
 from deployments import alone_s, deployed, poisson
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Model, Outcomes, Source
+from hetsim.simulation.serving.setup import ModelSetup, Outcomes, RequestSource
 from hetsim.workload.arrivals import Poisson
 from oracles.random_layouts import Shape, layout_of
 
@@ -24,14 +24,16 @@ def test_time_scales_to_equal_bits(load: float, machine_code: bool) -> None:
     layout = layout_of([Shape([server], [], [[]]) for server in (0, 0, 0, 1, 1, 1)], [1, 1], 0)
 
     def played(unit: float) -> Outcomes:
-        model = Model(
+        model = ModelSetup(
             np.arange(6).reshape(1, 2, 3),
             (1, 1),
             delay_s=0.375 * unit,
             timeout_s=3.5 * unit,
             preferred=(2,),
         )
-        serving = Serving(layout, unit * seconds, [model], [Source(0)], machine_code=machine_code)
+        serving = Serving(
+            layout, unit * seconds, [model], [RequestSource(0)], machine_code=machine_code
+        )
         told = serving.serve(unit * arrival, np.zeros(len(arrival), dtype=np.int64))
         return Outcomes.joined([told, serving.close()])
 

@@ -15,11 +15,11 @@ import hetsim
 from cli_calls import call
 from hetsim.core import files
 from hetsim.core.files import append, create, draft_folder, sha256_of, whole_file
-from hetsim.cost.calibration.measurements import Journal, Setting, Taken
+from hetsim.cost.calibration.measurements import Journal, NetworkRun, RunSettings
 from hetsim.errors import InvalidInput, SweepError, UsageError
 from hetsim.partitioning.onnx_export import save as save_onnx
 from hetsim.reporting.output import write_file
-from hetsim.sweeping.store import JOURNAL, RUNNING, Store, told_in
+from hetsim.sweeping.store import JOURNAL, RUNNING, Store, leftovers_removed
 from onnx_builders import make_model, op, save, value
 
 VICTIM = "somebody's own text, without an end of its line"
@@ -145,10 +145,10 @@ def test_a_sweep_leaves_what_its_journal_links_to(tmp_path: Path, victim: Path) 
 
 
 def test_a_calibration_leaves_what_its_journal_links_to(tmp_path: Path, victim: Path) -> None:
-    setting = Setting("cpu", 1, "ONNX Runtime 1", {"processor": "P"}, 1)
+    setting = RunSettings("cpu", 1, "ONNX Runtime 1", {"processor": "P"}, 1)
     path = tmp_path / "a.journal.jsonl"
     journal = Journal(path, setting)
-    taken = Taken("n", 0, 1.0, 0.1, 0.0, ())
+    taken = NetworkRun("n", 0, 1.0, 0.1, 0.0, ())
     journal.add(taken)
     kept = path.read_text()
     victim.write_text(kept + '["cut off')
@@ -163,7 +163,7 @@ def test_a_calibration_leaves_what_its_journal_links_to(tmp_path: Path, victim: 
 
 def test_a_note_of_a_sweep_that_is_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / RUNNING)
-    with told_in(tmp_path):
+    with leftovers_removed(tmp_path):
         pass
     assert not list(tmp_path.iterdir())
 

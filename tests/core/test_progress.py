@@ -14,7 +14,7 @@ from hetsim.analysis.comparison import compare
 from hetsim.analysis.explanation import explain
 from hetsim.analysis.lint.lint import lint
 from hetsim.core import deadline, progress
-from hetsim.core.progress import AT_MOST, Told, before, each, heard_by, part, say, stage
+from hetsim.core.progress import AT_MOST, ProgressState, before, each, part, progress_to, say, stage
 from hetsim.placement.planning import plan
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -25,7 +25,7 @@ Heard = list[tuple[float, str]]
 
 def test_parts_are_nested() -> None:
     told: Heard = []
-    with heard_by(lambda one: told.append((one.share, one.what))):
+    with progress_to(lambda one: told.append((one.share, one.what))):
         with part(0.5, 1.0, "outer"):
             for name in each(["a", "b"], weight=lambda name: {"a": 1.0, "b": 3.0}[name]):
                 say(0.5, f"within {name}")
@@ -45,7 +45,7 @@ def test_parts_are_nested() -> None:
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=6), st.floats(0, 0.5), st.floats(0.5, 1))
 def test_shares_rise_within_their_part(weights: list[float], low: float, high: float) -> None:
     told: Heard = []
-    with heard_by(lambda one: told.append((one.share, one.what))):
+    with progress_to(lambda one: told.append((one.share, one.what))):
         for _ in each(range(len(weights)), weight=lambda k: weights[k], low=low, high=high):
             for share in (0.0, 0.3, 2.0):
                 say(share)
@@ -63,8 +63,8 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_comes_before_a_limit_leaves_that_and_its_own_rest(ticking: None) -> None:
-    told: list[Told] = []
-    with heard_by(told.append), part(0.5, 1.0, "all"), before(10.0):
+    told: list[ProgressState] = []
+    with progress_to(told.append), part(0.5, 1.0, "all"), before(10.0):
         say(0.0, "first")
         say(0.5, "first")
         say(0.9, "first")
@@ -84,8 +84,8 @@ def test_what_comes_before_a_limit_leaves_that_and_its_own_rest(ticking: None) -
 
 
 def test_a_stage_is_timed_by_itself(ticking: None) -> None:
-    told: list[Told] = []
-    with heard_by(told.append):
+    told: list[ProgressState] = []
+    with progress_to(told.append):
         with stage("of planning"):
             say(0.5, "a")
             say(0.75, "b")
@@ -108,13 +108,13 @@ def test_a_proof_says_how_long_it_takes_at_most(monkeypatch: pytest.MonkeyPatch)
     problem = Problem.from_arrays(
         [[1.0, 4.0], [4.0, 1.0], [1.0, 4.0]], edges=[(0, 1, 1), (1, 2, 1)], devices=("a", "b")
     )
-    told: list[Told] = []
-    with heard_by(told.append):
+    told: list[ProgressState] = []
+    with progress_to(told.append):
         plan(problem, "exact", time_limit_s=40.0)
-    assert told[-1] == Told(0.0, "proving", 40.0, 1.0, AT_MOST)
+    assert told[-1] == ProgressState(0.0, "proving", 40.0, 1.0, AT_MOST)
     assert all(one.left_s is None or one.left_s >= 40.0 for one in told)
     told.clear()
-    with heard_by(told.append):
+    with progress_to(told.append):
         compare(problem, ["exact", "heft"], time_limit_s=40.0)
     [proving] = [one for one in told if one.what.endswith("proving")]
     # The share of the whole grows with time, up to where the next strategy begins.
@@ -135,7 +135,7 @@ def test_a_search_within_a_change_is_a_part_of_it(ask: Callable[[Plan], object])
     )
     made = plan(problem, "local-search", moves=64)
     told: Heard = []
-    with heard_by(lambda one: told.append((one.share, one.what))):
+    with progress_to(lambda one: told.append((one.share, one.what))):
         ask(made)
     shares = [share for share, _ in told]
     assert shares == sorted(shares)

@@ -24,8 +24,8 @@ KILLED = {
     "observed": MODEL
     + "from hetsim.graph.shapes import measurement\nmeasurement.open_session = dies\n"
     "hetsim.load_model(sys.argv[2], canonical='none')",
-    "profiled": "import onnxruntime\nfrom hetsim.device.kernels.onnx_runtime import Profile\n"
-    "kept = Profile(onnxruntime.SessionOptions())\ndies()",
+    "profiled": "import onnxruntime\nfrom hetsim.device.kernels import onnx_runtime\n"
+    "kept = onnx_runtime.SessionProfile(onnxruntime.SessionOptions())\ndies()",
     "zoo": "from pathlib import Path\nimport onnx\nfrom hetsim.graph.zoo import models\n"
     "onnx.load = dies\nmodels._write('squeezenet', "
     "Path(models.__file__).with_name('x'), Path(sys.argv[3]))",

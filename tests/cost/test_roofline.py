@@ -12,7 +12,7 @@ from figure_builders import kernel_figures
 from hetsim.cost.kernels.float_equivalent import figures_for, model_figures
 from hetsim.cost.model import Kernel
 from hetsim.cost.registry import cost_model
-from hetsim.cost.roofline import Roofline, instead
+from hetsim.cost.roofline import Roofline, substitute_type
 from hetsim.device.device import SimulatedDevice
 from hetsim.errors import UsageError
 from hetsim.graph.graph import ITEM_BITS
@@ -120,7 +120,7 @@ def test_a_type_without_a_peak_is_computed_in_the_narrowest_that_holds_it(dtype:
             if ("float" in name and ITEM_BITS[name] > bits)
             or ("float" not in dtype and ITEM_BITS[name] >= bits)
         ]
-        found = instead(spec, dtype)
+        found = substitute_type(spec, dtype)
         if not bits or not holding or dtype == "bool":
             assert PEAKS[found] == min(PEAKS[name] for name in names)
             continue

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hetsim.execution.run import Verdict, difference, differences, judged
+from hetsim.execution.run import OutputsVerdict, compared_outputs, difference, differences
 
 NAN, OTHER_NAN = np.array([0x7FC00000, 0x7FC00001], np.uint32).view(np.float32)
 
@@ -64,10 +64,10 @@ def test_outputs_that_are_missing_or_too_many_are_named() -> None:
 def test_a_tolerance_allows_what_it_says() -> None:
     wanted = {"y": np.array([1.0, 100.0], np.float32), "i": np.array([1, 2])}
     near = {"y": np.array([1.05, 100.0], np.float32), "i": np.array([1, 2])}
-    assert judged(wanted, wanted, 0.0) == Verdict(True, ())
-    assert judged(near, wanted, 1e-3) == Verdict(False, ())
+    assert compared_outputs(wanted, wanted, 0.0) == OutputsVerdict(True, ())
+    assert compared_outputs(near, wanted, 1e-3) == OutputsVerdict(False, ())
     for tolerance in (0.0, 1e-4):
-        found = judged(near, wanted, tolerance)
+        found = compared_outputs(near, wanted, tolerance)
         assert not found.bitwise_equal
         assert [text.split()[0] for text in found.mismatches] == ["y"]
     for bad in (
@@ -77,4 +77,4 @@ def test_a_tolerance_allows_what_it_says() -> None:
         {"i": wanted["i"]},
         {"y": None, "i": wanted["i"]},
     ):
-        assert judged(bad, wanted, 1e-3).mismatches
+        assert compared_outputs(bad, wanted, 1e-3).mismatches

@@ -302,7 +302,7 @@ def test_weights_put_aside_give_the_same_model(
             value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
     whole = hetsim.model_of(proto, canonical=level)
     put: list[int] = []
-    real = onnx_runtime.put_aside
+    real = onnx_runtime.externalise
 
     def seen(given: onnx.ModelProto, *rest: Any) -> Any:
         left, kept = real(given, *rest)
@@ -312,7 +312,7 @@ def test_weights_put_aside_give_the_same_model(
 
     monkeypatch.setattr(onnx_runtime, "PAYS_BYTES", 1)
     monkeypatch.setattr(onnx_runtime, "LARGE_BYTES", 2**15)
-    monkeypatch.setattr(onnx_runtime, "put_aside", seen)
+    monkeypatch.setattr(onnx_runtime, "externalise", seen)
     apart = hetsim.model_of(proto, canonical=level)
     assert put
     assert max(put) == 2 * LAYERS
@@ -329,7 +329,7 @@ def test_without_room_for_weights_a_model_is_checked_all_the_same(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(onnx_runtime, "PAYS_BYTES", 1)
-    monkeypatch.setattr(onnx_runtime, "put_aside", full)
+    monkeypatch.setattr(onnx_runtime, "externalise", full)
     assert len(hetsim.model_of(layers(), canonical="none").graph.nodes) == 5 * LAYERS
     with pytest.raises(ModelError, match="axis"):
         hetsim.model_of(layers(last="Concat"), canonical="none")

@@ -12,7 +12,7 @@ from onnx import numpy_helper, parser
 from hetsim.graph import work
 from hetsim.graph.canonical import canonical_model as canonical
 from hetsim.graph.canonical.inner_graphs import inner_graphs
-from hetsim.graph.graph import Seen
+from hetsim.graph.graph import ControlFlow
 from hetsim.graph.loading import model_of
 from hetsim.graph.reading.extension import NONE
 from hetsim.graph.shapes.observed import Observed
@@ -48,11 +48,11 @@ def test_a_branch_that_was_seen_is_the_one_that_counts():
     graph = model_of(if_model()).graph
     name = only(graph).name
     for sure, least in ((True, None), (False, costs(WIDE // 2))):
-        seen = replace(graph, seen=Seen({name: "then_branch"}, {}, sure))
+        seen = replace(graph, seen=ControlFlow({name: "then_branch"}, {}, sure))
         done = node_work(seen, only(seen))
         assert done.flops == costs(WIDE)
         assert (done.least and done.least.flops) == least
-    cheap = replace(graph, seen=Seen({name: "else_branch"}, {}, True))
+    cheap = replace(graph, seen=ControlFlow({name: "else_branch"}, {}, True))
     assert node_work(cheap, only(cheap)).flops == costs(WIDE // 2)
 
 
@@ -106,7 +106,7 @@ def test_a_loop_that_may_end_early_may_do_nothing():
     assert (done.flops, done.rule) == (5 * (A_TURN + 1), True)
     assert done.least is not None
     assert done.least.flops == 0
-    seen = replace(graph, seen=Seen({}, {only(graph).name: 3.0}, True))
+    seen = replace(graph, seen=ControlFlow({}, {only(graph).name: 3.0}, True))
     assert node_work(seen, only(seen)).flops == 3 * (A_TURN + 1)
     assert node_work(seen, only(seen)).least is None
 

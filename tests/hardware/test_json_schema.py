@@ -23,7 +23,7 @@ from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.files.reader import survey
 from hetsim.hardware.files.schema import parse
-from hetsim.hardware.files.yaml_source import Source, read_yaml
+from hetsim.hardware.files.yaml_source import YamlFile, read_yaml
 from sweeps import examples, sweep
 
 SORTS: tuple[Sort, ...] = get_args(Sort)
@@ -76,7 +76,7 @@ def sort_of(path: Path) -> Sort:
 
 def complaints(sort: Sort, data: dict[str, Any]) -> list[str]:
     """What the loader says of `data`, read outside the catalog."""
-    source = Source(BROKEN / "made.yaml", "made.yaml", data, {(): 1})
+    source = YamlFile(BROKEN / "made.yaml", "made.yaml", data, {(): 1})
     if sort == "platform":
         _, wrong = survey(source, "made.yaml")
         return [error.what for file in wrong for error in file.each]

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.errors import PlatformError
-from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
+from hetsim.hardware.files.yaml_source import Complaint, YamlFile, read_yaml
 from sweeps import examples, sweep
 
 
-def source_of(tmp_path: Path, text: str) -> Source:
+def source_of(tmp_path: Path, text: str) -> YamlFile:
     path = tmp_path / "some.yaml"
     path.write_text(text, encoding="utf-8")
     return read_yaml(path, "some.yaml")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, product
 
-from hetsim.provisioning.platforms.policies import Placed, Policy, places_of, serves
+from hetsim.provisioning.platforms.policies import PlacedInstances, Policy, places_of, serves
 from hetsim.provisioning.platforms.question import Counts, Instance, Question
 
 
-def enumerated(question: Question, counts: Counts, policy: Policy) -> Iterator[Placed]:
+def enumerated(question: Question, counts: Counts, policy: Policy) -> Iterator[PlacedInstances]:
     """All placements: each model on some of the devices that serve it, as far as memory goes."""
     places = places_of(question, counts)
     each = []
@@ -30,7 +30,9 @@ def enumerated(question: Question, counts: Counts, policy: Policy) -> Iterator[P
             <= question.types[place.of_type].memory_bytes
             for at, place in enumerate(places)
         ):
-            yield Placed(places, tuple(tuple(Instance((at,)) for at in mine) for mine in chosen))
+            yield PlacedInstances(
+                places, tuple(tuple(Instance((at,)) for at in mine) for mine in chosen)
+            )
 
 
 def holds(question: Question, model: int, of_type: int, policy: Policy) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Post, Transport
+from hetsim.execution.dispatch.transport import CallEnded, Fetched, Loaded, Post, Transport
 from hetsim.execution.program import Program, Step
 from hetsim.execution.worker import DeviceWorker
 
@@ -60,7 +60,7 @@ class ExactDevices:
         self._log.append((call.device, call.request))
         found = self._workers[call.device].run(call.version, call.request, call.step, *received)
         sent = dict(zip(step.sends, found[1:], strict=True))
-        self._post(Ended(call, incarnation, sent, timing=found[0]))
+        self._post(CallEnded(call, incarnation, sent, timing=found[0]))
 
     def forget(self, device: str, version: int, request: int) -> None:
         self._open.discard((device, version, request))

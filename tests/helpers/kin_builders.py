@@ -9,7 +9,7 @@ from catalog.points import Point, Series
 from hetsim.cost.kernels.formula import COLUMN, FEATURES, FORMS
 from hetsim.cost.kernels.networks import Networks, log_total
 from hetsim.hardware.datasheet import COVARIATES
-from hetsim.hardware.kin import Limits, together
+from hetsim.hardware.kin import Limits, merged_limits
 
 KIN = "rknn-int8"
 NETWORKS, DEVICES, NOISE = 12, 6, 0.02
@@ -73,7 +73,7 @@ def kin(rng: np.random.Generator, prior: Prior) -> tuple[KinData, np.ndarray]:
         covariates=covariates,
         middle=np.zeros(len(COVARIATES)),
         silicon=tuple(f"chip {d}" for d in range(DEVICES)),
-        limits=together(Limits.of(None, None) for _ in range(DEVICES)),
+        limits=merged_limits(Limits.of(None, None) for _ in range(DEVICES)),
         places=Networks.of(nets),
     )
     return data, theta

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.simulation.clock.rules import Structure
-from hetsim.simulation.clock.templates import Layout
+from hetsim.simulation.clock.templates import TemplateLayout
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Clients, Model, Outcomes, Source
+from hetsim.simulation.serving.setup import Clients, ModelSetup, Outcomes, RequestSource
 from oracles.queueing import closed_loop, one_server, priorities, several_servers
 from oracles.queueing.batches import BatchServer
 from oracles.queueing.one_server import CONSTANT, TWO, Memoryless, Services
@@ -56,20 +56,23 @@ class Known(NamedTuple):
 
 
 @functools.cache
-def layout(templates: int, streams: tuple[int, ...] = (1,)) -> Layout:
+def layout(templates: int, streams: tuple[int, ...] = (1,)) -> TemplateLayout:
     """So many templates of one subgraph each on each of the devices, device by device."""
     shapes = [Shape([d], [], [[]]) for d in range(len(streams)) for _ in range(templates)]
     made = layout_of(shapes, list(streams), 0)
     arrays: Any = [np.asarray(part, np.int64) for part in made.structure]
-    return Layout(made.plan, made.links, Structure._make(arrays))
+    return TemplateLayout(made.plan, made.links, Structure._make(arrays))
 
 
 def server(
-    seconds: Sequence[float], servers: int = 1, sources: Sequence[Source] = (Source(0),), **how: Any
+    seconds: Sequence[float],
+    servers: int = 1,
+    sources: Sequence[RequestSource] = (RequestSource(0),),
+    **how: Any,
 ) -> Serving:
     """One queue before a device of so many streams; `seconds` by variant."""
     table = np.arange(len(seconds)).reshape(-1, 1, 1)
-    model = Model(table, (servers,), **how)
+    model = ModelSetup(table, (servers,), **how)
     return Serving(layout(len(seconds), (servers,)), np.array(seconds), [model], sources)
 
 
@@ -217,7 +220,7 @@ def prioritised(load: float, level: int, urgent: float = 0.4) -> Known:
     mean = priorities.mean_waits(rates, services)[level]
     truth = {"mean": 1 + mean, "p99": one_server.time_at(late, 99, 40 / (1 - load))}
     drawn = exponential()
-    sources = [Source(0, 0), Source(0, 1)]
+    sources = [RequestSource(0, 0), RequestSource(0, 1)]
     play = open_(
         lambda: server(drawn.seconds, sources=sources, ranks=(0, 1)),
         load,
@@ -233,8 +236,8 @@ TAKES = (1.0, 1.25, 1.5, 1.75)
 
 def takes_all() -> Serving:
     """A server that takes all that waits, up to four."""
-    model = Model(np.arange(len(TAKES)).reshape(1, 1, -1), (1,))
-    return Serving(layout(len(TAKES)), np.array(TAKES), [model], [Source(0)])
+    model = ModelSetup(np.arange(len(TAKES)).reshape(1, 1, -1), (1,))
+    return Serving(layout(len(TAKES)), np.array(TAKES), [model], [RequestSource(0)])
 
 
 def batched(load: float) -> Known:
@@ -274,7 +277,7 @@ def repaired(load: float, machines: int = 8) -> Known:
         instances = len(services.seconds)
         cuts = np.cumsum(services.shares)[:-1]
         drawn = np.searchsorted(cuts, np.random.default_rng([seed, 22]).random(requests), "right")
-        model = Model(
+        model = ModelSetup(
             np.arange(instances).reshape(1, -1, 1),
             (0,) * instances,
             routing="round_robin",
@@ -284,7 +287,7 @@ def repaired(load: float, machines: int = 8) -> Known:
             layout(instances),
             np.array(services.seconds),
             [model],
-            [Source(0)],
+            [RequestSource(0)],
             [Clients(0, machines, functools.partial(times, seed))],
             requests=requests,
         ).close()

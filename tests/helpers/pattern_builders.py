@@ -9,7 +9,6 @@ from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.patterns.pattern import (
     AttributeTest,
-    Constant,
     Either,
     Maybe,
     Op,
@@ -17,6 +16,7 @@ from hetsim.graph.patterns.pattern import (
     Reference,
     Term,
     Wild,
+    WildConstant,
 )
 from hetsim.graph.work import op_key
 
@@ -180,7 +180,7 @@ class DrawnPattern:
         """A term for a value, whoever writes it."""
         label = f"v_{value}" if self.chosen.random() < 0.4 else ""
         if value in self.graph.constants and self.chosen.random() < 0.6:
-            return Constant(label, self.dtypes(value))
+            return WildConstant(label, self.dtypes(value))
         return Wild(label, self.dtypes(value))
 
     def dtypes(self, value: str) -> frozenset[str] | None:

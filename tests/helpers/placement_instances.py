@@ -15,7 +15,7 @@ from builders import CASES, placement_case
 from hetsim.graph.dag import topological_order
 from hetsim.placement.initial_plans import Constructive
 from hetsim.placement.registry import resolve
-from hetsim.problem.parts import Constant, FusedKernel
+from hetsim.problem.parts import FusedKernel, StoredConstant
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
@@ -107,7 +107,7 @@ def model_like(draw: st.DrawFn, made: st.SearchStrategy[Problem]) -> Problem:
     problem = draw(made)
     n, count = problem.n, len(problem.devices)
     constants = tuple(
-        Constant(f"w{v}", draw(st.integers(1, 50)), tuple({v, draw(st.integers(v, n - 1))}))
+        StoredConstant(f"w{v}", draw(st.integers(1, 50)), tuple({v, draw(st.integers(v, n - 1))}))
         for v in range(n)
         if draw(st.booleans())
     )

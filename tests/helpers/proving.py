@@ -8,7 +8,7 @@ from typing import Any
 import hetsim
 from hetsim.analysis.lint.lint import Lint
 from hetsim.analysis.lint.suspects import Change
-from hetsim.analysis.what_if import taking, wider_link
+from hetsim.analysis.what_if import wider_link, with_nodes_on
 from hetsim.errors import HetsimError
 from hetsim.placement.objective import bottleneck
 from hetsim.problem.problem import Problem
@@ -26,7 +26,7 @@ def problem_after(problem: Problem, change: Change, **asked: Any) -> Problem:
         problem = wider_link(problem, name)
     for device, nodes in change.takes:
         p = problem.device_index(device)
-        problem = taking(problem, p, [v for v in nodes if not problem.runnable[v, p]])
+        problem = with_nodes_on(problem, p, [v for v in nodes if not problem.runnable[v, p]])
     return problem
 
 

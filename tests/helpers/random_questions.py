@@ -9,15 +9,15 @@ import numpy as np
 
 from hetsim.provisioning.platforms.question import (
     Arrivals,
-    Ask,
-    Class,
+    ClassRequests,
     Counts,
+    DeviceSplit,
     DeviceType,
     Kind,
     Question,
-    Split,
-    Stream,
-    Task,
+    QuestionStream,
+    RequestClass,
+    RequestTask,
     Way,
 )
 from hetsim.workload.arrivals import Poisson
@@ -66,7 +66,7 @@ def random_question(
         )
     models = int(draw.choice([1, 1, 2, 3]))
     classes = [
-        Class(model, {"s": size} if size else {})
+        RequestClass(model, {"s": size} if size else {})
         for model in range(models)
         for size in range(2 if draw.random() < 0.25 else 1)
     ]
@@ -78,8 +78,8 @@ def random_question(
         slos = [Slo(float(draw.choice([0.9, 0.95, 0.99])), base_s * float(draw.uniform(2, 10)))]
         if draw.random() < 0.2:
             slos.append(Slo(0.5, slos[0].latency_s / 2))
-        streams.append(Stream(f"stream{model}", model, tuple(slos)))
-        asks += [Ask(model, k) for k in mine]
+        streams.append(QuestionStream(f"stream{model}", model, tuple(slos)))
+        asks += [ClassRequests(model, k) for k in mine]
     ways = {}
     for of_type in range(len(types)):
         kind = next(one for one in kinds if of_type in one.devices)
@@ -181,7 +181,7 @@ def with_splits(question: Question, seed: int) -> Question:
             moves_s = base_s * float(draw.choice([0.02, 0.1, 0.5]))
             pays = float(draw.choice([0.3, 0.7, 1.0]))
             splits.append(
-                Split(
+                DeviceSplit(
                     model,
                     strategy,
                     kinds,
@@ -214,9 +214,9 @@ def chain(
         if links[slot]:
             held = {first[slot]} | ({first[slot - 1] + links[slot - 1] - 1} if slot and
                                     links[slot - 1] else set())  # fmt: skip
-            moves.append(Task(-1, moves_s, tuple(sorted(held)), before))
+            moves.append(RequestTask(-1, moves_s, tuple(sorted(held)), before))
             before = (len(seconds) + len(moves) - 1,)
-        groups.append(Task(slot, each, (), before))
+        groups.append(RequestTask(slot, each, (), before))
     whole_s = sum(seconds) + moves_s * len(moves)
     return Way(size, (*groups, *moves), whole_s * (1 - 1e-9))
 
@@ -251,7 +251,7 @@ def random_drawn(seed: int) -> tuple[Question, Workload]:
         for model in range(len(question.models))
     ]
     asks = tuple(
-        Ask(at, at, float(draw.uniform(0.5, 2.5)) / seconds / len(alone))
+        ClassRequests(at, at, float(draw.uniform(0.5, 2.5)) / seconds / len(alone))
         for at, seconds in enumerate(alone)
     )
     streams = tuple(
@@ -275,13 +275,13 @@ def _type(draw: np.random.Generator, name: str) -> DeviceType:
 def _way(size: int, seconds: float, links: int, base_s: float) -> Way:
     """One subgraph, and a transfer to it and from it where there is a link."""
     if not links:
-        return Way(size, (Task(0, seconds, (), ()),), seconds * (1 - 1e-9))
+        return Way(size, (RequestTask(0, seconds, (), ()),), seconds * (1 - 1e-9))
     moves_s = base_s * 0.05 * size
     back = links - 1
     tasks = (
-        Task(0, seconds, (), (1,)),
-        Task(-1, moves_s, (0,), ()),
-        Task(-1, moves_s, (back,), (0,)),
+        RequestTask(0, seconds, (), (1,)),
+        RequestTask(-1, moves_s, (0,), ()),
+        RequestTask(-1, moves_s, (back,), (0,)),
     )
     whole_s = seconds + 2 * moves_s
     return Way(size, tasks, whole_s * (1 - 1e-9))

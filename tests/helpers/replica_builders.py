@@ -6,11 +6,13 @@ from itertools import combinations
 
 import numpy as np
 
-from hetsim.problem.parts import Held
-from hetsim.provisioning.instances.replicas import Part, Replicas
+from hetsim.problem.parts import StorageWidth
+from hetsim.provisioning.instances.replicas import ReplicaChoices, SharedWeights
 
 
-def random_replicas(seed: int, *, devices: int = 4, models: int = 6, most: int = 16) -> Replicas:
+def random_replicas(
+    seed: int, *, devices: int = 4, models: int = 6, most: int = 16
+) -> ReplicaChoices:
     """Return an instance with at most `most` replicas: alone on devices, and split over two."""
     rng = np.random.default_rng(seed)
     devices = int(rng.integers(2, devices + 1))
@@ -49,12 +51,14 @@ def random_replicas(seed: int, *, devices: int = 4, models: int = 6, most: int =
     # Some devices hold some models' types in half the bytes, but for a few.
     narrow = rng.random((models, devices)) < 0.2
     held = tuple(
-        tuple(Held(2, 1, int(rng.integers(0, 30))) if one else Held() for one in row)
+        tuple(
+            StorageWidth(2, 1, int(rng.integers(0, 30))) if one else StorageWidth() for one in row
+        )
         for row in narrow
     )
     width = np.ones(devices + 1)
     width[:devices] = rng.integers(1, 3, devices)
-    return Replicas(
+    return ReplicaChoices(
         model=tuple(model),
         demand=rng.lognormal(0, 0.7, models),
         kind_model=tuple(range(models)),
@@ -67,7 +71,8 @@ def random_replicas(seed: int, *, devices: int = 4, models: int = 6, most: int =
         places=np.array([float(rng.choice([1, 2, np.inf])) for _ in chosen]),
         live=live,
         parts=tuple(
-            Part(m, p, nbytes, tuple(which)) for (m, p, _), (nbytes, which) in parts.items()
+            SharedWeights(m, p, nbytes, tuple(which))
+            for (m, p, _), (nbytes, which) in parts.items()
         ),
         room=tuple(room),
         held=held,

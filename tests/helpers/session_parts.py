@@ -9,15 +9,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from hetsim.errors import ExecutionError, HetsimError
-from hetsim.execution.dispatch.device_states import DeviceStates, Policy
+from hetsim.execution.dispatch.device_states import DeviceStates, RecoveryPolicy
 from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
 from hetsim.execution.dispatch.loop import OpenRequests
 from hetsim.execution.dispatch.requests import Submit
 from hetsim.execution.dispatch.run_log import RunLog
-from hetsim.execution.dispatch.transport import Ended, Fault, Loaded
-from hetsim.execution.program import Part, Step, steps_of
+from hetsim.execution.dispatch.transport import CallEnded, Fault, Loaded
+from hetsim.execution.program import ProgramSubgraph, Step, steps_of
 
-PARTS = [Part("a", ("in0",), ("x",)), Part("b", ("x",), ("y",))]
+PARTS = [ProgramSubgraph("a", ("in0",), ("x",)), ProgramSubgraph("b", ("x",), ("y",))]
 
 
 class Request:
@@ -45,10 +45,10 @@ class Session:
 
     def __init__(
         self,
-        policy: Policy | None = None,
+        policy: RecoveryPolicy | None = None,
         *,
         replan: bool | Exception = False,
-        parts: Sequence[Part] = PARTS,
+        parts: Sequence[ProgramSubgraph] = PARTS,
         outputs: Sequence[str] = ("y",),
     ) -> None:
         self.now = 0.0
@@ -65,7 +65,7 @@ class Session:
         self.posted: queue.SimpleQueue[object] = queue.SimpleQueue()
         self.replans: list[tuple[str, ...]] = []
         self.requests: list[Request] = []
-        policy = policy or Policy(600.0)
+        policy = policy or RecoveryPolicy(600.0)
         steps = steps_of(parts, outputs)
         self.dispatcher = Dispatcher(steps, outputs, {"a": 2, "b": 1, "c": 1})
         self.devices = DeviceStates(
@@ -109,7 +109,7 @@ class Session:
 
     def end(self, call: Call, incarnation: int, fault: Fault | None = None) -> None:
         sent = {} if fault else {name: f"{name}'" for name in self.dispatcher.step(call).sends}
-        self.open.ended(Ended(call, incarnation, sent, fault))
+        self.open.ended(CallEnded(call, incarnation, sent, fault))
         self.open.give_out()
 
     # What OpenRequests and DeviceStates ask of a transport.

@@ -9,7 +9,7 @@ import numpy as np
 
 from hetsim.hardware.spec import Route
 from hetsim.placement.throughput.costs import Costs
-from hetsim.problem.parts import Constant, FusedKernel, Staging, Value
+from hetsim.problem.parts import FusedKernel, Staging, StoredConstant, Value
 from hetsim.problem.problem import Problem
 
 TOPOLOGIES = ("none", "pairs", "star", "bus", "half", "chain", "staged", "staged pairs")
@@ -70,11 +70,11 @@ def small(seed: int, most_nodes: int = 6) -> Problem:
         name=f"small {seed} ({topology})",
     )
     fused = _kernels(rng, seconds, values) if rng.random() < 0.4 else ()
-    constants: tuple[Constant, ...] = ()
+    constants: tuple[StoredConstant, ...] = ()
     capacity: tuple[int, ...] | None = None
     if rng.random() < 0.4:
         constants = tuple(
-            Constant(
+            StoredConstant(
                 f"w{v}", int(rng.integers(1, 9)) * 1000, tuple(sorted({v, int(rng.integers(n))}))
             )
             for v in range(n)

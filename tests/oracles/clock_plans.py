@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hetsim.hardware.spec import Route
 from hetsim.problem.groups import Group
-from hetsim.problem.parts import GRAPH_INPUT, Constant, Value
+from hetsim.problem.parts import GRAPH_INPUT, StoredConstant, Value
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.workload.failure import Failure
@@ -50,7 +50,7 @@ def rich_problems(draw: st.DrawFn, max_nodes: int = 8) -> Problem:
         seconds=np.array([[float(draw(small)) for _ in range(count)] for _ in range(n)]),
         values=tuple(draw(st.permutations(values))),
         constants=tuple(
-            Constant(f"w{k}", draw(small), tuple(sorted(draw(everyone))))
+            StoredConstant(f"w{k}", draw(small), tuple(sorted(draw(everyone))))
             for k in range(draw(st.integers(0, 3)))
         ),
         routes=routes,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy import optimize
 
-from hetsim.provisioning.instances.replicas import Replicas
+from hetsim.provisioning.instances.replicas import ReplicaChoices
 
 
-def most_carried(replicas: Replicas) -> float:
+def most_carried(replicas: ReplicaChoices) -> float:
     """Return the largest factor of all sets that fit; 0 where none has a replica of each model.
 
     A set within another that fits carries no more, and is passed over; so is one whose resources,
@@ -40,7 +40,7 @@ def most_carried(replicas: Replicas) -> float:
     return best
 
 
-def _fits(replicas: Replicas, every: np.ndarray) -> np.ndarray:
+def _fits(replicas: ReplicaChoices, every: np.ndarray) -> np.ndarray:
     fits = np.ones(len(every), dtype=bool)
     for p, room in enumerate(replicas.room):
         needed = np.zeros(len(every), dtype=np.int64)
@@ -61,7 +61,9 @@ def _fits(replicas: Replicas, every: np.ndarray) -> np.ndarray:
     return fits
 
 
-def _carried(replicas: Replicas, ways: np.ndarray, scaled: np.ndarray) -> tuple[float, np.ndarray]:
+def _carried(
+    replicas: ReplicaChoices, ways: np.ndarray, scaled: np.ndarray
+) -> tuple[float, np.ndarray]:
     """The largest factor by the program that maximizes it, and what resources are worth there."""
     kinds = len(replicas.demand)
     rows = [scaled[ways].T]

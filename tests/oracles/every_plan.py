@@ -12,7 +12,7 @@ import numpy as np
 import hetsim
 from hetsim.errors import Infeasible
 from hetsim.problem.groups import Group
-from hetsim.problem.parts import Constant, Value
+from hetsim.problem.parts import StoredConstant, Value
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
@@ -102,7 +102,7 @@ def tight_problem(seed: int, most_nodes: int = 6, most_devices: int = 3) -> Prob
     )
     if random.random() < 0.4 and n > 1:
         u, v = sorted(random.sample(range(n), 2))
-        shared = (*problem.constants, Constant("shared", random.randint(1, 20), (u, v)))
+        shared = (*problem.constants, StoredConstant("shared", random.randint(1, 20), (u, v)))
         problem = replace(problem, constants=shared)
     return replace(problem, capacity_bytes=_capacities(problem, random))
 

@@ -12,7 +12,6 @@ from hetsim.graph.graph import Graph, Node
 from hetsim.graph.patterns.pattern import (
     SYMMETRIC,
     AttributeTest,
-    Constant,
     Either,
     Maybe,
     Op,
@@ -20,6 +19,7 @@ from hetsim.graph.patterns.pattern import (
     Reference,
     Term,
     Wild,
+    WildConstant,
     children,
 )
 from hetsim.graph.work import op_key
@@ -27,7 +27,7 @@ from hetsim.graph.work import op_key
 Part = tuple[str, int]
 """A node of the pattern, by name, and an output of it."""
 
-Variant = dict[str, tuple[Op, tuple["Part | Wild | Constant", ...]]]
+Variant = dict[str, tuple[Op, tuple["Part | Wild | WildConstant", ...]]]
 """The pattern with every alternative chosen: each node with what it reads."""
 
 
@@ -246,10 +246,10 @@ def stands(
     """Whether `value` is what is asked for; note its label and whether it is a constant."""
     if isinstance(read, tuple):
         return value != "" and readable(graph, variant, at, read) == value
-    assert isinstance(read, Wild | Constant)
+    assert isinstance(read, Wild | WildConstant)
     if not value:
         return isinstance(read, Wild) and read.optional
-    if isinstance(read, Constant):
+    if isinstance(read, WildConstant):
         if value not in graph.constants:
             return False
         constants.add(value)

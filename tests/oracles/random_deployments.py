@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Clients, Model, Outcomes, Source
+from hetsim.simulation.serving.setup import Clients, ModelSetup, Outcomes, RequestSource
 from hetsim.workload.deployment import ROUTINGS
 from oracles.random_layouts import Case, random_case
 
@@ -22,8 +22,8 @@ class Deployed(NamedTuple):
     """A case of the clock, and what stands in front of it."""
 
     case: Case
-    models: list[Model]
-    sources: list[Source]
+    models: list[ModelSetup]
+    sources: list[RequestSource]
     stream: NDArray[np.int64]
     variant: NDArray[np.int64]
     requests: int | None
@@ -39,7 +39,7 @@ def deployed(seed: int) -> Deployed:
         variants, instances, largest = (int(k) for k in rng.integers(1, 4, 3))
         levels = int(rng.integers(1, 3))
         models.append(
-            Model(
+            ModelSetup(
                 rng.integers(0, templates, (variants, instances, largest)),
                 tuple(rng.integers(0, 3, instances).tolist()),
                 routing=ROUTINGS[rng.integers(3)],
@@ -51,7 +51,7 @@ def deployed(seed: int) -> Deployed:
                 delay_s=float(rng.choice([0.0, 0.0, 1.0, 5.0])),
             )
         )
-        sources += [Source(at, level) for level in range(levels)]
+        sources += [RequestSource(at, level) for level in range(levels)]
     count = len(case.arrival)
     stream = rng.integers(0, len(sources), count)
     variant = [int(rng.integers(models[sources[k].model].template.shape[0])) for k in stream]

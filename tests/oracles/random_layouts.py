@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.simulation.clock.rules import Structure
-from hetsim.simulation.clock.templates import Layout, flat
+from hetsim.simulation.clock.templates import TemplateLayout, flat
 
 
 class Case(NamedTuple):
     """A layout, and what is played on it."""
 
-    layout: Layout
+    layout: TemplateLayout
     duration: NDArray[np.float64]
     arrival: NDArray[np.float64]
     template: NDArray[np.int64]
@@ -30,7 +30,7 @@ class Shape(NamedTuple):
     before: list[list[int]]
 
 
-def layout_of(shapes: list[Shape], streams: list[int], links: int) -> Layout:
+def layout_of(shapes: list[Shape], streams: list[int], links: int) -> TemplateLayout:
     """Put templates one after another."""
     first, device = [0], []
     waits: list[int] = []
@@ -63,7 +63,7 @@ def layout_of(shapes: list[Shape], streams: list[int], links: int) -> Layout:
     structure = Structure(
         first, waits, *flat(followers), device, *flat(turns), streams, *flat(held), *flat(roots)
     )
-    return Layout(plan, links, structure)
+    return TemplateLayout(plan, links, structure)
 
 
 def random_case(seed: int, *, most_requests: int = 40) -> Case:

@@ -19,7 +19,7 @@ from hetsim.problem.parts import GRAPH_INPUT, Contention, Value
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import PlanTasks, template_of
-from hetsim.simulation.serving.setup import Clients, Model, Source
+from hetsim.simulation.serving.setup import Clients, ModelSetup, RequestSource
 from hetsim.workload.deployment import ROUTINGS
 
 Ints = NDArray[np.int64]
@@ -32,8 +32,8 @@ class Served(NamedTuple):
     """Models on the devices of one problem, and who asks for them."""
 
     tasks: PlanTasks
-    models: list[Model]
-    sources: list[Source]
+    models: list[ModelSetup]
+    sources: list[RequestSource]
     arrival: Floats
     stream: Ints
     variant: Ints
@@ -154,7 +154,7 @@ def random_served(seed: int) -> Served:
         ranks = tuple(np.sort(rng.integers(0, 3, levels)).tolist())
         preferred = tuple(sorted((1 + rng.permutation(largest)[: rng.integers(0, 3)]).tolist()))
         models.append(
-            Model(
+            ModelSetup(
                 rng.integers(0, len(templates), (variants, instances, largest)),
                 limits,
                 routing=ROUTINGS[rng.integers(3)],
@@ -167,7 +167,7 @@ def random_served(seed: int) -> Served:
                 delay_s=float(rng.choice([0.0, 0.0, 1.0, 1 / 3, 5.0])),
             )
         )
-        sources += [Source(at, level) for level in range(levels)]
+        sources += [RequestSource(at, level) for level in range(levels)]
     count = int(rng.integers(1, REQUESTS + 1))
     stream = rng.integers(0, len(sources), count)
     variant = [int(rng.integers(models[sources[k].model].template.shape[0])) for k in stream]

@@ -18,9 +18,9 @@ from hetsim.errors import UsageError
 from hetsim.reporting.pages.page import (
     BYTES_MOST,
     Island,
+    PageVerdict,
     Section,
     Tile,
-    Verdict,
     packed,
     page,
     plotly,
@@ -39,7 +39,7 @@ def island(names: tuple[str, ...] = ("plain",), **about: Any) -> Island:
         "title": names[0],
         "command": ("/usr/bin/hetsim", "simulate", *names),
         "record": {"names": list(names)},
-        "verdict": Verdict(names[0], names[-1], names[0]),
+        "verdict": PageVerdict(names[0], names[-1], names[0]),
         "tiles": tuple(Tile(name, name, name) for name in names),
         "sections": (
             Section(

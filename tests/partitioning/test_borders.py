@@ -26,7 +26,7 @@ from hetsim.partitioning.borders import (
 )
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.groups import Group, owners
-from hetsim.problem.parts import Constant
+from hetsim.problem.parts import StoredConstant
 from hetsim.problem.problem import Problem
 from sweeps import examples
 
@@ -40,7 +40,9 @@ def cut_problems(draw: st.DrawFn) -> tuple[Problem, tuple[Group, ...]]:
     given_back = draw(st.sets(st.integers(0, n - 1)))
     problem = replace(
         problem,
-        constants=tuple(Constant(f"w{k}", 2**k, tuple(sorted(r))) for k, r in enumerate(readers)),
+        constants=tuple(
+            StoredConstant(f"w{k}", 2**k, tuple(sorted(r))) for k, r in enumerate(readers)
+        ),
         values=tuple(
             replace(v, nbytes=10**k, is_output=v.is_output or v.producer in given_back)
             for k, v in enumerate(problem.values)

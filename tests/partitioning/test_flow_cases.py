@@ -19,7 +19,7 @@ from hetsim.partitioning.methods.registry import methods
 from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.regions import Region, annotate
 from hetsim.partitioning.sizes import SizeRules
-from hetsim.problem.parts import Constant, Value
+from hetsim.problem.parts import StoredConstant, Value
 from hetsim.problem.problem import Problem
 
 INF = float("inf")
@@ -70,7 +70,7 @@ def problem_of(record: dict[str, Any]) -> Problem:
     return replace(
         problem,
         node_names=tuple(nodes),
-        constants=tuple(Constant(name, 16, readers) for name, readers in read.items()),
+        constants=tuple(StoredConstant(name, 16, readers) for name, readers in read.items()),
         values=tuple(
             replace(value, is_output=value.producer in escaped) for value in problem.values
         ),

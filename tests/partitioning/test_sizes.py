@@ -16,7 +16,7 @@ from hetsim.graph.dag import Dag
 from hetsim.partitioning.regions import Quotient
 from hetsim.partitioning.sizes import SizeRules, check_weights, cut, gain_s
 from hetsim.problem.groups import component_counts, order_groups, owners
-from hetsim.problem.parts import Constant
+from hetsim.problem.parts import StoredConstant
 from hetsim.problem.problem import Problem
 from hetsim.problem.validator import problems_of
 from sweeps import examples
@@ -159,7 +159,7 @@ def test_a_shared_weight_takes_its_room_once_and_may_fill_it() -> None:
             capacity_bytes=[capacity, 1000],
             host=1,
         )
-        weights = (Constant("shared", 60, (0, 2)), Constant("own", 40, (4,)))
+        weights = (StoredConstant("shared", 60, (0, 2)), StoredConstant("own", 40, (4,)))
         problem = replace(problem, constants=weights)
         made = hetsim.partition(problem, sizes=SizeRules(fit_weights=True))
         held = {v for group in made.groups if group.device == "npu" for v in group.nodes}
@@ -187,7 +187,7 @@ def test_a_shared_weight_takes_its_room_once_and_may_fill_it() -> None:
         problem = Problem.from_arrays(
             [[1.0]] * 3, edges=[], weight_bytes=[0] * 3, capacity_bytes=[capacity]
         )
-        weights = (Constant("shared", 60, (0, 1)), Constant("own", 40, (2,)))
+        weights = (StoredConstant("shared", 60, (0, 1)), StoredConstant("own", 40, (2,)))
         problem = replace(problem, constants=weights)
         if fits:
             check_weights(problem, [0, 0, 0])

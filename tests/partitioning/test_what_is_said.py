@@ -15,7 +15,7 @@ from hetsim.partitioning.deconflict import deconflict, device_order
 from hetsim.partitioning.flow import as_resolution, partition
 from hetsim.partitioning.housekeeping import Housekeeping
 from hetsim.partitioning.regions import Region, annotate
-from hetsim.problem.parts import Held
+from hetsim.problem.parts import StorageWidth
 from hetsim.problem.problem import Problem
 
 INF = float("inf")
@@ -80,7 +80,11 @@ def test_priority_by_memory_goes_by_what_the_devices_themselves_hold() -> None:
     problem = chain([[1.0] * 3], capacity_bytes=[8, 9, 9])
     assert device_order(problem, "by-memory") == (1, 2, 0)
     # 8 bytes of the graph's own types are 2 on the one that holds them at a quarter.
-    held = replace(problem, capacity_bytes=(12, 9, 8), held=(Held(32, 8), Held(), Held()))
+    held = replace(
+        problem,
+        capacity_bytes=(12, 9, 8),
+        held=(StorageWidth(32, 8), StorageWidth(), StorageWidth()),
+    )
     assert device_order(held, "by-memory") == (1, 2, 0)
     several = Problem.from_arrays(
         [[1.0] * 4], devices=("gpu.0", "cpu", "gpu.1", "gpu.2"), host=1

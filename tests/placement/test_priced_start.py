@@ -18,7 +18,7 @@ from hetsim.placement.initial_plans import prepared, starts_that_fit
 from hetsim.placement.listing.list_schedule import Listing
 from hetsim.placement.listing.ranks import by_falling_rank, upward_ranks
 from hetsim.placement.objective import measure
-from hetsim.placement.priced_start import BothWays, Listed, priced_start
+from hetsim.placement.priced_start import ArraySchedule, BothWays, priced_start
 from hetsim.problem.columns import travel_matrices
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
@@ -28,7 +28,7 @@ from sweeps import examples, sweep
 PASSES = 3
 
 
-def is_a_schedule(problem: Problem, made: Listed) -> None:
+def is_a_schedule(problem: Problem, made: ArraySchedule) -> None:
     """By the definition: inputs are there, streams run one node at a time, devices take nodes."""
     latency_s, bytes_per_s = travel_matrices(problem)
     host = problem.host
@@ -54,7 +54,7 @@ def is_a_schedule(problem: Problem, made: Listed) -> None:
         assert not len(times) or at_once.max() <= streams
 
 
-def edges_of(made: Listed, v: int) -> list[tuple[float, int]]:
+def edges_of(made: ArraySchedule, v: int) -> list[tuple[float, int]]:
     """When a node that lasts begins and ends, so that ends come first."""
     begin, end = made.start_s[v], made.end_s[v]
     return [(begin, 1), (end, -1)] if end > begin else []

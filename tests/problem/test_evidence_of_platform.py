@@ -28,8 +28,8 @@ from hetsim.problem.evidence import (
     UNLIKE_FROM,
     UNLIKE_SD,
     device_evidence,
+    hypothetical_evidence,
     link_evidence,
-    supposing,
 )
 from hetsim.problem.of_model import batch_of, float_evidence, link_weights
 from hetsim.problem.parts import PROFILED_SD, Evidence
@@ -168,8 +168,10 @@ def test_what_a_profile_measured_is_off_by_little(share: float, measured: tuple[
 
 def test_what_is_supposed_is_named_with_what_it_was() -> None:
     found = Evidence("gpu", "a", "fitted", 0.2, 0.1)
-    assert supposing(found, ("npu",)) is found
-    assert supposing(found, ("npu", "gpu")) == replace(found, status="what if", before="fitted")
+    assert hypothetical_evidence(found, ("npu",)) is found
+    assert hypothetical_evidence(found, ("npu", "gpu")) == replace(
+        found, status="what if", before="fitted"
+    )
 
 
 def test_a_link_is_off_by_what_it_states_or_what_links_are() -> None:

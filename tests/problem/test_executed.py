@@ -21,7 +21,7 @@ from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec
-from hetsim.problem.parts import Held
+from hetsim.problem.parts import StorageWidth
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from onnx_builders import make_model, op, value
@@ -276,12 +276,12 @@ def test_memory_holds_what_it_says_it_holds(
 ) -> None:
     """Of any tensors, at most `kept` of them as wide as stated, what fits fits the device."""
     wide, bits = widths
-    held = Held.within(capacity, wide, bits, kept)
+    held = StorageWidth.within(capacity, wide, bits, kept)
     stated = held.room(capacity)
     as_stated = min(round(part * kept), kept, stated) if wide > bits else 0
     true_bytes = as_stated + -(-(stated - as_stated) * bits // wide)
-    assert true_bytes <= held.nbytes(stated) <= capacity or held == Held()
-    assert held == Held() or held.room(capacity) > capacity or wide < bits
+    assert true_bytes <= held.nbytes(stated) <= capacity or held == StorageWidth()
+    assert held == StorageWidth() or held.room(capacity) > capacity or wide < bits
     if wide > bits:
         assert held.room(capacity) >= capacity
     if not kept and wide > bits and capacity:
@@ -367,9 +367,9 @@ def test_a_run_computes_the_model_as_it_is_or_rounded_to_what_it_was_asked_in() 
     assert max(found.max_rel for found in rounded.deviations) > 1e-3
 
 
-def kept_bytes(made: Any, precision: str) -> Held:
+def kept_bytes(made: Any, precision: str) -> StorageWidth:
     """How a T4 holds the tensors of a model that it executes in another precision."""
-    (held,) = of(model_of(made, canonical="none"), T4, precision).held or (Held(),)
+    (held,) = of(model_of(made, canonical="none"), T4, precision).held or (StorageWidth(),)
     return held
 
 
@@ -386,20 +386,20 @@ def test_what_is_no_float_and_what_no_integer_kernel_touches_is_kept_as_it_is() 
     weights = {"w": np.ones((2, 2, 1, 1), F32), "v": np.ones((5, 2, 1, 1), F32)}
     made = make_model(nodes, inputs, [value("y", None)], weights)
     # Tan reads c and writes t, 32 numbers each; Gather reads three of i.
-    assert kept_bytes(made, "int8") == Held(32, 8, 4 * (32 + 32) + 8 * 3)
-    assert kept_bytes(made, "float16") == Held(32, 16, 8 * 3)
+    assert kept_bytes(made, "int8") == StorageWidth(32, 8, 4 * (32 + 32) + 8 * 3)
+    assert kept_bytes(made, "float16") == StorageWidth(32, 16, 8 * 3)
     # Nothing but numbers that are no floats: nothing is held otherwise.
     whole = make_model([op("Abs", "i", "y")], [value("i", (3,), "INT64")],
                        [value("y", (3,), "INT64")])  # fmt: skip
-    assert kept_bytes(whole, "int8") == kept_bytes(whole, "float16") == Held()
+    assert kept_bytes(whole, "int8") == kept_bytes(whole, "float16") == StorageWidth()
 
 
 def test_of_several_float_types_the_one_that_gains_least_counts() -> None:
     nodes = [op("Cast", "x", "h", to=10), op("Neg", "h", "y")]
     made = make_model(nodes, [value("x", (64,))], [value("y", (64,), "FLOAT16")])
     wider = replace(T4, quantized=T4.quantized | {"Cast", "Neg"})
-    assert of(model_of(made, canonical="none"), wider, "int8").held == (Held(16, 8, 0),)
-    assert kept_bytes(made, "float16") == Held(16, 16, 0)
+    assert of(model_of(made, canonical="none"), wider, "int8").held == (StorageWidth(16, 8, 0),)
+    assert kept_bytes(made, "float16") == StorageWidth(16, 16, 0)
 
 
 def test_only_a_model_in_floats_is_asked_about_in_int8() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from hetsim.errors import InvalidInput
 from hetsim.hardware.spec import Route
-from hetsim.problem.parts import Constant, FusedKernel, Staging, Value
+from hetsim.problem.parts import FusedKernel, Staging, StoredConstant, Value
 from hetsim.problem.problem import Problem
 
 TWO = [[1.0, 2.0], [3.0, math.inf], [0.0, 4.0]]
@@ -87,7 +87,7 @@ def test_tensors_weights_and_kernels_are_kept_as_they_are_told() -> None:
     assert problem.values == (
         Value("t0", 0, -1, (0, 2)), Value("t1", 7, 0, (1, 2)), Value("t2", 1, 2, (), is_output=True)
     )  # fmt: skip
-    assert problem.constants == (Constant("w1", 5, (1,)), Constant("w2", 2**40, (2,)))
+    assert problem.constants == (StoredConstant("w1", 5, (1,)), StoredConstant("w2", 2**40, (2,)))
     assert problem.capacity_bytes == (0, 2**41)
     assert problem.fused == (
         FusedKernel(1, (1, 2), 0.0, "composite0"), FusedKernel(0, (0,), 1.5, "composite1"),

@@ -12,13 +12,13 @@ import hetsim
 from datasheets import all_by_datasheet
 from hetsim.cost.calibration.calibrate import device_file
 from hetsim.cost.calibration.fit import Fit, Overheads, prior
-from hetsim.cost.calibration.measurements import Setting
+from hetsim.cost.calibration.measurements import RunSettings
 from hetsim.cost.kernels.layouts import copies_of
 from hetsim.errors import UnboundDimension, UsageError
 from hetsim.graph.loading import model_of
 from hetsim.hardware.kernel_figures import Correction
 from hetsim.problem.of_model import constants_of, values_of
-from hetsim.problem.parts import Constant, Held, Value
+from hetsim.problem.parts import StorageWidth, StoredConstant, Value
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
 from onnx_builders import make_model, op, texts_model, value
@@ -47,7 +47,7 @@ def test_values_are_what_may_have_to_move() -> None:
         Value("c", 24, at["Mul"], (at["Split"],)),
         Value("d", 12, at["Split"], (), is_output=True),
     }
-    assert constants_of(graph) == (Constant("w", 24, (at["Add"],)),)
+    assert constants_of(graph) == (StoredConstant("w", 24, (at["Add"],)),)
 
 
 def test_a_weight_that_is_stored_as_integers_is_where_its_floats_are_read() -> None:
@@ -62,8 +62,10 @@ def test_a_weight_that_is_stored_as_integers_is_where_its_floats_are_read() -> N
     )  # fmt: skip
     graph = model_of(proto, canonical="none").graph
     assert constants_of(graph) == (
-        Constant("q", 16, (0, 1, 2)), Constant("s", 4, (0, 1, 2)), Constant("z", 1, (0, 1, 2))
-    )  # fmt: skip
+        StoredConstant("q", 16, (0, 1, 2)),
+        StoredConstant("s", 4, (0, 1, 2)),
+        StoredConstant("z", 1, (0, 1, 2)),
+    )
     moved = {v.name: v.nbytes for v in values_of(graph)}
     assert moved == {"x": 80, "w": 0, "y": 80, "v": 80}
 
@@ -184,11 +186,11 @@ def test_what_is_supposed_of_a_device_cannot_have_been_measured(tmp_path: Path) 
 
 
 def test_a_device_holds_its_own_types() -> None:
-    assert Held() == Held(1, 1, 0)
+    assert StorageWidth() == StorageWidth(1, 1, 0)
     model = hetsim.load_model("zoo:squeezenet")
     problem = Problem.of(model, hetsim.load_platform("laptop"), execute={"npu": "int8"})
     npu = problem.device_index("npu")
-    assert [how != Held() for how in problem.held] == [p == npu for p in range(3)]
+    assert [how != StorageWidth() for how in problem.held] == [p == npu for p in range(3)]
     assert problem.platform is not None
     memory = [spec.memory_bytes for spec in problem.platform.devices.values()]
     assert problem.capacity_bytes is not None
@@ -203,7 +205,7 @@ def written_device(folder: Path, joins: dict[str, frozenset[str]], slow: float, 
     """A processor with usual figures, but for its normalizations, by the name of the file."""
     factors = (Correction("normalization", slow, (), (), ()),)
     text = device_file(
-        Setting("cpu", 1, "ONNX Runtime 0", {"processor": "a CPU"}, 0), "2026-01-01", 1,
+        RunSettings("cpu", 1, "ONNX Runtime 0", {"processor": "a CPU"}, 0), "2026-01-01", 1,
         Fit(prior("cpu", 1)[0], Overheads(0.0, 0.0)), factors, joins, block, (),
     )  # fmt: skip
     (folder / f"cpu{block}.yaml").write_text(text, encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 import hetsim
 from hetsim.graph.loading import model_of
 from hetsim.problem.problem import Problem
-from hetsim.problem.repriced import SLOWEST, Priced, moved_bytes
+from hetsim.problem.repriced import SLOWEST, RepricedModel, moved_bytes
 from onnx_builders import make_model, op, value
 from problem.test_executed import IN, OUT, T4, WEIGHTS, of, residual
 
@@ -57,13 +57,13 @@ def test_integers_are_moved_as_wide_as_they_are() -> None:
 
 
 @pytest.fixture(scope="module")
-def priced() -> Priced:
+def priced() -> RepricedModel:
     problem = Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("laptop"))
-    return Priced(problem, problem.devices)
+    return RepricedModel(problem, problem.devices)
 
 
 def test_a_memory_is_never_faster_than_alone_and_at_most_so_many_times_slower(
-    priced: Priced,
+    priced: RepricedModel,
 ) -> None:
     problem = priced.problem
     gpu = problem.device_index("gpu")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from full_problems import full_problems
-from hetsim.analysis.what_if import faster_device, missing_ops, taking, wider_link
+from hetsim.analysis.what_if import faster_device, missing_ops, wider_link, with_nodes_on
 from hetsim.hardware.catalog import platform_names
 from hetsim.hardware.kernel_figures import weakest
 from hetsim.problem.evidence import DATASHEET_SD, LINK_SD
@@ -148,7 +148,7 @@ def test_what_ifs_are_judged_at_the_same_end() -> None:
     for change in (
         lambda asked: wider_link(asked, "cpu-gpu"),
         lambda asked: faster_device(asked, 1),
-        lambda asked: taking(asked, (one := missing_ops(asked)[0]).device, one.nodes),
+        lambda asked: with_nodes_on(asked, (one := missing_ops(asked)[0]).device, one.nodes),
     ):
         first, second = change(problem.at_bad_end()), change(problem).at_bad_end()
         assert first.seconds == pytest.approx(second.seconds)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from full_problems import full_problems
 from hetsim.hardware.spec import Route
-from hetsim.problem.parts import Constant, FusedKernel, Staging, Value, shared_out
+from hetsim.problem.parts import FusedKernel, Staging, StoredConstant, Value, distributed_seconds
 from hetsim.problem.problem import Problem
 from sweeps import examples
 
@@ -23,7 +23,7 @@ def with_constants(draw: st.DrawFn) -> Problem:
     problem = draw(full_problems())
     readers = st.sets(st.integers(0, problem.n - 1)).map(lambda nodes: tuple(sorted(nodes)))
     drawn = draw(st.lists(readers, max_size=4))
-    constants = tuple(Constant(f"w{k}", k, nodes) for k, nodes in enumerate(drawn))
+    constants = tuple(StoredConstant(f"w{k}", k, nodes) for k, nodes in enumerate(drawn))
     few = st.tuples(*[st.sampled_from((0.0, 0.5, 1.0, math.inf)) for _ in problem.devices])
     least = draw(st.dictionaries(st.integers(0, problem.n - 1), few, max_size=2))
     return replace(problem, constants=constants, least_s=least)
@@ -92,7 +92,7 @@ def test_a_kernels_time_is_shared_out_by_what_members_take_alone(
 ) -> None:
     """Those without a time of their own get what the others leave, in equal parts."""
     seconds = eighths / 8
-    shares = shared_out(seconds, np.array(alone)).tolist()
+    shares = distributed_seconds(seconds, np.array(alone)).tolist()
     known = [s for s in alone if s < math.inf]
     total = sum(known)
     for share, own in zip(shares, alone, strict=True):
@@ -108,7 +108,7 @@ FIELDS: dict[str, Any] = {
     "devices": ("cpu", "tpu"),
     "seconds": np.array([[1.0, 2.0], [3.0, 4.5]]),
     "values": (Value("n0:n1", 5, 0, (1,)),),
-    "constants": (Constant("w0", 7, (0,)),),
+    "constants": (StoredConstant("w0", 7, (0,)),),
     "routes": ((Route(0.0, math.inf), Route(0.5, 2.0, (0,))),
                (Route(0.25, 2.0, (1,)), Route(0.0, math.inf))),
     "dispatch_s": (0.0, 0.5),

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from rich.console import Console, RenderableType
 
-from hetsim.execution.cluster import Node, Seat, Versions, differences
-from hetsim.execution.transports.live_cluster import LiveCluster, NodeReport, Transfer
+from hetsim.execution.cluster import ClusterNode, Seat, Versions, differences
+from hetsim.execution.transports.live_cluster import LiveCluster, MeasuredTransfer, NodeReport
 from hetsim.reporting.tables.cluster import live_record, live_report, transfers_report
 
 HERE = Versions("3.11.7", "0.1.0", "abc", "2.60.0", "1.31.0", "1.23.0", "2.3.1", "x86_64")
@@ -22,9 +22,9 @@ def drawn(report: RenderableType) -> list[str]:
 
 def cluster() -> LiveCluster:
     other = replace(HERE, onnxruntime="1.30.0", machine="aarch64")
-    good = Node("a" * 56, "10.0.0.1", True, {"hetsim_cpu": 1.0}, {})
-    bad = Node("b" * 56, "10.0.0.2", True, {"hetsim_gpu": 1.0}, {})
-    dead = Node("c" * 56, "10.0.0.3", False, {"hetsim_npu": 1.0}, {})
+    good = ClusterNode("a" * 56, "10.0.0.1", True, {"hetsim_cpu": 1.0}, {})
+    bad = ClusterNode("b" * 56, "10.0.0.2", True, {"hetsim_gpu": 1.0}, {})
+    dead = ClusterNode("c" * 56, "10.0.0.3", False, {"hetsim_npu": 1.0}, {})
     nodes = (
         NodeReport(good, HERE),
         NodeReport(bad, other, differences(HERE, other)),
@@ -63,7 +63,7 @@ def test_the_record_says_which_nodes_can_be_used() -> None:
 
 
 def test_transfers_that_no_link_carries_say_so() -> None:
-    network = Transfer("cpu", "gpu", "a", "b", "network", 1024, 2e-3, 1e-3)
+    network = MeasuredTransfer("cpu", "gpu", "a", "b", "network", 1024, 2e-3, 1e-3)
     free = replace(network, target="npu", target_node="a", way="shared memory", modelled_s=0.0)
     text = "\n".join(drawn(transfers_report([network, free])))
     assert "2.00x" in text

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.runs import run
-from hetsim.simulation.clock.templates import Layout, laid_out, tasks_of_plan
+from hetsim.simulation.clock.templates import TemplateLayout, laid_out, tasks_of_plan
 from hetsim.simulation.orders import foreseeable, order_of
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Clients, Model, Outcomes, Source
+from hetsim.simulation.serving.setup import Clients, ModelSetup, Outcomes, RequestSource
 from hetsim.workload.deployment import ROUTINGS
 from oracles.clock_plans import Stage, arrivals, dealt_plans, tandem
 from oracles.random_layouts import Case, Shape, layout_of, random_case
@@ -29,7 +29,7 @@ BUS = layout_of([Shape([0], [(0,), (0,)], [[1], [], [0]])], [1], 1)
 """A tensor in and one out over the same link."""
 
 
-def reason(layout: Layout) -> str | None:
+def reason(layout: TemplateLayout) -> str | None:
     """Why the order is not certain; None where it is."""
     found = order_of(layout, np.ones(layout.first[-1]))
     assert found is not None
@@ -96,17 +96,17 @@ OWN_DEVICES, OVER_ONE_LINK = (
         (layout_of(OWN_DEVICES, [1, 2], 1), None),
     ],
 )  # fmt: skip
-def test_where_the_order_is_certain(layout: Layout, why: str | None) -> None:
+def test_where_the_order_is_certain(layout: TemplateLayout, why: str | None) -> None:
     assert reason(layout) == why
 
 
 def test_subgraphs_that_wait_for_each_other_have_no_order() -> None:
     layout = layout_of([Shape([0, 0], [], [[1], [0]])], [1], 0)
     assert order_of(layout, np.ones(2)) is None
-    assert not foreseeable(layout, np.ones(2), [one_by_one()], [Source(0)])
+    assert not foreseeable(layout, np.ones(2), [one_by_one()], [RequestSource(0)])
 
 
-def deployed(seed: int, case: Case) -> tuple[list[Model], list[Source]]:
+def deployed(seed: int, case: Case) -> tuple[list[ModelSetup], list[RequestSource]]:
     """One or two models, each with templates of its own, whose requests go one by one."""
     rng = np.random.default_rng([seed, 29])
     templates = rng.permutation(len(case.layout.first) - 1)
@@ -119,7 +119,7 @@ def deployed(seed: int, case: Case) -> tuple[list[Model], list[Source]]:
             limits = tuple(rng.integers(0, 3, instances).tolist())
         dealt = not any(limits) and rng.random() < 0.3
         models.append(
-            Model(
+            ModelSetup(
                 rng.choice(templates[at::count], (variants, instances, 1)),
                 limits,
                 routing=ROUTINGS[rng.integers(3)],
@@ -128,7 +128,7 @@ def deployed(seed: int, case: Case) -> tuple[list[Model], list[Source]]:
                 timeout_s=float(rng.choice([math.inf, 2.0, 7.0])),
             )
         )
-        sources += [Source(at)] * int(rng.integers(1, 3))
+        sources += [RequestSource(at)] * int(rng.integers(1, 3))
     return models, sources
 
 
@@ -160,8 +160,8 @@ def test_what_is_foreseeable_depends_on_none_that_come_later(chunk: int, count: 
     assert sum(depends_on_none_later(seed) for seed in cases) > count / 5
 
 
-def one_by_one(limit: int = 1, template: int = 0, **policy: object) -> Model:
-    return Model(np.full((1, 1, 1), template), (limit,), **policy)  # type: ignore[arg-type]
+def one_by_one(limit: int = 1, template: int = 0, **policy: object) -> ModelSetup:
+    return ModelSetup(np.full((1, 1, 1), template), (limit,), **policy)  # type: ignore[arg-type]
 
 
 def think(block: int) -> NDArray[np.float64]:
@@ -178,22 +178,22 @@ ONE = (layout_of([Shape([0], [], [[]])], [1], 0), np.ones(1))
         (one_by_one(timeout_s=1.0, timeout_action="delay"), False),
         (one_by_one(max_queue_size=0), False),
         (one_by_one(0, timeout_action="delay", max_queue_size=0), True),
-        (Model(np.zeros((1, 1, 2), dtype=np.int64), (1,)), False),
+        (ModelSetup(np.zeros((1, 1, 2), dtype=np.int64), (1,)), False),
     ],
 )
-def test_batches_and_what_goes_last_are_not_foreseeable(model: Model, sure: bool) -> None:
-    assert foreseeable(*ONE, [model], [Source(0)]) == sure
-    assert not foreseeable(*ONE, [model], [Source(0)], [Clients(0, 1, think)])
+def test_batches_and_what_goes_last_are_not_foreseeable(model: ModelSetup, sure: bool) -> None:
+    assert foreseeable(*ONE, [model], [RequestSource(0)]) == sure
+    assert not foreseeable(*ONE, [model], [RequestSource(0)], [Clients(0, 1, think)])
 
 
 def test_levels_shared_devices_and_tasks_of_no_time_are_not_foreseeable() -> None:
     levels = one_by_one(ranks=(0, 1))
-    assert foreseeable(*ONE, [levels], [Source(0, 1), Source(0, 1)])
-    assert not foreseeable(*ONE, [levels], [Source(0), Source(0, 1)])
-    assert foreseeable(*ONE, [one_by_one(), one_by_one()], [Source(0)])
-    assert not foreseeable(*ONE, [one_by_one(), one_by_one()], [Source(0), Source(1)])
-    assert not foreseeable(ONE[0], np.zeros(1), [one_by_one()], [Source(0)])
-    assert not foreseeable(BUS, np.ones(3), [one_by_one()], [Source(0)])
+    assert foreseeable(*ONE, [levels], [RequestSource(0, 1), RequestSource(0, 1)])
+    assert not foreseeable(*ONE, [levels], [RequestSource(0), RequestSource(0, 1)])
+    assert foreseeable(*ONE, [one_by_one(), one_by_one()], [RequestSource(0)])
+    assert not foreseeable(*ONE, [one_by_one(), one_by_one()], [RequestSource(0), RequestSource(1)])
+    assert not foreseeable(ONE[0], np.zeros(1), [one_by_one()], [RequestSource(0)])
+    assert not foreseeable(BUS, np.ones(3), [one_by_one()], [RequestSource(0)])
 
 
 def test_models_meet_at_links_and_at_devices_alike() -> None:
@@ -204,7 +204,10 @@ def test_models_meet_at_links_and_at_devices_alike() -> None:
     models = [one_by_one(0), one_by_one(0, 1)]
     found = [
         foreseeable(
-            layout_of([first, other], [1, 1], 2), np.ones(4), models, [Source(0), Source(1)]
+            layout_of([first, other], [1, 1], 2),
+            np.ones(4),
+            models,
+            [RequestSource(0), RequestSource(1)],
         )
         for other in others
     ]

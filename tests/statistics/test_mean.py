@@ -10,7 +10,7 @@ import pytest
 import scipy
 
 from hetsim.errors import InvalidInput
-from hetsim.statistics.batches import BATCHES, freedom_of, reach_of, skewness_of
+from hetsim.statistics.batches import BATCHES, freedom_of, interval_reach, skewness_of
 from hetsim.statistics.intervals import mean_of
 from queues import sojourns
 
@@ -38,7 +38,7 @@ def test_the_error_is_that_of_batches_and_the_bend_that_of_busy_periods() -> Non
 
 @pytest.mark.parametrize("skewness", [-0.4, 0.0, 0.1, 1.0])
 def test_without_a_bend_the_reach_is_students(skewness: float) -> None:
-    below, above = reach_of(20.0, 0.95, skewness, skewness)
+    below, above = interval_reach(20.0, 0.95, skewness, skewness)
     assert (above > below) == (skewness > 0)
     if skewness == 0:
         assert below == above == pytest.approx(scipy.stats.t.ppf(0.975, 20))

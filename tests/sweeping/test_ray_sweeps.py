@@ -135,19 +135,19 @@ def test_what_a_killed_sweep_left_is_cleared(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="other-") as other:
         files = Path(tempfile.mkdtemp(prefix="hetsim-"))
         (files / INSIDE / "sockets").mkdir(parents=True)
-        store.tell_files(tmp_path, files)
+        store.note_ray_files(tmp_path, files)
         # That of a Ray that lives, whoever wrote the note.
         with owned(files):
             store.clear_files(tmp_path / store.RUNNING)
             assert files.exists()
         assert (files / OWNER).exists()
-        store.tell_files(tmp_path, None)
-        with store.told_in(tmp_path):
+        store.note_ray_files(tmp_path, None)
+        with store.leftovers_removed(tmp_path):
             assert not files.exists()
             # Whatever a note says, nothing else is removed.
-            store.tell_files(tmp_path, Path(other))
+            store.note_ray_files(tmp_path, Path(other))
         assert not list(tmp_path.iterdir())
         for text in (f'{{"files": "{other}"}}', "[]", "no", '{"files": 3}'):
             (tmp_path / store.RUNNING).write_text(text)
-            with store.told_in(tmp_path):
+            with store.leftovers_removed(tmp_path):
                 assert Path(other).exists()

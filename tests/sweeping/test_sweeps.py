@@ -19,7 +19,7 @@ from hetsim.errors import SweepError, UsageError
 from hetsim.hardware.catalog import load_platform
 from hetsim.placement.objective import kept_s
 from hetsim.sweeping import verb
-from hetsim.sweeping.evaluation import MOST, Dealing, Progress, Shared, broken
+from hetsim.sweeping.evaluation import MOST, RemainingPoints, SharedSettings, SweepProgress, broken
 from hetsim.sweeping.grid import Grid, ModelAxis, PlatformAxis
 from hetsim.sweeping.rows import COLUMNS, line
 from hetsim.sweeping.store import Store, keys_of
@@ -33,7 +33,7 @@ def swept(grid: Path, out: Path, **more: Any) -> verb.Swept:
 
 
 def test_rows_are_what_the_verbs_say(grid: Path, tmp_path: Path) -> None:
-    told: list[Progress] = []
+    told: list[SweepProgress] = []
     found = swept(grid, tmp_path / "out", tell=told.append)
     assert (len(found.rows), found.answered, found.known, found.failed) == (16, 16, 0, 8)
     assert [one.done for one in told][-1] == 16
@@ -152,7 +152,7 @@ def test_the_folder_is_one_of_a_sweep_and_of_one_alone(grid: Path, tmp_path: Pat
 
 def test_what_broke_is_asked_again(tmp_path: Path) -> None:
     grid = Grid((ModelAxis("zoo:no", shown="a"),), LAPTOP)
-    shared = Shared(grid, (load_platform("laptop"),), "")
+    shared = SharedSettings(grid, (load_platform("laptop"),), "")
     row = {**broken(shared, 0, "its\nend"), "key": "k"}
     assert (row["error"], row["kind"]) == ("its end", "broken")
     with Store(tmp_path) as store:
@@ -169,9 +169,9 @@ def test_what_broke_is_asked_again(tmp_path: Path) -> None:
 def test_every_place_is_dealt_out_once(count: int, cores: int, seconds: list[float]) -> None:
     """And a chunk has 50 ms of work, as far as known, until there is no more."""
     keys = tuple(map(str, range(count)))
-    shared = Shared(Grid((ModelAxis("m"),), LAPTOP), (), "")
+    shared = SharedSettings(Grid((ModelAxis("m"),), LAPTOP), (), "")
     kept: list[Any] = []
-    work = Dealing(shared, keys, deque(range(count)), kept.extend, lambda so_far: None, 0)
+    work = RemainingPoints(shared, keys, deque(range(count)), kept.extend, lambda so_far: None, 0)
     dealt: list[int] = []
     turn = 0
     while (chunk := work.take(cores)) is not None:
@@ -189,7 +189,7 @@ def test_every_place_is_dealt_out_once(count: int, cores: int, seconds: list[flo
 def test_a_chunk_whose_process_died_is_asked_point_by_point() -> None:
     grid = Grid((ModelAxis("a"), ModelAxis("b")), LAPTOP)
     kept: list[Any] = []
-    work = Dealing(Shared(grid, (), ""), ("k", "l"), deque([0, 1]), kept.extend,
+    work = RemainingPoints(SharedSettings(grid, (), ""), ("k", "l"), deque([0, 1]), kept.extend,
                    lambda so_far: None, 0)  # fmt: skip
     work.places.clear()
     work.lost((0, 1), "killed")

@@ -27,7 +27,7 @@ from hetsim.core.files import whole_file
 from hetsim.core.units import significant
 from hetsim.errors import HetsimError, UsageError, nearest
 from hetsim.hardware.catalog import load_device, load_kin
-from hetsim.hardware.datasheet import COVARIATES, about
+from hetsim.hardware.datasheet import COVARIATES, centred_covariates
 from hetsim.hardware.datasheet import covariates as covariates_of
 from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.kernel_figures import PARAMETERS, Basis, FigureError, KernelFigures
@@ -42,7 +42,7 @@ def figures_of(measurements: Measurements, bases: Bases, asked: Asked) -> Kernel
     kin = measurements.fitted(asked.kin)
     data, fit = kin.data, kin.fit
     if asked.series is None:
-        covariates = np.array(about(data.middle, covariates_of(asked.datasheet)))
+        covariates = np.array(centred_covariates(data.middle, covariates_of(asked.datasheet)))
         limits = Limits.of(asked.flops_per_s, asked.bytes_per_s)
         theta, status = limits.within(fit.expected(covariates)[None, :])[0], "prior"
         source = f"the kin's mean at the device's datasheet; {_of_kin(kin)}"

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from catalog.points import Point, Series, Tables, bytes_of, centre, kin_bytes
 from hetsim.cost.kernels.networks import Networks, log_total, log_total_and_gradient
-from hetsim.hardware.datasheet import COVARIATES, about
+from hetsim.hardware.datasheet import COVARIATES, centred_covariates
 from hetsim.hardware.kernel_figures import PARAMETERS
-from hetsim.hardware.kin import Limits, together
+from hetsim.hardware.kin import Limits, merged_limits
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -107,10 +107,10 @@ def kin_data(
         keys=tuple(keys),
         key=np.array([index[pair] for pair in pairs], dtype=np.intp),
         network=np.array([networks.index(network) for network, _ in keys], dtype=np.intp),
-        covariates=np.array([about(middle, values) for values in raw]),
+        covariates=np.array([centred_covariates(middle, values) for values in raw]),
         middle=middle,
         silicon=tuple((silicon or {}).get(one.chip, one.chip) for one in series),
-        limits=limits or together(Limits.of(None, None) for _ in series),
+        limits=limits or merged_limits(Limits.of(None, None) for _ in series),
         places=tables.networks((*key, *kin_bytes(name, precision)) for key in keys),
     )
 

@@ -32,7 +32,7 @@ from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.schema import read_file
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
-from hetsim.hardware.kin import Kin, Limits, together
+from hetsim.hardware.kin import Kin, Limits, merged_limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ class Measurements:
         }
         series = series or self.points.kin(kin)
         covariates = {one: covariates_of(self.datasheet(one)) for one in series}
-        limits = together(self._limits(one) for one in series)
+        limits = merged_limits(self._limits(one) for one in series)
         return kin_data(kin, series, self.tables, covariates, self.chips.silicon, limits)
 
     def _limits(self, series: Series) -> Limits:

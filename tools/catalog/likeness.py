@@ -17,14 +17,14 @@ from hetsim.cost.kernels.networks import of_batch
 from hetsim.cost.kernels.similarity import (
     LENGTH,
     Likeness,
-    Placed,
+    NetworkPositions,
     covariance,
     groups_of,
     traits,
     traits_of,
 )
 from hetsim.hardware.files.kernels_schema import MOST_NETWORKS
-from hetsim.hardware.kin import Heard, Kin, KnownNetwork
+from hetsim.hardware.kin import Kin, KnownNetwork, RelatedNetwork
 
 SHARED = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
 """Parts of an effect that networks that are alike may share; the likeliest holds."""
@@ -46,7 +46,7 @@ def agreed(effects: Sequence[float]) -> float:
     return float(np.median([*effects, *drawn]))
 
 
-def traits_of_keys(data: KinData, fit: KinFit) -> Placed:
+def traits_of_keys(data: KinData, fit: KinFit) -> NetworkPositions:
     """Return where networks and batches lie, [keys], at the kin's mean figures."""
     mean = np.exp(fit.mean).tolist()
     found, alone = [], []
@@ -60,10 +60,10 @@ def traits_of_keys(data: KinData, fit: KinFit) -> Placed:
             one = traits(of_batch(rows, 1 / batch), counts, weight_bytes, mean)
         alone.append(one)
     batches = np.array([float(batch) for _, batch in data.keys])
-    return Placed(np.array(found), np.array(alone), np.log(batches))
+    return NetworkPositions(np.array(found), np.array(alone), np.log(batches))
 
 
-def kin_of(data: KinData, fit: KinFit, places: Placed) -> Kin:
+def kin_of(data: KinData, fit: KinFit, places: NetworkPositions) -> Kin:
     """Return the record of a kin: its mean, and what its chips agree on of each network."""
     left = data.log_seconds - data.logs(fit.theta(data.covariates))
     chips = {series.chip for series in data.series}
@@ -138,7 +138,7 @@ def called(file: str) -> str:
 
 def _likelihood(kin: Kin) -> float:
     """Log of the density of a kin's effects, but for a constant."""
-    places = Placed.of(kin.networks)
+    places = NetworkPositions.of(kin.networks)
     noise = kin.noise**2 / np.array([one.devices for one in kin.networks])
     together = kin.sd**2 * covariance(places, places, kin.shared, kin.length)
     together += np.diag(noise + 1e-9)
@@ -323,5 +323,7 @@ def with_heard(
         table = tables.table(file)
         traits, alone = (tuple(traits_of(table, at, kin).tolist()) for at in (batch, 1))
         share, missed = best[file, batch]
-        heard.append(Heard(KnownNetwork(called(file), batch, 1, missed, traits, alone), share))
+        heard.append(
+            RelatedNetwork(KnownNetwork(called(file), batch, 1, missed, traits, alone), share)
+        )
     return replace(kin, heard=tuple(heard))

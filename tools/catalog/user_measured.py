@@ -25,7 +25,7 @@ from catalog.fidelity.points import FidelityPoint, grouped, read_points
 from catalog.measured import read_rows
 from catalog.points import points_of, read_chips
 from catalog.widths import source_pairs, spread_of
-from hetsim.cost.kernels.similarity import Placed
+from hetsim.cost.kernels.similarity import NetworkPositions
 from hetsim.hardware.catalog import load_kin
 from hetsim.hardware.kernel_figures import HALF_WIDTH
 from hetsim.hardware.kin import KnownNetwork
@@ -101,7 +101,7 @@ def _of_points(points: Sequence[FidelityPoint], way: str, status: str) -> list[R
         evidence = Evidence(point.device, point.device, status, whole, floors=floors)
         alone = Alone(
             point.network, predicted.seconds, point.batch, evidence, point.precision, "",
-            Placed.of([network]),
+            NetworkPositions.of([network]),
         )  # fmt: skip
         found.append(Ran(alone, point.measured_s))
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetsim.analysis.lint.suspects import Change, Seen, Suspect, Target, targets_of
+from hetsim.analysis.lint.suspects import Change, LintInput, Suspect, Target, targets_of
 from hetsim.analysis.nodes.nodes import Nodes
 from hetsim.analysis.nodes.nodes import nodes as facts_of
 from hetsim.core.text import tally
@@ -27,7 +27,7 @@ from hetsim.simulation.clock.templates import Template
 
 
 @dataclass(frozen=True, slots=True)
-class Border:
+class SubgraphTransfers:
     """Transfers of one subgraph.
 
     Attributes
@@ -58,7 +58,7 @@ class Border:
         return sum(self.reads.values()) + sum(self.writes.values())
 
 
-def borders_of(problem: Problem, template: Template) -> list[Border]:
+def borders_of(problem: Problem, template: Template) -> list[SubgraphTransfers]:
     """Return the borders of every subgraph, in the plan's order. O(V + transfers)."""
     count = template.groups
     reads: list[dict[int, float]] = [{} for _ in range(count)]
@@ -74,12 +74,12 @@ def borders_of(problem: Problem, template: Template) -> list[Border]:
             writes[one.group][one.target] = writes[one.group].get(one.target, 0.0) + one.seconds
             if one.receivers:
                 writes_to[one.group].add(one.target)
-    found: list[Border] = []
+    found: list[SubgraphTransfers] = []
     for at, group in enumerate(template.plan.groups):
         device = template.group_device[at]
         work_s = sum(s for _, s in problem.kernels(device, group.nodes))
         found.append(
-            Border(
+            SubgraphTransfers(
                 at, device, group.nodes, work_s, float(template.duration[at]) - work_s, reads[at],
                 writes[at], frozenset(reads_from[at]), frozenset(writes_to[at]),
             )
@@ -113,7 +113,7 @@ def seconds_on(plan: Plan, devices: Collection[int], prices: Problem) -> float:
     return total / len(plan.period)
 
 
-def saved_s(seen: Seen, target: Target, change: Change) -> float | None:
+def saved_s(seen: LintInput, target: Target, change: Change) -> float | None:
     """Return the seconds of kernels on a target that a change saves per request.
 
     None without a plan, and if the change gives no valid problem.
@@ -126,7 +126,7 @@ def saved_s(seen: Seen, target: Target, change: Change) -> float | None:
     return here_s - there_s
 
 
-def links(seen: Seen) -> Iterator[Suspect]:
+def links(seen: LintInput) -> Iterator[Suspect]:
     """Yield suspects: pairs of devices that the plan moves tensors between.
 
     The changes double the bandwidth of the links of the route.
@@ -170,7 +170,7 @@ MOST = 8
 """Number of subgraphs to try individually: those with the longest dispatch or transfers."""
 
 
-def to_and_fro(seen: Seen) -> Iterator[Suspect]:
+def round_trips(seen: LintInput) -> Iterator[Suspect]:
     """Yield suspects: subgraphs that read from a device and write back to it, each and all.
 
     The changes pin them to that device, if it can run them, or double the bandwidth of the links
@@ -208,13 +208,13 @@ def to_and_fro(seen: Seen) -> Iterator[Suspect]:
             )  # fmt: skip
 
 
-def tiny(seen: Seen) -> Iterator[Suspect]:
+def tiny(seen: LintInput) -> Iterator[Suspect]:
     """Yield suspects: subgraphs whose dispatch and transfers cost more than their kernels.
 
     The changes pin its nodes to one of the devices that it reads from or writes to. O(V + E).
     """
     problem = seen.problem
-    found: list[tuple[float, Border, list[Change]]] = []
+    found: list[tuple[float, SubgraphTransfers, list[Change]]] = []
     for template in seen.templates:
         all_borders = borders_of(problem, template)
         for border in all_borders:
@@ -246,7 +246,7 @@ def tiny(seen: Seen) -> Iterator[Suspect]:
         )  # fmt: skip
 
 
-def _neighbours(border: Border) -> tuple[int, ...]:
+def _neighbours(border: SubgraphTransfers) -> tuple[int, ...]:
     """Return the neighbouring devices, in descending order of transfer seconds."""
     near = border.reads_from | border.writes_to
     return tuple(
@@ -254,7 +254,7 @@ def _neighbours(border: Border) -> tuple[int, ...]:
     )
 
 
-def precision(seen: Seen) -> Iterator[Suspect]:
+def precision(seen: LintInput) -> Iterator[Suspect]:
     """Yield suspects: devices with rates in another precision than they compute in.
 
     The changes price the model in each of them; accuracy is not considered.
@@ -318,7 +318,7 @@ _REMEDY: dict[Kind, str] = {
 }
 
 
-def refused(seen: Seen) -> Iterator[Suspect]:
+def refused(seen: LintInput) -> Iterator[Suspect]:
     """Yield suspects: reasons why a device cannot run nodes, each and all together.
 
     The change assumes that the device supports them, priced by its own cost model.
@@ -327,7 +327,7 @@ def refused(seen: Seen) -> Iterator[Suspect]:
         yield from _of(seen, target)
 
 
-def _of(seen: Seen, target: Target) -> Iterator[Suspect]:
+def _of(seen: LintInput, target: Target) -> Iterator[Suspect]:
     problem = seen.problem
     away = np.flatnonzero(~problem.runnable[:, target.first]).tolist()
     if not away:
@@ -378,7 +378,7 @@ def _costs(told: Nodes) -> dict[int, float]:
     return found
 
 
-def split(seen: Seen) -> Iterator[Suspect]:
+def split(seen: LintInput) -> Iterator[Suspect]:
     """Yield a suspect: a plan on several devices, which pins could put on one.
 
     Of identical devices the first is tried.
@@ -409,7 +409,7 @@ def split(seen: Seen) -> Iterator[Suspect]:
 _ON_CHIP = "weights_on_chip_mib"
 
 
-def weights(seen: Seen) -> Iterator[Suspect]:
+def weights(seen: LintInput) -> Iterator[Suspect]:
     """Yield suspects: accelerators with more weights than on-chip memory.
 
     By the figures of its kernels, which apply to the whole model on the device. The change assumes

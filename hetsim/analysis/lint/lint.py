@@ -7,8 +7,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hetsim.analysis.lint.finders import links, precision, refused, split, tiny, to_and_fro, weights
-from hetsim.analysis.lint.suspects import Asked, Change, Seen, Suspect, targets_of
+from hetsim.analysis.lint.finders import (
+    links,
+    precision,
+    refused,
+    round_trips,
+    split,
+    tiny,
+    weights,
+)
+from hetsim.analysis.lint.suspects import Change, LintInput, LintQuestion, Suspect, targets_of
 from hetsim.core import checks
 from hetsim.core.options import checked_fields
 from hetsim.core.progress import part
@@ -21,8 +29,8 @@ from hetsim.placement.registry import option_types
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
-FINDERS: tuple[Callable[[Seen], Iterator[Suspect]], ...] = (
-    refused, precision, weights, split, to_and_fro, tiny, links,
+FINDERS: tuple[Callable[[LintInput], Iterator[Suspect]], ...] = (
+    refused, precision, weights, split, round_trips, tiny, links,
 )  # fmt: skip
 """Finders, in the order of equal findings."""
 
@@ -92,7 +100,7 @@ class Lint(Result):
 
     Attributes
     ----------
-    asked : Asked
+    asked : LintQuestion
     plan : Plan or None
         Present plan; None if the strategy finds none.
     why : str
@@ -107,7 +115,7 @@ class Lint(Result):
         Minimum gain, as a share of the present time.
     """
 
-    asked: Asked = field(repr=False)
+    asked: LintQuestion = field(repr=False)
     plan: Plan | None = field(repr=False)
     why: str
     before_s: float | None
@@ -187,7 +195,7 @@ def lint(
                 hint=nearest(unknown[0], known),
             )
         options |= checked_fields(Constrained, options)
-    asked = Asked(problem, strategy, objective, options)
+    asked = LintQuestion(problem, strategy, objective, options)
     targets = targets_of(problem, device)
     plan, why, before_s = None, "", None
     try:
@@ -196,7 +204,7 @@ def lint(
         before_s = judge(plan, objective)
     except Infeasible as error:
         plan, why = None, str(error)
-    seen = Seen(asked, plan, targets)
+    seen = LintInput(asked, plan, targets)
     suspects = [suspect for finder in FINDERS for suspect in finder(seen)]
     tried: dict[Change, float] = {}
     total = len({change for suspect in suspects for change in suspect.changes})

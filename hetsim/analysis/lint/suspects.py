@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from hetsim.analysis.what_if import taking, wider_link
+from hetsim.analysis.what_if import wider_link, with_nodes_on
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, UsageError
 from hetsim.hardware.spec import standing_for, unnumbered
 from hetsim.hardware.what_if import what_if
@@ -68,12 +68,12 @@ class Target:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class LintInput:
     """Input of the finders.
 
     Attributes
     ----------
-    asked : Asked
+    asked : LintQuestion
     plan : Plan or None
         Plan, or None without one.
     targets : tuple of Target
@@ -82,7 +82,7 @@ class Seen:
         Problems priced by finders; see ``after``.
     """
 
-    asked: Asked
+    asked: LintQuestion
     plan: Plan | None
     targets: tuple[Target, ...]
     changed: dict[Change, Problem] = field(default_factory=dict, init=False)
@@ -160,7 +160,7 @@ class Change:
         Changes of the platform, as in ``--what-if``.
     takes : tuple of (str, tuple of int)
         Device, nodes: unsupported nodes that the device is assumed to support, priced by its own
-        cost model; ``hetsim.analysis.what_if.taking``.
+        cost model; ``hetsim.analysis.what_if.with_nodes_on``.
     wider : tuple of str
         Links of twice the bandwidth, in a problem without a platform.
     """
@@ -174,7 +174,7 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class LintQuestion:
     """Question that is asked again after every change.
 
     Attributes
@@ -220,7 +220,7 @@ class Asked:
             problem = wider_link(problem, name)
         for device, nodes in change.takes:
             at = problem.devices.index(device)
-            problem = taking(problem, at, [v for v in nodes if not problem.runnable[v, at]])
+            problem = with_nodes_on(problem, at, [v for v in nodes if not problem.runnable[v, at]])
         return problem
 
     def after(self, change: Change, problem: Problem | None = None) -> float | None:

@@ -175,7 +175,7 @@ class GroupFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class TensorMove:
     """Transfer of one tensor in a plan.
 
     Attributes
@@ -222,7 +222,7 @@ class Facts:
     nodes: tuple[NodeFacts, ...] = field(repr=False)
     groups: tuple[GroupFacts, ...] = field(default=(), repr=False)
     kernels: tuple[KernelFacts, ...] = field(default=(), repr=False)
-    moved: tuple[Moved, ...] = field(default=(), repr=False)
+    moved: tuple[TensorMove, ...] = field(default=(), repr=False)
 
     @property
     def replicas(self) -> int:

@@ -9,7 +9,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetsim.analysis.nodes.facts import Facts, GroupFacts, KernelFacts, Moved, NodeFacts, OnDevice
+from hetsim.analysis.nodes.facts import (
+    Facts,
+    GroupFacts,
+    KernelFacts,
+    NodeFacts,
+    OnDevice,
+    TensorMove,
+)
 from hetsim.analysis.nodes.files import What, csv_text, form_of, model_explorer_record
 from hetsim.analysis.nodes.record import nodes_record
 from hetsim.analysis.what_if import supposed_seconds
@@ -91,7 +98,7 @@ def nodes(asked: Problem | Plan, *, device: str | None = None) -> Nodes:
     found: list[NodeFacts] = []
     groups: list[GroupFacts] = []
     kernels: list[KernelFacts] = []
-    moved: list[Moved] = []
+    moved: list[TensorMove] = []
     patterns = {(one.device, one.nodes): one.pattern for one in problem.fused}
     for replica, plan in enumerate(asked.replicas):
         template = template_of(plan, problem.contention)
@@ -192,10 +199,12 @@ def _shared(problem: Problem, device: int, members: Sequence[int], seconds: floa
     return [float(problem.shared_seconds[node, device]) for node in members]
 
 
-def moved_by(template: Template, replica: int, placed: Sequence[NodeFacts]) -> tuple[Moved, ...]:
+def moved_by(
+    template: Template, replica: int, placed: Sequence[NodeFacts]
+) -> tuple[TensorMove, ...]:
     """Return the transfers of one replica, in the clock's order, with the nodes charged."""
     problem, owner = template.plan.problem, template.owner
-    found: list[Moved] = []
+    found: list[TensorMove] = []
     for one in template.transfers:
         value = problem.values[one.value]
         ends = [] if value.producer == GRAPH_INPUT else [value.producer]
@@ -203,7 +212,7 @@ def moved_by(template: Template, replica: int, placed: Sequence[NodeFacts]) -> t
             node for node in value.consumers if template.group_device[owner[node]] == one.target
         ]
         found.append(
-            Moved(
+            TensorMove(
                 replica,
                 value.name,
                 problem.devices[one.source],
@@ -216,7 +225,7 @@ def moved_by(template: Template, replica: int, placed: Sequence[NodeFacts]) -> t
     return tuple(found)
 
 
-def charges(moved: Sequence[Moved], count: int) -> tuple[list[float], list[float]]:
+def charges(moved: Sequence[TensorMove], count: int) -> tuple[list[float], list[float]]:
     """Return by node the seconds and the bytes charged to it. O(transfers)."""
     seconds, nbytes = [0.0] * count, [0.0] * count
     for one in moved:

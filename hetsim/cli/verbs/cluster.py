@@ -100,7 +100,7 @@ def _fault(where: str, seats: Sequence[Seat], live: LiveCluster | None) -> Hetsi
 def _check_file(
     file: str, devices: tuple[str, ...] | None, record: dict[str, Any]
 ) -> tuple[Seat, ...]:
-    from hetsim.execution.cluster import read_cluster_file, seats_of_file, strangers
+    from hetsim.execution.cluster import read_cluster_file, seats_of_file, unknown_devices
     from hetsim.reporting.formatting import count, errors_record
     from hetsim.reporting.tables.cluster import file_record, file_report
 
@@ -117,7 +117,7 @@ def _check_file(
                 invocation.say(str(error))
         raise PlatformError(f"{count(len(errors), 'fault')} in the cluster file", where=file)
     seats = seats_of_file(found, devices)
-    for kind, device in () if devices is None else strangers(found, devices):
+    for kind, device in () if devices is None else unknown_devices(found, devices):
         invocation.note(
             f"{file}: node type '{kind}' stands for '{device}', which the platform does not have; "
             f"{nearest(device, devices or ())}"

@@ -223,7 +223,7 @@ def calibrate_device(
     and tests it on zoo models. Stop other programs meanwhile.
     """
     from hetsim.cost.calibration.calibrate import calibrate as measure_and_fit
-    from hetsim.cost.calibration.measurements import Progress
+    from hetsim.cost.calibration.measurements import MeasuringProgress
     from hetsim.device.kernels.timing import PROVIDERS, available, check_provider
     from hetsim.reporting.tables.comparison import names_table
     from hetsim.reporting.tables.devices import calibration_record, calibration_report
@@ -253,7 +253,7 @@ def calibrate_device(
         raise UsageError("--out is missing", hint=f"give -o my-{provider}.yaml")
     with invocation.progress("measuring") as show:
 
-        def report(progress: Progress) -> None:
+        def report(progress: MeasuringProgress) -> None:
             told = f"{progress.network}, {progress.measured} measured"
             show(told, left_s=progress.left_s or None)
 

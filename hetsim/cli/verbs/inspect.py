@@ -309,7 +309,7 @@ def _check_saving(found: Lint, limit: Limit) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class InspectedFile:
     """Checked YAML file: its kind, its errors, and its contents for display.
 
     `line` describes a valid file; `contents` gives its record and report, for kinds that have one.
@@ -367,14 +367,14 @@ def _check_files(files: tuple[str, ...], *, wide: bool) -> None:
         raise InvalidInput(f"{told} cannot be used")
 
 
-def _checked(file: str, *, wide: bool) -> Checked:
+def _checked(file: str, *, wide: bool) -> InspectedFile:
     """Read a YAML file as the kind that its keys indicate."""
     from hetsim.hardware.files.yaml_source import read_yaml
 
     try:
         keys = read_yaml(Path(file), file, holds=HOLDS).data.keys()
     except InvalidInput as error:
-        return Checked(file, None, (error,))
+        return InspectedFile(file, None, (error,))
     if keys & {"kinds", "hosts"}:
         from hetsim.hardware.files.inventory import load_catalog
 
@@ -399,23 +399,23 @@ def _checked(file: str, *, wide: bool) -> Checked:
     kind = found.sort
     line = "" if found.errors else checked_line(found)
     if kind not in ("device", "link", "platform"):
-        return Checked(file, kind, found.errors, line, found.name)
+        return InspectedFile(file, kind, found.errors, line, found.name)
     contents = partial(contents_of, file, kind, wide=wide)
-    return Checked(file, kind, found.errors, line, found.name, contents, found.doubts)
+    return InspectedFile(file, kind, found.errors, line, found.name, contents, found.doubts)
 
 
 def _loaded(
     file: str, kind: str, load: Callable[[str], Any], text: Callable[[Any], str]
-) -> Checked:
+) -> InspectedFile:
     """Read a file of which only a line is shown, with `text` of its content."""
     try:
         found = load(file)
     except InvalidInput as error:
-        return Checked(file, kind, (error,))
-    return Checked(file, kind, (), f"{file}: valid {kind} ({text(found)})")
+        return InspectedFile(file, kind, (error,))
+    return InspectedFile(file, kind, (), f"{file}: valid {kind} ({text(found)})")
 
 
-def _checked_workload(file: str) -> Checked:
+def _checked_workload(file: str) -> InspectedFile:
     from hetsim.reporting.tables.workload import (
         checked_workload_line,
         workload_record,
@@ -438,4 +438,4 @@ def _checked_workload(file: str) -> Checked:
 
     line = "" if found.errors else checked_workload_line(found)
     shown = isinstance(found.found, Workload)
-    return Checked(file, found.sort, found.errors, line, None, contents if shown else None)
+    return InspectedFile(file, found.sort, found.errors, line, None, contents if shown else None)

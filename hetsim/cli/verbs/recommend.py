@@ -12,7 +12,7 @@ import click
 from hetsim.cli.commands import Command
 from hetsim.cli.files import check_targets
 from hetsim.cli.invocation import current
-from hetsim.cli.load import check_form, said, told_where, workload_of
+from hetsim.cli.load import check_form, located_errors, options_of, workload_of
 from hetsim.cli.options.common import force_option, report_option, verb_options, wide_option
 from hetsim.cli.options.load import (
     batching_option,
@@ -30,7 +30,7 @@ from hetsim.errors import UsageError
 from hetsim.reporting.output import check_file, write_file, write_folder
 
 if TYPE_CHECKING:
-    from hetsim.cli.load import Load
+    from hetsim.cli.load import LoadOptions
     from hetsim.provisioning.platforms.answer import Recommendation
     from hetsim.provisioning.platforms.question import Aim
     from hetsim.workload.deployment import DynamicBatching, Routing
@@ -198,10 +198,10 @@ def recommend(source: str | None, **given: Any) -> None:
     answer: Mapping[str, Callable[..., None]] = {
         BUY: _buy, SEARCH: _search, PLACE: _place, VERIFY: _verify
     }  # fmt: skip
-    answer[form](said(batching=None), **given)
+    answer[form](options_of(batching=None), **given)
 
 
-def _verify(load: Load, *, verify: str, events: int | None, **_: object) -> None:
+def _verify(load: LoadOptions, *, verify: str, events: int | None, **_: object) -> None:
     """Check a certificate, and print the result."""
     from dataclasses import asdict
 
@@ -219,7 +219,7 @@ def _verify(load: Load, *, verify: str, events: int | None, **_: object) -> None
 
 
 def _search(
-    load: Load,
+    load: LoadOptions,
     *,
     catalog: str | None,
     max_devices: int | None,
@@ -313,7 +313,7 @@ def _leave(record: Mapping[str, Any], out: Path, *, force: bool) -> None:
 
 
 def _place(
-    load: Load,
+    load: LoadOptions,
     *,
     strategies: tuple[str, ...],
     batchings: tuple[DynamicBatching, ...],
@@ -351,7 +351,7 @@ def _place(
         most=placements or MOST,
         most_requests=most_requests,
     )
-    told = told_where(load, comes, named)
+    told = located_errors(load, comes, named)
     with invocation.progress("searching for the best placement"), told:
         found, was = as_supposed_and_as_is(seek, hardware)
     record = place_record(found)
@@ -374,7 +374,7 @@ def _place(
 
 
 def _buy(
-    load: Load,
+    load: LoadOptions,
     *,
     catalog: str | None,
     max_devices: int | None,

@@ -11,7 +11,7 @@ from hetsim.cli.commands import Command
 from hetsim.cli.executor import execute, executor_said, recovery_lines, require_equal
 from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
 from hetsim.cli.invocation import current, given
-from hetsim.cli.load import OF_LOAD, check_form, said
+from hetsim.cli.load import OF_LOAD, check_form, options_of
 from hetsim.cli.options.common import above_zero, output_options, verb_options
 from hetsim.cli.options.load import served_options
 from hetsim.cli.options.question import (
@@ -126,7 +126,7 @@ def run(
         form = FOLDER
     check_form(form, FORMS)
     if loaded:
-        serve(said(), how, emulate=emulate, time_scale=time_scale)
+        serve(options_of(), how, emulate=emulate, time_scale=time_scale)
         return
     if source is None:
         raise UsageError(

@@ -10,7 +10,7 @@ from hetsim.cli.commands import Command
 from hetsim.cli.executor import cost_lines, cost_record
 from hetsim.cli.files import check_targets, leave, leave_report, pictures_of
 from hetsim.cli.invocation import current, given
-from hetsim.cli.load import OF_LOAD, check_form, only, refuse, said
+from hetsim.cli.load import OF_LOAD, check_form, options_of, refuse, single_value
 from hetsim.cli.options.common import duration, output_options, per_second, verb_options
 from hetsim.cli.options.load import load_options
 from hetsim.cli.options.question import (
@@ -137,7 +137,7 @@ def simulate(
     """
     from hetsim.analysis.comparison import check_target
     from hetsim.analysis.confidence import spread
-    from hetsim.analysis.sustained_speed import Sustaining
+    from hetsim.analysis.sustained_speed import SustainedSpeed
     from hetsim.placement.objective import kept_s
     from hetsim.reporting.tables.plan import simulation_record, simulation_report, slower_record
     from hetsim.simulation.simulate import simulate as play
@@ -147,12 +147,12 @@ def simulate(
     form = SEARCH if search else LOAD if given(*OF_LOAD) else ONE
     check_form(form, FORMS, FIXES)
     if search:
-        load = said(strategy=strategies[0] if strategies else None, batching=None)
+        load = options_of(strategy=strategies[0] if strategies else None, batching=None)
         find_rates(load, strategies, batchings, target_rate)
         return
-    invocation.strategy = only("--strategy", strategies)
+    invocation.strategy = single_value("--strategy", strategies)
     if form == LOAD:
-        under_load(said())
+        under_load(options_of())
         return
     if source is None:
         raise UsageError("no model is given", hint="give MODEL, PLAN.json, or --workload FILE")
@@ -170,7 +170,7 @@ def simulate(
     arrivals_s = [request * interval_s for request in range(requests)]
     asked = plan
     if sustained:
-        plan = Sustaining(plan.problem).of_requests(plan, arrivals_s, contention=contention)
+        plan = SustainedSpeed(plan.problem).of_requests(plan, arrivals_s, contention=contention)
     with invocation.progress(f"simulating {requests} requests of {plan.strategy}"):
         traced = requests <= FOLLOWED or bool(failures)
         timeline = play(

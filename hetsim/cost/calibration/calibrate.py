@@ -20,7 +20,7 @@ from hetsim.core.units import significant
 from hetsim.cost.calibration.corrections import corrections, learnt_block, learnt_joins
 from hetsim.cost.calibration.fit import (
     Fit,
-    Judged,
+    JudgedNetwork,
     figure_errors,
     fit,
     judge,
@@ -29,10 +29,10 @@ from hetsim.cost.calibration.fit import (
 )
 from hetsim.cost.calibration.measurements import (
     Journal,
-    Progress,
-    Setting,
-    Taken,
-    Task,
+    MeasuringProgress,
+    NetworkRun,
+    NetworkTask,
+    RunSettings,
     measure,
     merged,
     rounds,
@@ -57,7 +57,7 @@ _GIB = 2.0**30
 
 
 def device_file(
-    setting: Setting,
+    setting: RunSettings,
     date: str,
     networks: int,
     fitted: Fit,
@@ -131,7 +131,7 @@ def device_file(
     return head + yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
 
 
-def _threads(setting: Setting) -> str:
+def _threads(setting: RunSettings) -> str:
     return "1 thread" if setting.threads == 1 else f"{setting.threads} threads"
 
 
@@ -235,7 +235,7 @@ class Calibration:
     - `errors`: errors stated in the file.
     """
 
-    setting: Setting
+    setting: RunSettings
     output: Path
     journal: Path
     networks: int
@@ -244,7 +244,7 @@ class Calibration:
     waited: float
     fitted: Fit
     corrections: tuple[Correction, ...]
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedNetwork, ...]
     errors: tuple[FigureError, ...]
 
     @property
@@ -261,7 +261,7 @@ def calibrate(
     budget_s: float = BUDGET_S,
     networks: int | None = None,
     models: Sequence[str] | None = None,
-    report: Callable[[Progress], None] = lambda progress: None,
+    report: Callable[[MeasuringProgress], None] = lambda progress: None,
     date: str | None = None,
 ) -> Calibration:
     """Measure this machine through an execution provider and write its device file.
@@ -305,7 +305,7 @@ def calibrate(
     for name in models or ():
         source_path(name)
     provider_of(provider)
-    setting = Setting(provider, threads, runtime_version(), dict(machine()), VERSION)
+    setting = RunSettings(provider, threads, runtime_version(), dict(machine()), VERSION)
     journal = Journal(path.with_suffix(".journal.jsonl"), setting)
     tasks = list(rounds(MOST_NETWORKS if networks is None else networks, models))
     complete = measure(tasks, journal, setting, budget_s, report, fewest=FEWEST)
@@ -341,14 +341,16 @@ MOST_NETWORKS = 360
 
 
 def _read(
-    journal: Journal, tasks: Sequence[tuple[int, Task]], report: Callable[[Progress], None]
-) -> list[tuple[Model, Taken, bool]]:
+    journal: Journal,
+    tasks: Sequence[tuple[int, NetworkTask]],
+    report: Callable[[MeasuringProgress], None],
+) -> list[tuple[Model, NetworkRun, bool]]:
     """Return each measured network with its measurement, and whether it is used in the fit."""
     named = {task.name: task for _, task in tasks}
-    found: list[tuple[Model, Taken, bool]] = []
+    found: list[tuple[Model, NetworkRun, bool]] = []
     for name, times in journal.by_network().items():
         task = named.get(name)
         if task is not None:
-            report(Progress(f"{name}: its kernels", len(journal), 0.0))
+            report(MeasuringProgress(f"{name}: its kernels", len(journal), 0.0))
             found.append((task.load(), merged(times), task.fitted))
     return found

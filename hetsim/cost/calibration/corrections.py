@@ -11,8 +11,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from hetsim.core.units import significant
-from hetsim.cost.calibration.fit import Fit, Network, matched_nodes, undisturbed
-from hetsim.cost.calibration.measurements import Taken
+from hetsim.cost.calibration.fit import Fit, NetworkPoint, matched_nodes, undisturbed
+from hetsim.cost.calibration.measurements import NetworkRun
 from hetsim.cost.kernels.formula import COLUMN, FORMS, bell, coordinates, streamed_share
 from hetsim.cost.kernels.fusion import joints
 from hetsim.cost.kernels.layouts import COPIES, copies_of
@@ -37,7 +37,7 @@ _FAR = 1.0
 _REWEIGHTED = 4
 
 
-def corrections(networks: Sequence[Network], fitted: Fit) -> tuple[Correction, ...]:
+def corrections(networks: Sequence[NetworkPoint], fitted: Fit) -> tuple[Correction, ...]:
     """Return a correction for each form with enough individually timed kernels."""
     rows: list[NDArray[np.float64]] = []
     logs: list[float] = []
@@ -197,7 +197,7 @@ def _spread_out(count: int, most: int) -> NDArray[np.int64]:
 
 
 def learnt_joins(
-    measured: Iterable[tuple[Model, Taken]],
+    measured: Iterable[tuple[Model, NetworkRun]],
 ) -> Mapping[str, frozenset[str]] | None:
     """Return by form the ops that join kernels in most possible places."""
     tries: dict[tuple[str, str], list[bool]] = {}
@@ -228,7 +228,7 @@ _BLOCKS = (4, 8, 16, 32)
 """Floats in the vectors of a CPU, of which a block has one or two."""
 
 
-def learnt_block(measured: Iterable[tuple[Model, Taken]]) -> int | None:
+def learnt_block(measured: Iterable[tuple[Model, NetworkRun]]) -> int | None:
     """Return the channel block size of the runtime's images; see ``layouts``."""
     found = dict.fromkeys(_BLOCKS, 0)
     for model, taken in measured:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from hetsim.cost.calibration.measurements import Taken
+from hetsim.cost.calibration.measurements import NetworkRun
 from hetsim.cost.kernels.formula import COLUMN, factors, row_of, streamed_share
 from hetsim.cost.kernels.fusion import Uses, epilogues, joined_kernel
 from hetsim.cost.kernels.layouts import COPIES, copies_of, copy_work
@@ -27,7 +27,7 @@ _WORK = [COLUMN[name] for name in ("flops", "read_bytes", "write_bytes", "weight
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class KernelPoint:
     """Kernels measured together, usually one: float array [kernels, FEATURES].
 
     `launches` is the number of runtime kernels behind it.
@@ -39,7 +39,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class NetworkPoint:
     """Network as kernels, float array [kernels, FEATURES], with the seconds of a run.
 
     `launches` runtime kernels took `timed_s` in total; 0 if none were timed. `points` are the
@@ -54,7 +54,7 @@ class Network:
     spread: float
     launches: int
     timed_s: float
-    points: tuple[Point, ...]
+    points: tuple[KernelPoint, ...]
 
 
 def lowered(
@@ -78,20 +78,20 @@ def lowered(
 
 def network_of(
     model: Model,
-    taken: Taken,
+    taken: NetworkRun,
     joins: Mapping[str, frozenset[str]] | None = None,
     block: int | None = None,
-) -> Network:
+) -> NetworkPoint:
     """Return the kernels of a network with its measured time."""
     graph = model.graph
     kernels, rows = lowered(graph, joins)
-    points: tuple[Point, ...] = ()
+    points: tuple[KernelPoint, ...] = ()
     if taken.kernels:
         points = _points(model, kernels, rows, taken, block)
     if block is not None:
         copies = [copy_row(one.elements, block) for one in copies_of(graph, block)]
         rows = np.array([*rows, *copies]).reshape(len(rows) + len(copies), -1)
-    return Network(
+    return NetworkPoint(
         name=taken.network,
         rows=rows,
         weight_bytes=float(rows[:, COLUMN["weight_bytes"]].sum()),
@@ -109,7 +109,9 @@ def copy_row(elements: int, block: int) -> NDArray[np.float64]:
     return row_of((copy_work(elements, block),), lambda work: 1.0, 1.0)
 
 
-def matched_nodes(model: Model, taken: Taken) -> tuple[list[TimedKernel], list[tuple[int, ...]]]:
+def matched_nodes(
+    model: Model, taken: NetworkRun
+) -> tuple[list[TimedKernel], list[tuple[int, ...]]]:
     """Return the kernels that the runtime ran, and the graph nodes of each."""
     graph = model.graph
     timed = [
@@ -125,14 +127,14 @@ def _points(
     model: Model,
     kernels: Sequence[Sequence[int]],
     rows: NDArray[np.float64],
-    taken: Taken,
+    taken: NetworkRun,
     block: int | None,
-) -> tuple[Point, ...]:
+) -> tuple[KernelPoint, ...]:
     """Return points that match predicted and measured kernels, merged if they share nodes."""
-    copies: list[Point] = []
+    copies: list[KernelPoint] = []
     if block is not None:
         copies += [
-            Point(copy_row(one.elements, block)[None], one.seconds, 1)
+            KernelPoint(copy_row(one.elements, block)[None], one.seconds, 1)
             for one in taken.kernels
             if one.op in COPIES and one.elements
         ]
@@ -164,7 +166,7 @@ def _points(
     for index in range(len(kernels)):
         members.setdefault(leader(index), []).append(index)
     found = [
-        Point(rows[indices], seconds[first], launches[first])
+        KernelPoint(rows[indices], seconds[first], launches[first])
         for first, indices in members.items()
         if first in seconds
     ]
@@ -204,7 +206,7 @@ class Fit:
     overheads: Overheads
 
 
-def overheads(networks: Sequence[Network]) -> Overheads:
+def overheads(networks: Sequence[NetworkPoint]) -> Overheads:
     """Return the time of runs outside their kernels, and the profiler overhead per kernel."""
     timed = [one for one in networks if one.launches]
     if len(timed) < 3:
@@ -223,7 +225,7 @@ def overheads(networks: Sequence[Network]) -> Overheads:
     return Overheads(float(solved.x[1]) * 1e-6, float(solved.x[0]) * 1e-6)
 
 
-def undisturbed(network: Network, found: Overheads) -> list[tuple[Point, float]]:
+def undisturbed(network: NetworkPoint, found: Overheads) -> list[tuple[KernelPoint, float]]:
     """Return the points of a network, with times while the process was running."""
     alone = [point.seconds - found.profiler_s * point.launches for point in network.points]
     of_kernels = network.timed_s - found.profiler_s * network.launches
@@ -244,7 +246,7 @@ def undisturbed(network: Network, found: Overheads) -> list[tuple[Point, float]]
 
 
 def fit(
-    networks: Sequence[Network], mean: NDArray[np.float64], deviation: NDArray[np.float64]
+    networks: Sequence[NetworkPoint], mean: NDArray[np.float64], deviation: NDArray[np.float64]
 ) -> Fit:
     """Fit the parameters to kernels with known times, and to whole networks."""
     found = overheads(networks)
@@ -363,7 +365,7 @@ _FEWEST = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedNetwork:
     """Network that the fit did not use; `spread` is relative, `part`: it is a part of a cut."""
 
     name: str
@@ -378,7 +380,7 @@ class Judged:
         return self.predicted_s / self.measured_s - 1.0
 
 
-def predicted_s(network: Network, fitted: Fit, corrections: Sequence[Correction]) -> float:
+def predicted_s(network: NetworkPoint, fitted: Fit, corrections: Sequence[Correction]) -> float:
     """Return the predicted time of a network: kernels, dispatch, inputs and outputs."""
     values = np.exp(fitted.log_values)
     streamed = streamed_share(values[INDEX["weights_on_chip_mib"]], network.weight_bytes)
@@ -389,11 +391,11 @@ def predicted_s(network: Network, fitted: Fit, corrections: Sequence[Correction]
 
 
 def judge(
-    networks: Sequence[Network], fitted: Fit, corrections: Sequence[Correction]
-) -> tuple[Judged, ...]:
+    networks: Sequence[NetworkPoint], fitted: Fit, corrections: Sequence[Correction]
+) -> tuple[JudgedNetwork, ...]:
     """Return prediction and measurement of each network, in their order."""
     return tuple(
-        Judged(
+        JudgedNetwork(
             network.name,
             network.seconds,
             predicted_s(network, fitted, corrections),
@@ -404,7 +406,7 @@ def judge(
     )
 
 
-def median_and_p90(judged: Sequence[Judged]) -> tuple[float, float] | None:
+def median_and_p90(judged: Sequence[JudgedNetwork]) -> tuple[float, float] | None:
     """Return the median and the P90 of the relative errors; None for no errors."""
     if not judged:
         return None
@@ -412,7 +414,7 @@ def median_and_p90(judged: Sequence[Judged]) -> tuple[float, float] | None:
     return float(np.median(errors)), float(np.quantile(errors, 0.9))
 
 
-def figure_errors(judged: Sequence[Judged]) -> tuple[FigureError, ...]:
+def figure_errors(judged: Sequence[JudgedNetwork]) -> tuple[FigureError, ...]:
     """Return the errors for the device file: of whole networks at batch 1."""
     whole = [one for one in judged if not one.part]
     found = median_and_p90(whole)

@@ -33,7 +33,7 @@ _FROM, _TO = 0.1, 0.35
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RunSettings:
     """Settings that measurements of one journal share.
 
     `threads` are those of one kernel; `machine` is the result of ``calibrate.machine``; `design`
@@ -53,7 +53,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class RunKernel:
     """Kernel of the runtime: name, op, elements of its first output, and seconds."""
 
     name: str
@@ -63,7 +63,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class NetworkRun:
     """Measurement number `round` of a network.
 
     `seconds` per run are by the setting's clock; `spread` is half the range of the middle 80 % of
@@ -76,24 +76,24 @@ class Taken:
     seconds: float
     spread: float
     waited: float
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[RunKernel, ...]
 
 
-def taken(network: str, round_: int, timed: TimedNetwork, setting: Setting) -> Taken:
+def network_run(network: str, round_: int, timed: TimedNetwork, setting: RunSettings) -> NetworkRun:
     """Return one measurement from the repeats of all timed parts."""
     of = timed.cpu_s if setting.clock == "cpu" else timed.wall_s
     ordered = sorted(of)
     seconds = typical(ordered)
     low, high = ordered[len(ordered) // 10], ordered[-1 - len(ordered) // 10]
     waited = 1.0 - sum(timed.cpu_s) / max(sum(timed.wall_s), 1e-12)
-    return Taken(
+    return NetworkRun(
         network=network,
         round=round_,
         seconds=seconds,
         spread=(high - low) / 2 / seconds,
         waited=max(0.0, waited) if setting.clock == "cpu" else 0.0,
         kernels=tuple(
-            Kernel(kernel.name, kernel.op, kernel.elements, typical(kernel.seconds))
+            RunKernel(kernel.name, kernel.op, kernel.elements, typical(kernel.seconds))
             for kernel in timed.kernels
             if kernel.seconds
         ),
@@ -108,24 +108,24 @@ def typical(values: Sequence[float]) -> float:
     return sum(chosen) / len(chosen)
 
 
-def merged(times: Sequence[Taken]) -> Taken:
+def merged(times: Sequence[NetworkRun]) -> NetworkRun:
     """Return one measurement from several of the same network: the typical time per kernel."""
     if len(times) == 1:
         return times[0]
-    by_name: dict[tuple[str, str], list[Kernel]] = {}
+    by_name: dict[tuple[str, str], list[RunKernel]] = {}
     for one in times:
         for kernel in one.kernels:
             by_name.setdefault((kernel.name, kernel.op), []).append(kernel)
     seconds = typical([one.seconds for one in times])
     apart = (max(one.seconds for one in times) - min(one.seconds for one in times)) / 2 / seconds
-    return Taken(
+    return NetworkRun(
         network=times[0].network,
         round=len(times),
         seconds=seconds,
         spread=max(apart, min(one.spread for one in times)),
         waited=min(one.waited for one in times),
         kernels=tuple(
-            Kernel(name, op, found[0].elements, typical([kernel.seconds for kernel in found]))
+            RunKernel(name, op, found[0].elements, typical([kernel.seconds for kernel in found]))
             for (name, op), found in by_name.items()
             if len(found) == len(times)
         ),
@@ -140,7 +140,7 @@ _FEWEST_NODES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class NetworkTask:
     """Network to measure; parameters are `fitted` to it, or evaluated on it."""
 
     name: str
@@ -148,22 +148,22 @@ class Task:
     fitted: bool
 
 
-def generated(first: int, last: int) -> tuple[Task, ...]:
+def generated(first: int, last: int) -> tuple[NetworkTask, ...]:
     """Return generated networks from `first` up to but excluding `last`."""
     return tuple(
-        Task(one.name, partial(_generated, one.index), fitted=True)
+        NetworkTask(one.name, partial(_generated, one.index), fitted=True)
         for one in networks(last)[first:]
     )
 
 
-def judged(names: Sequence[str] | None = None) -> tuple[Task, ...]:
+def judged(names: Sequence[str] | None = None) -> tuple[NetworkTask, ...]:
     """Return zoo models, and for each the 2 to 5 parts of one cut."""
-    found: list[Task] = []
+    found: list[NetworkTask] = []
     for index, name in enumerate(zoo_names() if names is None else names):
         parts = 2 + index % 4
-        found.append(Task(f"zoo:{name}", partial(load_model, f"zoo:{name}"), fitted=False))
+        found.append(NetworkTask(f"zoo:{name}", partial(load_model, f"zoo:{name}"), fitted=False))
         found += [
-            Task(
+            NetworkTask(
                 f"zoo:{name} {part + 1}/{parts}",
                 partial(part_of, f"zoo:{name}", part, parts, index),
                 fitted=False,
@@ -175,7 +175,7 @@ def judged(names: Sequence[str] | None = None) -> tuple[Task, ...]:
 
 def rounds(
     most: int | None = None, names: Sequence[str] | None = None
-) -> Iterator[tuple[int, Task]]:
+) -> Iterator[tuple[int, NetworkTask]]:
     """Yield (round, task) in measuring order, without end unless `most` limits the networks."""
     first = 0
     while most is None or first < most:
@@ -238,9 +238,9 @@ class Journal:
     Raises InvalidInput if the file is not a journal, or of another machine, runtime or setting.
     """
 
-    def __init__(self, path: str | os.PathLike[str], setting: Setting) -> None:
+    def __init__(self, path: str | os.PathLike[str], setting: RunSettings) -> None:
         self.path = Path(path)
-        self._taken: dict[tuple[str, int], Taken] = {}
+        self._taken: dict[tuple[str, int], NetworkRun] = {}
         if self.path.exists():
             self._read(setting)
         else:
@@ -256,13 +256,13 @@ class Journal:
     def __contains__(self, key: tuple[str, int]) -> bool:
         return key in self._taken
 
-    def __iter__(self) -> Iterator[Taken]:
+    def __iter__(self) -> Iterator[NetworkRun]:
         return iter(self._taken.values())
 
     def __len__(self) -> int:
         return len(self._taken)
 
-    def add(self, taken: Taken) -> None:
+    def add(self, taken: NetworkRun) -> None:
         """Write a measurement to disk before returning."""
         record = [
             taken.network, taken.round, taken.seconds, taken.spread, taken.waited,
@@ -272,9 +272,9 @@ class Journal:
             stream.write((json.dumps(record) + "\n").encode("utf-8"))
         self._taken[taken.network, taken.round] = taken
 
-    def by_network(self) -> dict[str, list[Taken]]:
+    def by_network(self) -> dict[str, list[NetworkRun]]:
         """Return the measurements by network, in order of their first one."""
-        found: dict[str, list[Taken]] = {}
+        found: dict[str, list[NetworkRun]] = {}
         for one in self._taken.values():
             found.setdefault(one.network, []).append(one)
         return found
@@ -290,7 +290,7 @@ class Journal:
                 f"cannot write the journal: {error.strerror or error}", where=str(self.path)
             ) from error
 
-    def _read(self, setting: Setting) -> None:
+    def _read(self, setting: RunSettings) -> None:
         where = str(self.path)
         try:
             data = read_regular(self.path, _LIMIT_BYTES)
@@ -329,17 +329,17 @@ class Journal:
                 stream.truncate(len(data) - len(rest.encode("utf-8")))
 
 
-def _taken(line: str) -> Taken | None:
+def _taken(line: str) -> NetworkRun | None:
     try:
         network, round_, seconds, spread, waited, kernels = json.loads(line)
-        found = Taken(
+        found = NetworkRun(
             str(network),
             int(round_),
             _positive(seconds),
             float(spread),
             float(waited),
             tuple(
-                Kernel(str(name), str(op), None if n is None else int(n), _positive(took))
+                RunKernel(str(name), str(op), None if n is None else int(n), _positive(took))
                 for name, op, n, took in kernels
             ),
         )
@@ -361,7 +361,7 @@ _PART_OF_MEMORY = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class MeasuringProgress:
     """Progress of measuring: current network, number measured, and remaining seconds."""
 
     network: str
@@ -370,11 +370,11 @@ class Progress:
 
 
 def measure(
-    tasks: Iterable[tuple[int, Task]],
+    tasks: Iterable[tuple[int, NetworkTask]],
     journal: Journal,
-    setting: Setting,
+    setting: RunSettings,
     budget_s: float,
-    report: Callable[[Progress], None],
+    report: Callable[[MeasuringProgress], None],
     *,
     fewest: int,
 ) -> bool:
@@ -387,7 +387,7 @@ def measure(
             return False
         if (task.name, round_) in journal:
             continue
-        report(Progress(task.name, len(journal), max(left_s, 0.0)))
+        report(MeasuringProgress(task.name, len(journal), max(left_s, 0.0)))
         model = task.load()
         if _weight_bytes(model) > _PART_OF_MEMORY * memory_bytes():
             continue
@@ -401,7 +401,7 @@ def measure(
             weights_dir=None if model.weights_dir is None else str(model.weights_dir),
             profiled=setting.clock == "cpu" and task.fitted,
         )
-        journal.add(taken(task.name, round_, timed, setting))
+        journal.add(network_run(task.name, round_, timed, setting))
     return True
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from hetsim.cost.kernels.formula import PRODUCTS
 from hetsim.cost.kernels.fusion import Uses, epilogues, joined_kernel
 from hetsim.cost.model import Kernel
-from hetsim.cost.roofline import instead
+from hetsim.cost.roofline import substitute_type
 from hetsim.device.support.quantized import DEQUANTIZE, QUANTIZE, Quantized, is_quantized
 from hetsim.device.support.rules import Support
 from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor
@@ -366,7 +366,7 @@ def figures_for(device: DeviceSpec, dtype: str) -> tuple[KernelFigures, str]:
     if asked is not None and asked in known and "float" not in dtype:
         # Fitted to whole networks in that precision, including their indices and masks.
         return known[asked], ""
-    used = dtype if dtype in device.flops_per_s else instead(device, dtype)
+    used = dtype if dtype in device.flops_per_s else substitute_type(device, dtype)
     if used in known:
         return known[used], f"no {dtype} peak, taken as {used}"
     bits = ITEM_BITS.get(used, 32)

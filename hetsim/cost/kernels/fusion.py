@@ -114,7 +114,7 @@ def epilogues(
     disjoint and convex, and contracting them closes no cycle. Nodes of different `kinds` are never
     one kernel; `joins` has by form the words of `Joint` that join; absent: all. O(V + E).
     """
-    search = _Search(graph, _Known.of(graph), works, supported, kinds, joins)
+    search = _KernelSearch(graph, _Known.of(graph), works, supported, kinds, joins)
     search.run()
     return tuple(tuple(sorted(kernel.nodes)) for kernel in search.kernels if len(kernel.nodes) > 1)
 
@@ -136,7 +136,7 @@ class Joint:
 def joints(graph: Graph, works: Sequence[Work]) -> tuple[Joint, ...]:
     """Return all nodes that join a kernel without restrictions. O(V + E)."""
     told: list[Joint] = []
-    _Search(graph, _Known.of(graph), works, (True,) * len(works), told=told).run()
+    _KernelSearch(graph, _Known.of(graph), works, (True,) * len(works), told=told).run()
     return tuple(told)
 
 
@@ -204,7 +204,7 @@ class _Kernel:
 
 
 @dataclass(slots=True)
-class _Search:
+class _KernelSearch:
     """Kernels made so far; joins are recorded if `told` is a list."""
 
     graph: Graph

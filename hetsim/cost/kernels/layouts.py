@@ -44,7 +44,7 @@ class Copy:
 
 def copies_of(graph: Graph, block: int) -> tuple[Copy, ...]:
     """Return the copies that a runtime with blocks of `block` channels makes in a run."""
-    return _Search(graph, block).found()
+    return _LayoutSearch(graph, block).found()
 
 
 def copy_work(elements: int, block: int) -> Work:
@@ -56,7 +56,7 @@ def copy_work(elements: int, block: int) -> Work:
     )
 
 
-class _Search:
+class _LayoutSearch:
     """State of each value: available in blocks, and in plain order."""
 
     def __init__(self, graph: Graph, block: int) -> None:

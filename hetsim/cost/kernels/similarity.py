@@ -146,7 +146,7 @@ def alike(a: Floats, b: Floats, length: float) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class NetworkPositions:
     """Positions of networks in the space of traits.
 
     - `traits`, `alone` [n, TRAITS]: at their batches, and for one sample.
@@ -158,7 +158,7 @@ class Placed:
     log_batch: Floats
 
     @classmethod
-    def of(cls, networks: Sequence[KnownNetwork]) -> Placed:
+    def of(cls, networks: Sequence[KnownNetwork]) -> NetworkPositions:
         """Return the positions of a device family's networks."""
         return cls(
             np.array([one.traits for one in networks]).reshape(-1, len(TRAITS)),
@@ -167,13 +167,13 @@ class Placed:
         )
 
 
-def own_part(a: Placed, b: Placed) -> Floats:
+def own_part(a: NetworkPositions, b: NetworkPositions) -> Floats:
     """Return the correlation of pairs as the same network at similar batches: [len(a), len(b)]."""
     apart = np.abs(a.log_batch[:, None] - b.log_batch[None, :])
     return alike(a.alone, b.alone, SAME) * np.exp(-apart / BATCHES)
 
 
-def covariance(a: Placed, b: Placed, shared: float, length: float) -> Floats:
+def covariance(a: NetworkPositions, b: NetworkPositions, shared: float, length: float) -> Floats:
     """Return the covariance of effects of variance 1: float array [len(a), len(b)]."""
     return shared * alike(a.traits, b.traits, length) + (1 - shared) * own_part(a, b)
 
@@ -190,7 +190,7 @@ class Likeness:
     """
 
     kin: Kin
-    places: Placed
+    places: NetworkPositions
     weights: Floats
     beyond: Floats
     inverse: Floats
@@ -201,7 +201,7 @@ class Likeness:
     def of(cls, kin: Kin) -> Likeness:
         """Return the prepared networks of a device family. O(networks^3)."""
         networks = (*kin.networks, *(one.network for one in kin.heard))
-        places = Placed.of(networks)
+        places = NetworkPositions.of(networks)
         # Noise is as large as its share of the variance if nothing else is known.
         unsure = [kin.sd**2 * (1 / one.share - 1) for one in kin.heard]
         ran = [kin.noise**2 / one.devices for one in kin.networks]
@@ -254,7 +254,7 @@ class Likeness:
         usual = math.sqrt(self._usual_variance(batch))
         if not len(self.told):
             return Likely(0.0, kin.sd, usual, kin.noise, False, (), math.inf)
-        at = Placed(traits[None, :], alone[None, :], np.log([float(batch)]))
+        at = NetworkPositions(traits[None, :], alone[None, :], np.log([float(batch)]))
         near = variance * covariance(at, self.places, kin.shared, kin.length)[0]
         left = variance - float(near @ self.inverse @ near)
         own = own_part(at, self.places)[0]
@@ -304,7 +304,7 @@ class Likeness:
 _KEPT = "kernel table"
 
 
-def said_by_kin(graph: Graph, figures: KernelFigures, batch: int) -> Likely | None:
+def predicted_by_family(graph: Graph, figures: KernelFigures, batch: int) -> Likely | None:
     """Return the prediction for `graph` by the networks of the device family of `figures`."""
     if not figures.likeness:
         return None

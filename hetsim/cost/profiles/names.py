@@ -40,7 +40,7 @@ _MOST_PARTS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class NodeReference:
     """Reference of a name: canonical nodes, ascending, or a range of positions in the file.
 
     Without nodes, the file's nodes of that name became constants; `exact`: the whole name is that
@@ -94,28 +94,28 @@ class Names:
             nameless,
         )
 
-    def spoken(self, name: str, *, op: str = "", index: int | None = None) -> Spoken | None:
+    def spoken(self, name: str, *, op: str = "", index: int | None = None) -> NodeReference | None:
         """Return the nodes that `name` refers to; None for none of the model."""
         if index is not None and name == f"{op}_{index}":
             here = self.nameless.get(name)
-            return None if here is None else Spoken(self.nodes[here], exact=True)
+            return None if here is None else NodeReference(self.nodes[here], exact=True)
         if name in self.nodes:
-            return Spoken(self.nodes[name], exact=True)
+            return NodeReference(self.nodes[name], exact=True)
         between = self._between(name)
         if between is not None:
-            return Spoken(between=between)
+            return NodeReference(between=between)
         whole = self._one(name)
         if whole is not None:
-            return Spoken(whole)
+            return NodeReference(whole)
         parts = [part for part in _SEPARATE.split(name) if part and part.strip()]
         if len(parts) > 1:
             known = [self._one(part.strip()) for part in parts]
             if any(known):
-                return Spoken(_union(known))
+                return NodeReference(_union(known))
         for separator in ("+", "_"):
             pieced = self._pieced(_BEGINS.sub("", name), separator)
             if pieced is not None:
-                return Spoken(pieced)
+                return NodeReference(pieced)
         return None
 
     def _one(self, name: str) -> tuple[int, ...] | None:

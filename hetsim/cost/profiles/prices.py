@@ -71,7 +71,7 @@ class MeasuredShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
+class ProfiledTimes:
     """Times of a device's nodes, measured where possible.
 
     `seconds` and `least`, float arrays [n], are those of the nodes alone; inf if unsupported.
@@ -90,7 +90,7 @@ def with_profile(
     seconds: NDArray[np.float64],
     least: NDArray[np.float64],
     fused: Sequence[Fused],
-) -> Priced:
+) -> ProfiledTimes:
     """Replace modelled times by measured ones.
 
     A kernel's time is distributed over its nodes that the device can run, in proportion to their
@@ -155,7 +155,7 @@ def with_profile(
             sum(k.seconds for k, copy in zip(profile.kernels, copies, strict=True) if copy)
         ),
     )
-    return Priced(prices, least_s, kernels_now, share)
+    return ProfiledTimes(prices, least_s, kernels_now, share)
 
 
 @dataclass(frozen=True, slots=True)

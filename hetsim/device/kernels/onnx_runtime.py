@@ -107,7 +107,7 @@ class KernelTime:
     seconds: float
 
 
-class Profile:
+class SessionProfile:
     """Profile of one session, in a temporary folder until it is read."""
 
     def __init__(self, options: onnxruntime.SessionOptions) -> None:
@@ -213,9 +213,9 @@ class CompiledSubgraph:
             options.add_session_config_entry(
                 "session.model_external_initializers_file_folder_path", weights_dir
             )
-        self._profile: Profile | None = None
+        self._profile: SessionProfile | None = None
         if settings.profile:
-            self._profile = Profile(options)
+            self._profile = SessionProfile(options)
         try:
             for library in settings.libraries:
                 options.register_custom_ops_library(library)

@@ -124,12 +124,12 @@ def rounded(
     if bodies:
         made = with_types(made)
     opsets = {entry.domain: entry.version for entry in made.opset_import}
-    writer = _Writer(_all_names(made.graph), opsets)
+    writer = _RoundingWriter(_all_names(made.graph), opsets)
     writer.rewrite(made.graph, list(roundings), dict(dtypes))
     return made
 
 
-class _Writer:
+class _RoundingWriter:
     """Writer of roundings between the nodes of a graph and of its inner graphs."""
 
     def __init__(self, taken: set[str], opsets: Mapping[str, int]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hetsim.core.room import out_of_room
-from hetsim.device.kernels.onnx_runtime import Profile
+from hetsim.device.kernels.onnx_runtime import SessionProfile
 from hetsim.errors import ExecutionError, InvalidInput, nearest
 from hetsim.graph.reading.session import SILENT, quiet_runtime
 
@@ -109,7 +109,7 @@ def time_network(
     cpu_s, wall_s = _timed(_open(proto, provider, options), inputs, runs, most_s)
     if not profiled:
         return TimedNetwork(cpu_s, wall_s, ())
-    profile = Profile(options)
+    profile = SessionProfile(options)
     session = _open(proto, provider, options)
     _timed(session, inputs, runs, most_s)
     return TimedNetwork(cpu_s, wall_s, _kernels(profile.events(session)))

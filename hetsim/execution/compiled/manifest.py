@@ -19,7 +19,7 @@ from hetsim.core.files import ROOM, TEXT_LIMIT_BYTES, open_regular, read_most
 from hetsim.core.room import out_of_room
 from hetsim.device.artifact import onnxruntime_version
 from hetsim.errors import ExecutionError, InvalidInput
-from hetsim.execution.program import Part, Step, steps_of
+from hetsim.execution.program import ProgramSubgraph, Step, steps_of
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.version import __version__
 
@@ -127,9 +127,9 @@ class Manifest(_Record):
         """Files of all subgraphs and constants."""
         return (*self.groups, *([] if self.constants is None else [self.constants]))
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[ProgramSubgraph]:
         """Return the parts of the plan, by group."""
-        return [Part(g.device, tuple(g.inputs), tuple(g.outputs)) for g in self.groups]
+        return [ProgramSubgraph(g.device, tuple(g.inputs), tuple(g.outputs)) for g in self.groups]
 
 
 def is_compiled(path: Path) -> bool:

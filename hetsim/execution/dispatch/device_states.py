@@ -46,7 +46,7 @@ class Recovery:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RecoveryPolicy:
     """Rules of device failure and retries.
 
     `timeout_s` applies to compiling, and to a request without its own. A device that needs longer
@@ -101,7 +101,7 @@ class DeviceStates:
     _dispatcher: Dispatcher
     _transport: Transport
     _post: Post
-    _policy: Policy
+    _policy: RecoveryPolicy
     _replan: Replan | None
     _later: Callable[[float, object], None]
     _version: int = 0

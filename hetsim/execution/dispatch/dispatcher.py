@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from hetsim.execution.program import Replica, Step
+from hetsim.execution.program import ReplicaSteps, Step
 
 
 class Call(NamedTuple):
@@ -43,7 +43,9 @@ class Flight:
 class _Order:
     """Dependencies of a replica's steps, computed once per version."""
 
-    def __init__(self, steps: Sequence[Step], outputs: Sequence[str], replica: Replica) -> None:
+    def __init__(
+        self, steps: Sequence[Step], outputs: Sequence[str], replica: ReplicaSteps
+    ) -> None:
         self.steps = steps
         self.outputs = outputs
         self.wanted = frozenset(outputs)
@@ -112,7 +114,7 @@ class Dispatcher:
         steps: Sequence[Step],
         outputs: Sequence[str],
         streams: Mapping[str, int],
-        replicas: Sequence[Replica] = (),
+        replicas: Sequence[ReplicaSteps] = (),
         deal: Sequence[int] = (0,),
     ) -> None:
         self._take(steps, outputs, replicas, deal)
@@ -229,7 +231,7 @@ class Dispatcher:
         self,
         steps: Sequence[Step],
         outputs: Sequence[str],
-        replicas: Sequence[Replica] = (),
+        replicas: Sequence[ReplicaSteps] = (),
         deal: Sequence[int] = (0,),
     ) -> None:
         """Switch to other steps with the same outputs; sent values remain valid."""
@@ -258,14 +260,14 @@ class Dispatcher:
         self,
         steps: Sequence[Step],
         outputs: Sequence[str],
-        replicas: Sequence[Replica],
+        replicas: Sequence[ReplicaSteps],
         deal: Sequence[int],
     ) -> None:
         self._steps = tuple(steps)
         self._deal = tuple(deal)
         self._orders = [
             _Order(self._steps, tuple(outputs), replica)
-            for replica in replicas or (Replica(0, len(steps)),)
+            for replica in replicas or (ReplicaSteps(0, len(steps)),)
         ]
 
     def _dealt(self, request: int) -> _Order:

@@ -24,8 +24,8 @@ from hetsim.errors import (
 )
 from hetsim.execution.dispatch.device_states import (
     DeviceStates,
-    Policy,
     Recovery,
+    RecoveryPolicy,
     Replan,
     Replanned,
 )
@@ -33,7 +33,7 @@ from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
 from hetsim.execution.dispatch.requests import Alarms, Close, Expired, Request, Submit
 from hetsim.execution.dispatch.run_log import RunLog
 from hetsim.execution.dispatch.transport import (
-    Ended,
+    CallEnded,
     Fault,
     Fetched,
     Loaded,
@@ -70,7 +70,7 @@ class OpenRequests:
     _dispatcher: Dispatcher
     _devices: DeviceStates
     _transport: Transport
-    _policy: Policy
+    _policy: RecoveryPolicy
     _later: Callable[[float, object], None]
     _log: RunLog
     _open: dict[int, _Open] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class OpenRequests:
         if not self._outputs:
             self._fetch(number)
 
-    def ended(self, event: Ended) -> None:
+    def ended(self, event: CallEnded) -> None:
         """Process the result or the fault of a call."""
         call, fault = event.call, event.fault
         if event.incarnation != self._devices.incarnation(call.device):
@@ -276,7 +276,7 @@ class SessionLoop:
         program: Program,
         transport: Callable[[Post], Transport],
         streams: Mapping[str, int],
-        policy: Policy,
+        policy: RecoveryPolicy,
         replan: Replan | None = None,
         log: RunLog | None = None,
     ) -> None:
@@ -391,7 +391,7 @@ class SessionLoop:
                 event.request.fail(error)
 
     def _handle(self, event: object) -> None:
-        if isinstance(event, Ended):
+        if isinstance(event, CallEnded):
             self._requests.ended(event)
         elif isinstance(event, Submit):
             self._requests.submitted(event)

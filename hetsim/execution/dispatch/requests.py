@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 
 
 def next_of(events: queue.SimpleQueue[Item], wait_s: float) -> Item:
-    """Return the next event, within `wait_s` seconds. Raises ``queue.Empty`` without one.
+    """Return the next event, within `wait_s` seconds. Raises ``Empty`` without one.
 
     CPython's ``get`` with a timeout waits in full if its lock is free, as after each event, and
     does not run until its time is over. A non-blocking attempt first leaves the lock taken.

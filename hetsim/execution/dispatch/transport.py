@@ -51,7 +51,7 @@ class Loaded:
     process: int = 0
 
 
-class Ended(NamedTuple):
+class CallEnded(NamedTuple):
     """Result of a call: its timing and the handles of its values, or a fault."""
 
     call: Call
@@ -70,7 +70,7 @@ class Fetched:
     lost: tuple[str, ...] = ()
 
 
-def sent_by(event: Ended) -> Mapping[str, Any]:
+def sent_by(event: CallEnded) -> Mapping[str, Any]:
     """Return the values sent by a call. Raises its error if it failed."""
     if event.fault is not None:
         raise event.fault.error
@@ -102,7 +102,7 @@ class Transport(Protocol):
         """Start the device if needed, and compile; posts ``Loaded``."""
 
     def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Any]) -> None:
-        """Run a step with the handles that it receives; posts ``Ended``."""
+        """Run a step with the handles that it receives; posts ``CallEnded``."""
 
     def forget(self, device: str, version: int, request: int) -> None:
         """Drop what a device holds for a request."""

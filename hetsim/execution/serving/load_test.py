@@ -14,7 +14,7 @@ from hetsim.core.units import format_seconds
 from hetsim.device.support.rules import is_static
 from hetsim.errors import WorkloadError
 from hetsim.execution.program import given_inputs, model_of, tolerance_of
-from hetsim.execution.run import differences, judged, whole_model
+from hetsim.execution.run import compared_outputs, differences, whole_model
 from hetsim.simulation.service.service import Service
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hetsim.graph.inputs.arrays import Inputs
     from hetsim.graph.model import Model
     from hetsim.problem.plan import Plan
-    from hetsim.simulation.service.layout import Setup
+    from hetsim.simulation.service.layout import EngineArguments
     from hetsim.simulation.service.resolution import Resolved
 
 Values = Mapping[str, Any]
@@ -95,7 +95,7 @@ def _axis(alone: Model, batch: Model, name: str, size: int, what: str) -> int | 
 
 
 def runs_of(
-    resolved: Sequence[Resolved], setup: Setup, inputs: Inputs | None, seed: int
+    resolved: Sequence[Resolved], setup: EngineArguments, inputs: Inputs | None, seed: int
 ) -> tuple[Runs, ...]:
     """Return, by template, its batches: the model of its requests, and how many at a time.
 
@@ -164,7 +164,7 @@ class Batch:
     outputs: Mapping[str, Any]
 
 
-class Kept:
+class KeptBatches:
     """Sample of batches: all while there is room, then every second, every fourth, ..."""
 
     def __init__(self, room_bytes: float = ROOM_BYTES) -> None:
@@ -319,7 +319,7 @@ def compared(
             seen[batch.template] += 1
             again += 1
             wanted = whole(model, one.joined(batch.requests))
-        told = judged(batch.outputs, wanted, tolerance_of(plan)).mismatches
+        told = compared_outputs(batch.outputs, wanted, tolerance_of(plan)).mismatches
         if told:
             where = f"{one.about}, batch {batch.number} of {len(batch.requests)}"
             mismatches.append(f"{where}: {'; '.join(told)}")

@@ -23,7 +23,7 @@ from hetsim.execution.serving.load_test import (
     LATE_SHARE,
     Batch,
     Host,
-    Kept,
+    KeptBatches,
     LoadTest,
     Runs,
     compared,
@@ -31,9 +31,9 @@ from hetsim.execution.serving.load_test import (
     sets_of,
 )
 from hetsim.execution.serving.player import TIMES
-from hetsim.simulation.service.layout import Setup, check_together, set_up
+from hetsim.simulation.service.layout import EngineArguments, check_together, set_up
 from hetsim.simulation.service.resolution import Resolved
-from hetsim.simulation.service.run import Recorded, Run, blocks_of, until_s
+from hetsim.simulation.service.run import RecordedRequests, ServiceRun, blocks_of, until_s
 from hetsim.simulation.service.serving import played, service_of
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.simulation.serving.tables import SERVED
@@ -89,7 +89,7 @@ def serve_on(
     before_s, calls = session.busy_s, session.calls
     player = _Player(session, workload, setup, runs)
     began_s, began_cpu_s = time.monotonic(), time.thread_time()
-    seen = Recorded(player.play(), len(alone_s))
+    seen = RecordedRequests(player.play(), len(alone_s))
     wall_s, cpu_s = time.monotonic() - began_s, time.thread_time() - began_cpu_s
     busy_s = [session.busy_s.get(name, 0.0) - before_s.get(name, 0.0) for name in platform.devices]
     host = Host(
@@ -104,7 +104,7 @@ def serve_on(
         wall_s=wall_s,
     )
     setup = replace(setup, alone_s=(np.array(alone_s).reshape(setup.alone_s[0].shape),))
-    run = Run(workload, setup, seen)
+    run = ServiceRun(workload, setup, seen)
     run.keep(seen.outcomes)
     run.look()
     links = [0.0] * len(setup.plan_tasks.links)
@@ -178,7 +178,9 @@ def _alone(session: Session, runs: Runs) -> list[float]:
 class _Player:
     """Player that sends requests when due, and waits for their results."""
 
-    def __init__(self, session: Session, workload: Workload, setup: Setup, runs: Runs) -> None:
+    def __init__(
+        self, session: Session, workload: Workload, setup: EngineArguments, runs: Runs
+    ) -> None:
         self._session, self._runs = session, runs
         self._clients = setup.clients
         self._most = math.inf if workload.requests is None else workload.requests
@@ -197,7 +199,7 @@ class _Player:
         self._replica: list[int] = []
         self._under_way: dict[int, Request] = {}
         self._zero_s = self._free_s = 0.0
-        self.kept = Kept()
+        self.kept = KeptBatches()
         self.late_s: list[float] = []
 
     def play(self) -> Outcomes:

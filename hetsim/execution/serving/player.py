@@ -18,7 +18,7 @@ from hetsim.errors import ExecutionError
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.requests import next_of
 from hetsim.execution.dispatch.transport import (
-    Ended,
+    CallEnded,
     Fetched,
     Loaded,
     Transport,
@@ -27,7 +27,7 @@ from hetsim.execution.dispatch.transport import (
     unanswered,
 )
 from hetsim.execution.program import Program, assemble, constants_among_outputs, model_of
-from hetsim.execution.serving.load_test import ROOM_BYTES, Batch, Kept, Runs
+from hetsim.execution.serving.load_test import ROOM_BYTES, Batch, KeptBatches, Runs
 from hetsim.execution.session import crossing_bytes, transports
 from hetsim.execution.weights import staged
 from hetsim.simulation.clock.templates import PlanTasks, Template
@@ -97,7 +97,7 @@ def _load(
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class BatchTimeAlone:
     """Time of a full batch of one template on this machine alone, in real seconds."""
 
     steps_s: tuple[float, ...]
@@ -111,7 +111,7 @@ def alone(
     version: int,
     plan: Loadable,
     runs: Runs,
-) -> Alone:
+) -> BatchTimeAlone:
     """Run a full batch of a plan alone several times; return the least time."""
     found = []
     for at in range(TIMES):
@@ -120,12 +120,12 @@ def alone(
             _once(transport, next_event, deadline, Call(-1 - at, 0, "", version), plan, runs)
         )
     steps = tuple(map(min, zip(*(one.steps_s for one in found[1:]), strict=True)))
-    return Alone(steps, min(one.seconds for one in found[1:]))
+    return BatchTimeAlone(steps, min(one.seconds for one in found[1:]))
 
 
 def _once(
     transport: Transport, next_event: Next, deadline: float, call: Call, plan: Loadable, runs: Runs
-) -> Alone:
+) -> BatchTimeAlone:
     program = plan.program
     inputs = runs.joined(range(runs.size))
     values = {name: transport.hand(value) for name, value in inputs.items()}
@@ -137,7 +137,7 @@ def _once(
         transport.call(call._replace(step=index, device=step.device), 0, step, received)
         while True:
             done_s, event = next_event(deadline, (step.device,), "running a batch")
-            if isinstance(event, Ended):
+            if isinstance(event, CallEnded):
                 values.update(sent_by(event))
                 outputs = {n: one for n, one in event.sent.items() if n in program.outputs}
                 if not outputs:
@@ -149,11 +149,11 @@ def _once(
         steps_s.append(done_s - given_s)
     for device in program.code:
         transport.forget(device, call.version, call.request)
-    return Alone(tuple(steps_s), done_s - began_s)
+    return BatchTimeAlone(tuple(steps_s), done_s - began_s)
 
 
 def roomy(
-    alone: Sequence[Alone],
+    alone: Sequence[BatchTimeAlone],
     templates: Sequence[Template],
     scale: float,
     allowed: float,
@@ -223,7 +223,7 @@ class Ready:
     transport: Transport
     plans: Sequence[Loadable]
     runs: Sequence[Runs]
-    took: Sequence[Alone]
+    took: Sequence[BatchTimeAlone]
     at_s: float
     timeout_s: float
 
@@ -322,7 +322,7 @@ class Player:
         self._calls: dict[tuple[int, int], _Call] = {}
         self._due: list[float] = []
         self._done: list[float] = []
-        self.kept = Kept(room_bytes)
+        self.kept = KeptBatches(room_bytes)
         self.busy_s = [0.0] * len(plan_tasks.plan.problem.devices)
         self.calls = self.overran = 0
         self.overrun_s = self.longest_overrun_s = self.asked_s = 0.0
@@ -407,7 +407,7 @@ class Player:
         return _Flight(template, requests, handles, left, outputs_known)
 
     def _handle(self, at_s: float, event: object) -> None:
-        if isinstance(event, Ended):
+        if isinstance(event, CallEnded):
             call = self._calls[event.call.request, event.call.step]
             flight = self._flights[event.call.request]
             flight.values.update(sent_by(event))

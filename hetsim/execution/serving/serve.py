@@ -19,7 +19,7 @@ from hetsim.execution.serving.load_test import LATE_SHARE, Host, LoadTest, compa
 from hetsim.execution.serving.on_session import serve_on
 from hetsim.execution.serving.player import (
     HEADROOM,
-    Alone,
+    BatchTimeAlone,
     Loadable,
     Player,
     loadable,
@@ -29,9 +29,9 @@ from hetsim.execution.serving.player import (
 )
 from hetsim.execution.session import Session
 from hetsim.simulation.clock.metrics import busy_seconds
-from hetsim.simulation.service.layout import Setup, check_together, set_up
+from hetsim.simulation.service.layout import EngineArguments, check_together, set_up
 from hetsim.simulation.service.resolution import Resolved, resolve
-from hetsim.simulation.service.run import Run, blocks_of, until_s
+from hetsim.simulation.service.run import ServiceRun, blocks_of, until_s
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import keeping, played, service_of
 from hetsim.simulation.serving.real_time import RealTime
@@ -41,7 +41,7 @@ from hetsim.simulation.serving.tables import SERVED
 if TYPE_CHECKING:
     from hetsim.graph.inputs.arrays import Inputs
     from hetsim.hardware.spec import Platform
-    from hetsim.simulation.service.resolution import Asked
+    from hetsim.simulation.service.resolution import ModelOptions
     from hetsim.workload.deployment import Deployment
     from hetsim.workload.workload import Workload
 
@@ -155,7 +155,7 @@ def load_test(
     workload: Workload,
     platform: Platform,
     *,
-    asked: Asked | None = None,
+    asked: ModelOptions | None = None,
     emulate: bool = False,
     inputs: Inputs | None = None,
     executor: Literal["ray", "threads"] = "ray",
@@ -238,7 +238,7 @@ def load_test(
     return LoadTest(measured, simulated, emulate, scale, host, outputs, executor, start_s)
 
 
-def _engine(workload: Workload, setup: Setup, emulate: bool) -> RealTime:
+def _engine(workload: Workload, setup: EngineArguments, emulate: bool) -> RealTime:
     """Return the engine; transfers take their modelled time, or their real time within devices'."""
     alone = setup.duration if emulate else np.zeros(len(setup.duration))
     return RealTime(
@@ -255,9 +255,9 @@ def _engine(workload: Workload, setup: Setup, emulate: bool) -> RealTime:
 
 
 def _check_pace(
-    took: Sequence[Alone],
+    took: Sequence[BatchTimeAlone],
     plans: Sequence[Loadable],
-    setup: Setup,
+    setup: EngineArguments,
     scale: float,
     late_share: float,
 ) -> None:
@@ -306,9 +306,9 @@ def _measured(
     player: Player,
     real: Outcomes,
     resolved: Sequence[Resolved],
-    setup: Setup,
+    setup: EngineArguments,
     workload: Workload,
-    took: Sequence[Alone],
+    took: Sequence[BatchTimeAlone],
     emulate: bool,
 ) -> Service:
     links = busy_seconds(setup.plan_tasks, player.engine.ran.tolist())[1]
@@ -317,7 +317,7 @@ def _measured(
         seconds = np.array([one.seconds for one in took])
         own = tuple(seconds[model.template] for model in setup.models)
         setup = replace(setup, alone_s=own)
-    run = Run(workload, setup, player.engine)
+    run = ServiceRun(workload, setup, player.engine)
     run.keep(real)
     run.look()
     return service_of(run, resolved, "ended", (player.busy_s, links))

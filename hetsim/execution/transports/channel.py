@@ -25,7 +25,7 @@ from hetsim.core.process import begun
 from hetsim.core.room import out_of_room
 from hetsim.errors import ExecutionError, OutOfRoom
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.transport import Ended, Fault, Post, kernel_fault
+from hetsim.execution.dispatch.transport import CallEnded, Fault, Post, kernel_fault
 from hetsim.execution.program import Step, Timing
 from hetsim.execution.worker import DeviceWorker, error_of_device
 
@@ -69,7 +69,7 @@ class SharedFile:
         os.close(self.descriptor)
 
     def mapped(self, sizes: Sequence[int]) -> list[memoryview]:
-        """Return read-only pieces of these sizes, as stored by ``Memory.written``."""
+        """Return read-only pieces of these sizes, as stored by ``SharedSegment.written``."""
         flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
         *starts, end = _starts(sizes)
         try:
@@ -79,7 +79,7 @@ class SharedFile:
         return [content[start : start + size] for start, size in zip(starts, sizes, strict=True)]
 
 
-class Memory:
+class SharedSegment:
     """Shared memory written by this process, reused when no other process holds it.
 
     The kernel tracks the holders: they get a second, read-only open file, locked (flock(2)) while a
@@ -156,7 +156,7 @@ class Packet:
 class Channel:
     """End of a Unix socket that preserves packets; any thread sends, one receives."""
 
-    def __init__(self, end: socket.socket, memory: Memory) -> None:
+    def __init__(self, end: socket.socket, memory: SharedSegment) -> None:
         self._socket = end
         self.memory = memory
         self._lock = threading.Lock()
@@ -260,7 +260,7 @@ class Channel:
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class ValueInTransit:
     """Value in transit: pickled, its large arrays in shared memory."""
 
     packed: bytes
@@ -269,7 +269,7 @@ class Held:
     elsewhere: Any = field(default=None, repr=False)
 
     @staticmethod
-    def of(value: Any, memory: Memory) -> Held:
+    def of(value: Any, memory: SharedSegment) -> ValueInTransit:
         """Return the handle of a copy of `value`. Raises ExecutionError if there is no room."""
         large: list[memoryview] = []
 
@@ -282,8 +282,8 @@ class Held:
 
         packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL, buffer_callback=here)
         if not large:
-            return Held(packed)
-        return Held(packed, tuple(len(piece) for piece in large), memory.written(large))
+            return ValueInTransit(packed)
+        return ValueInTransit(packed, tuple(len(piece) for piece in large), memory.written(large))
 
     def value(self) -> Any:
         """Return the value; its large arrays are read-only, and keep their memory alive."""
@@ -294,11 +294,15 @@ Packed = tuple[tuple[bytes, tuple[int, ...]], ...]
 """Values within a packet: each pickled, with the sizes of its large arrays."""
 
 
-def packed(values: Sequence[Held], memory: Memory) -> tuple[Packed, list[SharedFile]]:
+def packed(
+    values: Sequence[ValueInTransit], memory: SharedSegment
+) -> tuple[Packed, list[SharedFile]]:
     """Return values in packet form, and the files that belong to it."""
     large = [held for held in values if held.file is not None]
     if len(large) > MOST_FILES:
-        whole = {id(held): Held(pickle.dumps(held.value())) for held in large[MOST_FILES:]}
+        whole = {
+            id(held): ValueInTransit(pickle.dumps(held.value())) for held in large[MOST_FILES:]
+        }
         return packed([whole.get(id(held), held) for held in values], memory)
     return (
         tuple((held.packed, held.sizes) for held in values),
@@ -306,17 +310,17 @@ def packed(values: Sequence[Held], memory: Memory) -> tuple[Packed, list[SharedF
     )
 
 
-def unpacked(values: Packed, files: Sequence[SharedFile]) -> list[Held]:
+def unpacked(values: Packed, files: Sequence[SharedFile]) -> list[ValueInTransit]:
     """Return the values of a packet. Raises OutOfRoom if files are missing."""
     if len(files) != sum(bool(sizes) for _, sizes in values):
         raise OutOfRoom(
             "too many files are open", hint="raise the limit (ulimit -n)", short_of="files"
         )
     left = iter(files)
-    return [Held(said, sizes, next(left) if sizes else None) for said, sizes in values]
+    return [ValueInTransit(said, sizes, next(left) if sizes else None) for said, sizes in values]
 
 
-def accept(memory: Memory, ask: Callable[[str], bool]) -> Channel | None:
+def accept(memory: SharedSegment, ask: Callable[[str], bool]) -> Channel | None:
     """Return the channel to another process of this user, which should ``connect`` to a name.
 
     `ask` sends it the name, and returns whether it connected. None if no process of this user does
@@ -342,7 +346,7 @@ def accept(memory: Memory, ask: Callable[[str], bool]) -> Channel | None:
     return None
 
 
-def connect(name: str, memory: Memory) -> Channel | None:
+def connect(name: str, memory: SharedSegment) -> Channel | None:
     """Return the channel to the process waiting at `name`; None if none of this user does."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
@@ -387,8 +391,10 @@ class CallerEnd:
             self._channel.release()
             raise
 
-    def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Held]) -> None:
-        """Run a step on the device; posts ``Ended``."""
+    def call(
+        self, call: Call, incarnation: int, step: Step, received: Sequence[ValueInTransit]
+    ) -> None:
+        """Run a step on the device; posts ``CallEnded``."""
         number = next(self._numbers)
         with self._lock:
             fault = self._fault
@@ -402,7 +408,7 @@ class CallerEnd:
                     self._given.pop(number, None)
                     fault = kernel_fault(error)
         if fault is not None:
-            self._post(Ended(call, incarnation, fault=fault))
+            self._post(CallEnded(call, incarnation, fault=fault))
 
     def forget(self, version: int, request: int) -> None:
         """Tell the device to drop the values of a request."""
@@ -443,7 +449,7 @@ class CallerEnd:
             self._fault = fault
             given, self._given = self._given, {}
         for call, incarnation, _ in given.values():
-            self._post(Ended(call, incarnation, fault=fault))
+            self._post(CallEnded(call, incarnation, fault=fault))
         self._channel.release()
 
     def _take(self, packet: Packet) -> None:
@@ -469,7 +475,7 @@ class CallerEnd:
             raise ValueError(f"an answer of kind {kind}")
         with self._lock:
             call, incarnation, _ = self._given.pop(number)
-        self._post(Ended(call, incarnation, **answer))
+        self._post(CallEnded(call, incarnation, **answer))
 
 
 def serve(channel: Channel, worker: DeviceWorker, streams: int) -> None:
@@ -494,7 +500,7 @@ def serve(channel: Channel, worker: DeviceWorker, streams: int) -> None:
         try:
             received = [held.value() for held in unpacked(values, packet.files)]
             timing, *sent = worker.run(version, request, step, *received)
-            made, files = packed([Held.of(value, memory) for value in sent], memory)
+            made, files = packed([ValueInTransit.of(value, memory) for value in sent], memory)
         except Exception as error:
             own = _own_class(error_of_device(error, worker.device))
             channel.send((_FAILED, number, own))

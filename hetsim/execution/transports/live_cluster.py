@@ -12,8 +12,8 @@ import numpy as np
 
 from hetsim.errors import ClusterError, NotOffered
 from hetsim.execution.cluster import (
+    ClusterNode,
     Difference,
-    Node,
     Seat,
     Versions,
     differences,
@@ -39,7 +39,7 @@ ANSWER_S = 30.0
 class NodeReport:
     """Node and its answer: without `versions`, and with a `failure`, if it did not answer."""
 
-    node: Node
+    node: ClusterNode
     versions: Versions | None
     differences: tuple[Difference, ...] = ()
     failure: str = ""
@@ -79,7 +79,7 @@ def look_at(
 
 
 def live_seats(
-    nodes: Sequence[Node], devices: Sequence[str] | None, available: dict[str, float]
+    nodes: Sequence[ClusterNode], devices: Sequence[str] | None, available: dict[str, float]
 ) -> tuple[Seat, ...]:
     """Return the node for the actor of each device among living `nodes`."""
     offered = sorted({device for node in nodes for device in node.offers})
@@ -104,7 +104,7 @@ def refuse_unplaceable(device: str, *, started: bool) -> None:
         raise used_up((device,))
 
 
-def _state() -> tuple[tuple[Node, ...], dict[str, float]]:
+def _state() -> tuple[tuple[ClusterNode, ...], dict[str, float]]:
     """Return the nodes of the connected Ray, and their free resources."""
     import ray
 
@@ -112,7 +112,7 @@ def _state() -> tuple[tuple[Node, ...], dict[str, float]]:
     return nodes_of(ray.nodes()), available  # type: ignore[no-untyped-call]
 
 
-def _ask(nodes: Sequence[Node], answer_s: float) -> tuple[NodeReport, ...]:
+def _ask(nodes: Sequence[ClusterNode], answer_s: float) -> tuple[NodeReport, ...]:
     import ray
 
     deadline = time.monotonic() + answer_s
@@ -136,7 +136,7 @@ def _ask(nodes: Sequence[Node], answer_s: float) -> tuple[NodeReport, ...]:
     return tuple(reports)
 
 
-def _answer(node: Node, reference: Any) -> NodeReport:
+def _answer(node: ClusterNode, reference: Any) -> NodeReport:
     import ray
     from ray.exceptions import RayError
 
@@ -164,7 +164,7 @@ Way = Literal["shared memory", "one machine", "network"]
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class MeasuredTransfer:
     """Transfer of one size from one device's node to another's.
 
     `measured_s` is the median wall-clock time from the reader's request until it holds the array
@@ -207,7 +207,7 @@ def measure_links(
     sizes: Sequence[int] = SIZES,
     *,
     repeats: int = REPEATS,
-) -> tuple[Transfer, ...]:
+) -> tuple[MeasuredTransfer, ...]:
     """Return times of transfers through Ray's object stores between the nodes of device pairs.
 
     By source, target and size. Every repeat moves a new array, after an uncounted one; devices on
@@ -222,7 +222,7 @@ def measure_links(
         home = _homes(nodes, devices, available, f"Ray at {address}")
         measured = _measure(home, devices, sizes, repeats)
     return tuple(
-        Transfer(
+        MeasuredTransfer(
             source,
             target,
             home[source].id,
@@ -240,8 +240,8 @@ def measure_links(
 
 
 def _homes(
-    nodes: Sequence[Node], devices: Sequence[str], available: dict[str, float], where: str
-) -> dict[str, Node]:
+    nodes: Sequence[ClusterNode], devices: Sequence[str], available: dict[str, float], where: str
+) -> dict[str, ClusterNode]:
     """Return the node of each device."""
     living = {node.id: node for node in nodes if node.alive}
     seats = live_seats(nodes, devices, available)
@@ -259,7 +259,7 @@ def _homes(
 
 
 def _measure(
-    home: dict[str, Node], devices: Sequence[str], sizes: Sequence[int], repeats: int
+    home: dict[str, ClusterNode], devices: Sequence[str], sizes: Sequence[int], repeats: int
 ) -> dict[tuple[str, str, int], float]:
     import ray
 
@@ -297,7 +297,7 @@ def _transfer(writer: Any, reader: Any, nbytes: int) -> float:
     return seconds
 
 
-def _way(source: Node, target: Node) -> Way:
+def _way(source: ClusterNode, target: ClusterNode) -> Way:
     if source.id == target.id:
         return "shared memory"
     return "one machine" if source.ip == target.ip else "network"

@@ -26,7 +26,7 @@ from hetsim.errors import Cancelled, DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.cluster import Versions, actor_options, check_versions, nodes_of, own_versions
 from hetsim.execution.dispatch.transport import Fault, kernel_fault, unanswered
 from hetsim.execution.program import Program
-from hetsim.execution.transports.channel import Channel, Memory, accept, connect, serve
+from hetsim.execution.transports.channel import Channel, SharedSegment, accept, connect, serve
 from hetsim.execution.transports.live_cluster import refuse_unplaceable
 from hetsim.execution.weights import Shipments
 from hetsim.execution.worker import DeviceWorker, error_of_device
@@ -163,7 +163,7 @@ class DeviceActor(DeviceWorker):
 
     def join(self, name: str, streams: int) -> bool:
         """Accept calls over a channel too, if the caller waits at `name` on this machine."""
-        channel = connect(name, Memory()) if sys.platform == "linux" else None
+        channel = connect(name, SharedSegment()) if sys.platform == "linux" else None
         if channel is not None:
             serve(channel, self, streams)
         return channel is not None
@@ -235,7 +235,7 @@ def load(
 def join(
     device: str,
     actor: Actor,
-    memory: Memory,
+    memory: SharedSegment,
     streams: int,
     timeout_s: float,
     given_up: Callable[[], bool],

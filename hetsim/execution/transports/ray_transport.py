@@ -16,9 +16,9 @@ from ray.exceptions import RayError
 from hetsim.core.process import begun
 from hetsim.errors import ClusterError, DeviceLost, ExecutionError
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Lost, Post
+from hetsim.execution.dispatch.transport import CallEnded, Fault, Fetched, Loaded, Lost, Post
 from hetsim.execution.program import Program, Step
-from hetsim.execution.transports.channel import CallerEnd, Held, Memory
+from hetsim.execution.transports.channel import CallerEnd, SharedSegment, ValueInTransit
 from hetsim.execution.transports.processes import held_interrupts
 from hetsim.execution.transports.ray_actor import Actor, create, fault_of, join, load, out_of_store
 from hetsim.execution.transports.ray_connection import RayConnection
@@ -30,7 +30,7 @@ _INLINE_BELOW_BYTES = 100_000
 
 def for_ray(handle: Any) -> Any:
     """Return Ray's argument for a local value: stored once for all readers."""
-    if not isinstance(handle, Held):
+    if not isinstance(handle, ValueInTransit):
         return handle
     if handle.elsewhere is None:
         handle.elsewhere = stored(handle.value())
@@ -87,7 +87,7 @@ class RayTransport:
         self._methods: dict[tuple[str, int], Any] = {}
         self._ends: dict[str, CallerEnd] = {}
         self._ended: list[CallerEnd] = []
-        self._memory = Memory()
+        self._memory = SharedSegment()
         self._shipments = Shipments()
         self._loading: list[threading.Thread] = []
         self._closed = False
@@ -183,7 +183,7 @@ class RayTransport:
         try:
             returned = method.remote(call.version, call.request, call.step, *received)
         except RayError as error:
-            post(Ended(call, incarnation, fault=fault_of(error, call.device, step.receives)))
+            post(CallEnded(call, incarnation, fault=fault_of(error, call.device, step.receives)))
             return
         end, *references = returned if step.sends else [returned]
         sent = dict(zip(step.sends, references, strict=True))
@@ -191,9 +191,11 @@ class RayTransport:
         def ended(future: Any) -> None:
             error = future.exception()
             if error is None:
-                post(Ended(call, incarnation, sent, timing=future.result()))
+                post(CallEnded(call, incarnation, sent, timing=future.result()))
             else:
-                post(Ended(call, incarnation, fault=fault_of(error, call.device, step.receives)))
+                post(
+                    CallEnded(call, incarnation, fault=fault_of(error, call.device, step.receives))
+                )
 
         end.future().add_done_callback(ended)
 
@@ -206,10 +208,10 @@ class RayTransport:
             try:
                 for error in errors.values():
                     raise error
-                held = {at: Held.of(value, self._memory) for at, value in found.items()}
+                held = {at: ValueInTransit.of(value, self._memory) for at, value in found.items()}
             except Exception as error:
                 fault = fault_of(error, call.device, step.receives)
-                self._post(Ended(call, incarnation, fault=fault))
+                self._post(CallEnded(call, incarnation, fault=fault))
             else:
                 values = [held.get(at, handle) for at, handle in enumerate(received)]
                 end.call(call, incarnation, step, values)
@@ -253,12 +255,12 @@ class RayTransport:
 
     def hand(self, value: Any) -> Any:
         """Copy an input to shared memory for local devices; without any, to Ray's store."""
-        return Held.of(value, self._memory) if self._ends else stored(value)
+        return ValueInTransit.of(value, self._memory) if self._ends else stored(value)
 
     def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
         there = {name: one for name, one in handles.items() if isinstance(one, ray.ObjectRef)}
         here = {
-            name: owned(handle.value()) if isinstance(handle, Held) else handle
+            name: owned(handle.value()) if isinstance(handle, ValueInTransit) else handle
             for name, handle in handles.items()
             if name not in there
         }

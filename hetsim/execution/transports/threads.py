@@ -13,7 +13,14 @@ from typing import Any, Literal
 from hetsim.core.process import begun
 from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Post, kernel_fault
+from hetsim.execution.dispatch.transport import (
+    CallEnded,
+    Fault,
+    Fetched,
+    Loaded,
+    Post,
+    kernel_fault,
+)
 from hetsim.execution.program import Program, Step, Timing
 from hetsim.execution.worker import DeviceWorker, error_of_device
 
@@ -64,7 +71,7 @@ class ThreadTransport:
                 where = f"device '{call.device}'"
                 died = DeviceLost("its threads died", where=where, device=call.device)
                 fault, sent = Fault("died", died), {}
-            post(Ended(call, incarnation, sent, fault, timing))
+            post(CallEnded(call, incarnation, sent, fault, timing))
 
         crew.tasks.put(work)
 

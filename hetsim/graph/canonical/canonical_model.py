@@ -25,7 +25,7 @@ from hetsim.graph.canonical.half_precision import (
 )
 from hetsim.graph.canonical.inner_graphs import Inner, inner_graphs
 from hetsim.graph.canonical.provenance import Operation, operations_of, trace
-from hetsim.graph.graph import Graph, Node, Seen, Tensor
+from hetsim.graph.graph import ControlFlow, Graph, Node, Tensor
 from hetsim.graph.reading.extension import Custom, is_custom
 from hetsim.graph.reading.onnx_runtime import optimise
 from hetsim.graph.reading.onnx_types import Attributes, dtype_name, to_tensor
@@ -325,7 +325,7 @@ def _arrays(
             yield tensor.name, onnx.numpy_helper.to_array(tensor)
 
 
-def _seen(observed: Observed | None, path: str) -> Seen | None:
+def _seen(observed: Observed | None, path: str) -> ControlFlow | None:
     """Return the observations of control flow directly below `path`, by name, or None."""
     if observed is None:
         return None
@@ -333,7 +333,7 @@ def _seen(observed: Observed | None, path: str) -> Seen | None:
     loops = any(f"{place}/body/" in path for place in observed.trips)
     # Branches taken on random inputs are not representative; numbers of turns are to some extent.
     branches = _below(observed.branches, path) if observed.given else {}
-    return Seen(branches, _below(observed.trips, path), observed.given and not loops)
+    return ControlFlow(branches, _below(observed.trips, path), observed.given and not loops)
 
 
 def _below(found: Mapping[str, T], path: str) -> dict[str, T]:

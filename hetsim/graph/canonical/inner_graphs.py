@@ -42,7 +42,7 @@ class Inner:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
+class _InnerScope:
     """Typed model, with the function that makes a Graph of a model inside it."""
 
     proto: onnx.ModelProto
@@ -76,7 +76,7 @@ def inner_graphs(
     types = stated_types(proto.graph.input, proto.graph.value_info, proto.graph.output)
     stored = {tensor.name: tensor for tensor in proto.graph.initializer}
     functions = {**described, **{key_of(function): function for function in proto.functions}}
-    scope = _Scope(proto, types, stored, functions, to_graph, shapes, path, {})
+    scope = _InnerScope(proto, types, stored, functions, to_graph, shapes, path, {})
     ruled = frozenset(ruled_ops())
     found: dict[str, Inner] = {}
     for node in proto.graph.node:
@@ -99,7 +99,7 @@ def key_of_call(node: onnx.NodeProto) -> FunctionKey:
     return node.domain, node.op_type, node.overload
 
 
-def _defined(scope: _Scope, node: onnx.NodeProto) -> Inner:
+def _defined(scope: _InnerScope, node: onnx.NodeProto) -> Inner:
     """Return the inner graph of an operator without a rule, by the standard's function body."""
     held = tuple(
         tensor
@@ -142,7 +142,7 @@ def _standard_function(
 
 
 def _body_of_call(
-    scope: _Scope, node: onnx.NodeProto, functions: Sequence[onnx.FunctionProto]
+    scope: _InnerScope, node: onnx.NodeProto, functions: Sequence[onnx.FunctionProto]
 ) -> tuple[Graph | None, tuple[str, ...]]:
     """Return the graph of a call, and its constants that belong to the function."""
     call, given = _call(scope, node)
@@ -169,7 +169,7 @@ def _body_of_call(
     return body, own
 
 
-def _call(scope: _Scope, node: onnx.NodeProto) -> tuple[onnx.ModelProto, frozenset[str]]:
+def _call(scope: _InnerScope, node: onnx.NodeProto) -> tuple[onnx.ModelProto, frozenset[str]]:
     """Return a model of the one node, with values named by position; and the constants of it."""
     call = onnx.ModelProto(ir_version=scope.proto.ir_version)
     call.opset_import.extend(scope.proto.opset_import)
@@ -193,7 +193,7 @@ def _call(scope: _Scope, node: onnx.NodeProto) -> tuple[onnx.ModelProto, frozens
     return call, frozenset(constants)
 
 
-def _give(scope: _Scope, graph: onnx.GraphProto, name: str, known_as: str) -> None:
+def _give(scope: _InnerScope, graph: onnx.GraphProto, name: str, known_as: str) -> None:
     """Add an outer value to `graph`: small constants with content, all others by type."""
     tensor = scope.stored.get(name)
     if tensor is not None and not _is_heavy(tensor):
@@ -207,7 +207,7 @@ def _is_heavy(tensor: onnx.TensorProto) -> bool:
     return tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.ByteSize() > INLINE_BYTES
 
 
-def _controlled(scope: _Scope, node: onnx.NodeProto) -> Inner:
+def _controlled(scope: _InnerScope, node: onnx.NodeProto) -> Inner:
     """Return the graphs among the attributes of a control-flow node."""
     branches: dict[str, Graph | None] = {}
     held: list[Tensor] = []
@@ -232,7 +232,7 @@ def _controlled(scope: _Scope, node: onnx.NodeProto) -> Inner:
 
 
 def _branch(
-    scope: _Scope,
+    scope: _InnerScope,
     node: onnx.NodeProto,
     attribute: onnx.AttributeProto,
     outer: Sequence[str],
@@ -270,7 +270,7 @@ def _grown(
     return found
 
 
-def _type_inputs(scope: _Scope, node: onnx.NodeProto, graph: onnx.GraphProto) -> None:
+def _type_inputs(scope: _InnerScope, node: onnx.NodeProto, graph: onnx.GraphProto) -> None:
     """Set the types of body inputs to those of their initial values, in place."""
     kinds = [scope.type_of(name) if name else None for name in node.input]
     version = next((e.version for e in scope.proto.opset_import if not e.domain), 1)
@@ -279,7 +279,9 @@ def _type_inputs(scope: _Scope, node: onnx.NodeProto, graph: onnx.GraphProto) ->
             value.type.CopyFrom(kind)
 
 
-def _typed(proto: onnx.ModelProto, scope: _Scope, path: str, given: frozenset[str]) -> Graph | None:
+def _typed(
+    proto: onnx.ModelProto, scope: _InnerScope, path: str, given: frozenset[str]
+) -> Graph | None:
     """Return the Graph of a model inside a node; `given` are outer constants."""
     try:
         regularise(proto, "body")

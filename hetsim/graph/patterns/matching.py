@@ -12,13 +12,13 @@ from hetsim.graph.dag import Contraction, Dag
 from hetsim.graph.graph import Graph
 from hetsim.graph.patterns.pattern import (
     SYMMETRIC,
-    Constant,
     Either,
     Maybe,
     Op,
     Pattern,
     Reference,
     Term,
+    WildConstant,
     labelled_nodes,
     sure_labels,
 )
@@ -232,7 +232,7 @@ class _Search:
             if term.label not in self._cells:
                 self._cells[term.label] = self._cell()
             label = self._cells[term.label]
-        if not isinstance(term, Constant):
+        if not isinstance(term, WildConstant):
             return (_Place(None, 0, term.dtypes, label, -1, term.optional),)
         self.members.append(self._cell())
         return (_Place(None, 0, term.dtypes, label, self.members[-1]),)

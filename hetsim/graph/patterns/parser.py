@@ -53,7 +53,6 @@ from hetsim.graph.patterns.pattern import (
     MOST_LEVELS,
     AttributeTest,
     AttributeValue,
-    Constant,
     Either,
     Maybe,
     Op,
@@ -62,6 +61,7 @@ from hetsim.graph.patterns.pattern import (
     Scalar,
     Term,
     Wild,
+    WildConstant,
 )
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -321,11 +321,11 @@ class _Parser:
 
     def _value(self, label: str) -> Term | None:
         scanner = self._scanner
-        kind: type[Wild | Constant]
+        kind: type[Wild | WildConstant]
         if scanner.take("*"):
             kind = Wild
         elif scanner.match(_CONST):
-            kind = Constant
+            kind = WildConstant
         else:
             return None
         start = scanner.at

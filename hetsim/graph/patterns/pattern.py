@@ -106,7 +106,7 @@ class Wild:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class WildConstant:
     """Value stored with the model, a member of the match; fields are those of `Wild`."""
 
     label: str = ""
@@ -162,10 +162,10 @@ class Either:
     terms: tuple[Term, ...]
 
 
-Term: TypeAlias = Wild | Constant | Op | Reference | Maybe | Either
+Term: TypeAlias = Wild | WildConstant | Op | Reference | Maybe | Either
 
 
-def choices(term: Term) -> Iterator[Wild | Constant | Op | Reference]:
+def choices(term: Term) -> Iterator[Wild | WildConstant | Op | Reference]:
     """Yield the alternatives of a term, in the order written."""
     if isinstance(term, Either):
         for option in term.terms:
@@ -292,7 +292,7 @@ class _Rules:
                         f"label '{term.label}' describes two nodes",
                         f"write ${term.label} alone to refer to the first of them",
                     )
-            elif isinstance(term, Wild | Constant) and term.label:
+            elif isinstance(term, Wild | WildConstant) and term.label:
                 values.add(term.label)
             below = level if isinstance(term, Maybe) else level + 1
             pending.extend((inner, below) for inner in reversed(children(term)))

@@ -63,7 +63,7 @@ def read_apart(path: Path) -> tuple[onnx.ModelProto, Path, os.stat_result] | Non
         return None
 
 
-def put_back(tensors: Iterator[onnx.TensorProto], file: BinaryIO) -> None:
+def read_deferred(tensors: Iterator[onnx.TensorProto], file: BinaryIO) -> None:
     """Read the large tensors that ``read_apart`` left in its file. Raises OSError."""
     for tensor in tensors:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:

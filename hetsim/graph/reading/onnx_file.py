@@ -28,7 +28,7 @@ from hetsim.core.files import (
 from hetsim.core.room import check_memory, out_of_room
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS
-from hetsim.graph.reading.lazy_weights import put_back, read_apart
+from hetsim.graph.reading.lazy_weights import read_apart, read_deferred
 from hetsim.graph.reading.onnx_types import MOST_DIMS, bytes_of, dtype_name
 from hetsim.graph.reading.structure import FunctionKey, key_of
 
@@ -78,7 +78,7 @@ class OnnxFile:
         """
         if self.apart is not None:
             with _completing, self._as_it_was() as file:
-                put_back(tensors_of(proto.graph), file)
+                read_deferred(tensors_of(proto.graph), file)
 
     @contextmanager
     def _as_it_was(self) -> Iterator[BufferedReader]:

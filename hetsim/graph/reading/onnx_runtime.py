@@ -209,13 +209,13 @@ def _aside(
             # Without room for a file they stay in the model, which takes more memory.
             with suppress(OSError), ExitStack() as trial:
                 made = trial.enter_context(scratch_folder())
-                left, kept = put_aside(proto, frozenset(large), made)
+                left, kept = externalise(proto, frozenset(large), made)
                 folder = made
                 stack.push(trial.pop_all())
         yield left, folder, kept
 
 
-def put_aside(
+def externalise(
     proto: onnx.ModelProto, large: frozenset[int], folder: Path
 ) -> tuple[onnx.ModelProto, dict[int, onnx.TensorProto]]:
     """Return a model with the constants `large` in a file, and these. Raises OSError."""

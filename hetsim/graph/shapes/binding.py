@@ -65,7 +65,7 @@ def bind(
     for kind in _types(graph):
         _open_nameless(kind)
     before = [(kind, kind.SerializeToString()) for kind in _types(graph)]
-    asked = _Sizes({value.name: value for value in graph.input}, where)
+    asked = _RequestedSizes({value.name: value for value in graph.input}, where)
     every: int | None = None
     for name, size in dims.items():
         # Some open dimension is never empty: a picture's height.
@@ -88,7 +88,7 @@ def bind(
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class RequestBatch:
     """Batch of requests: `size` for the first dimension, now 1, of `names`; and other dims."""
 
     names: tuple[str, ...]
@@ -96,7 +96,9 @@ class Several:
     others: dict[str, int]
 
 
-def several(graph: onnx.GraphProto, dims: Mapping[str, int], where: str) -> Several | None:
+def batching_dims(
+    graph: onnx.GraphProto, dims: Mapping[str, int], where: str
+) -> RequestBatch | None:
     """Return those of `dims` that bind a first dimension of 1 to more; UsageError if unequal."""
     ones = {
         f"{value.name}[0]": value.name
@@ -119,7 +121,7 @@ def several(graph: onnx.GraphProto, dims: Mapping[str, int], where: str) -> Seve
         return None
     [size] = set(sizes.values())
     others = {key: number for key, number in dims.items() if key not in sizes}
-    return Several(tuple(ones[key] for key in sizes), size, others)
+    return RequestBatch(tuple(ones[key] for key in sizes), size, others)
 
 
 def bindable(graph: onnx.GraphProto) -> frozenset[str]:
@@ -128,7 +130,7 @@ def bindable(graph: onnx.GraphProto) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
+class _RequestedSizes:
     """Requested sizes of the inputs, by name of a dimension, and by position."""
 
     inputs: Mapping[str, onnx.ValueInfoProto]
@@ -265,7 +267,7 @@ def _check_fixed(
         )
 
 
-def _apply(graph: onnx.GraphProto, asked: _Sizes) -> None:
+def _apply(graph: onnx.GraphProto, asked: _RequestedSizes) -> None:
     """Write the requested sizes into the types of `graph`."""
     split: dict[str, set[int]] = {}
     open_names: set[str] = set()

@@ -32,7 +32,7 @@ from hetsim.graph.work import (
     products,
     runtime_ops,
 )
-from hetsim.graph.work.control import Ways, ways
+from hetsim.graph.work.control import ControlPaths, ways
 from hetsim.graph.work.rule import (
     NodeView,
     Product,
@@ -192,7 +192,7 @@ def _exp_elements(view: NodeView, key: str, op_class: str) -> int:
     return view.out_elements() if view.node.op_type == "LRN" else 0
 
 
-def _work_inside(graph: Graph, node: Node, inside: Ways) -> Work:
+def _work_inside(graph: Graph, node: Node, inside: ControlPaths) -> Work:
     """Return the work of the most expensive graph that a node may run, and of the cheapest."""
     is_call = node.body is not None
     why = inside.unknown

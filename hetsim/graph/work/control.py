@@ -18,7 +18,7 @@ _ELEMENTS = "the length of its sequence is unknown: --canonical basic replaces i
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class ControlPaths:
     """Graphs that a node `runs`, their counts, or `instead`; `unknown` is why some are missing."""
 
     runs: tuple[tuple[Graph, float], ...]
@@ -26,7 +26,7 @@ class Ways:
     unknown: str = ""
 
 
-def ways(graph: Graph, node: Node) -> Ways | None:
+def ways(graph: Graph, node: Node) -> ControlPaths | None:
     """Return the graphs that run inside `node`, and how often; None if it is one kernel.
 
     A function call runs its body once. An If runs the branch given by a constant condition, or
@@ -36,7 +36,7 @@ def ways(graph: Graph, node: Node) -> Ways | None:
     O(inputs).
     """
     if node.body is not None and not node.whole:
-        return Ways(((node.body, 1),))
+        return ControlPaths(((node.body, 1),))
     if node.domain not in ("", "ai.onnx") or node.op_type not in CONTROL_FLOW:
         return None
     view = NodeView(graph, node)
@@ -44,18 +44,20 @@ def ways(graph: Graph, node: Node) -> Ways | None:
         return _branches(view)
     body = _where_shaped(graph, node.branches.get("body"))
     if body is None:
-        return Ways((), unknown=_SHAPES)
+        return ControlPaths((), unknown=_SHAPES)
     turns = _turns(view, body)
     if turns is None:
-        return Ways(((body, 1),), unknown=_ELEMENTS if node.op_type == "SequenceMap" else _TURNS)
+        return ControlPaths(
+            ((body, 1),), unknown=_ELEMENTS if node.op_type == "SequenceMap" else _TURNS
+        )
     most, certain = turns
     if _grows(node, body):
         known = graph.seen is not None and node.name in graph.seen.trips
-        return Ways(((body, most),), ((body, 0),), "" if known else _GROWS)
-    return Ways(((body, most),), () if certain else ((body, 0),))
+        return ControlPaths(((body, most),), ((body, 0),), "" if known else _GROWS)
+    return ControlPaths(((body, most),), () if certain else ((body, 0),))
 
 
-def _branches(view: NodeView) -> Ways:
+def _branches(view: NodeView) -> ControlPaths:
     branches = {
         name: _where_shaped(view.graph, view.node.branches.get(name))
         for name in ("then_branch", "else_branch")
@@ -69,7 +71,7 @@ def _branches(view: NodeView) -> Ways:
         others = [] if seen.sure else [name for name in branches if name not in wanted]
     run = _known(branches, wanted)
     whole = len(run) == len(wanted) and len(_known(branches, others)) == len(others)
-    return Ways(run, _known(branches, others), "" if whole else _SHAPES)
+    return ControlPaths(run, _known(branches, others), "" if whole else _SHAPES)
 
 
 def _where_shaped(graph: Graph, inner: Graph | None) -> Graph | None:

@@ -16,7 +16,7 @@ from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
 from hetsim.hardware.files.platform_schema import MODELS, LinkModel
 from hetsim.hardware.files.prices_schema import PricesModel
 from hetsim.hardware.files.reader import read_description, survey
-from hetsim.hardware.files.schema import Broken, broken, parse
+from hetsim.hardware.files.schema import BrokenFile, broken, parse
 from hetsim.hardware.files.yaml_source import read_yaml
 from hetsim.hardware.spec import DeviceSpec, Platform
 
@@ -28,7 +28,7 @@ _KEYS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedFile:
     """Result of the check of one file.
 
     - `file`: as the user gave it.
@@ -47,7 +47,7 @@ class Checked:
     doubts: tuple[str, ...] = ()
 
 
-def check_file(given: str) -> Checked:
+def check_file(given: str) -> CheckedFile:
     """Check the file at the path `given` as what its keys describe. Raises nothing for bad input.
 
     Of a file that is no YAML the first error is all that can be told.
@@ -56,7 +56,7 @@ def check_file(given: str) -> Checked:
     try:
         source = read_yaml(path, given, holds="a device, a link or a platform")
     except PlatformError as error:
-        return Checked(given, None, None, None, (error,))
+        return CheckedFile(given, None, None, None, (error,))
     sort = sort_of(source.data)
     if sort is None:
         unknown = PlatformError(
@@ -65,10 +65,10 @@ def check_file(given: str) -> Checked:
             hint="a device has 'kind', a link 'latency_us', a platform 'devices', a workload "
             "'streams', a deployment 'models', a catalog 'kinds'",
         )
-        return Checked(given, None, None, None, (unknown,))
+        return CheckedFile(given, None, None, None, (unknown,))
     found: DeviceSpec | LinkModel | Platform | FittedModel | KinModel | PricesModel | None
     name: str | None = path.stem
-    wrong: tuple[Broken | None, ...]
+    wrong: tuple[BrokenFile | None, ...]
     doubts: tuple[str, ...] = ()
     if sort == "platform":
         found, wrong = survey(source, given)
@@ -86,7 +86,7 @@ def check_file(given: str) -> Checked:
         found = cast("LinkModel | FittedModel | KinModel | PricesModel | None", read)
         wrong = (broken(source, complaints),)
     errors = tuple(error for file in wrong if file is not None for error in file.each)
-    return Checked(given, sort, None if errors else name, found, errors, doubts)
+    return CheckedFile(given, sort, None if errors else name, found, errors, doubts)
 
 
 def sort_of(data: Mapping[str, object]) -> Sort | None:

@@ -49,7 +49,7 @@ from hetsim.hardware.files.schema import (
     refusals,
 )
 from hetsim.hardware.measurement import LONGEST_S, Measurement, read_time
-from hetsim.hardware.price import DeviceAvailability, Price, exactly, of_times
+from hetsim.hardware.price import DeviceAvailability, Price, availability_of, exactly
 from hetsim.hardware.spec import CUSTOM_OPS, QUANTIZED, DeviceSpec, SupportRule
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class AvailabilityModel(Strict):
             return DeviceAvailability(exactly(self.share), self.source)
         assert self.mtbf_hours is not None
         assert self.mttr_hours is not None
-        return DeviceAvailability(of_times(self.mtbf_hours, self.mttr_hours), self.source)
+        return DeviceAvailability(availability_of(self.mtbf_hours, self.mttr_hours), self.source)
 
 
 MICROSECONDS = 1e6

@@ -37,7 +37,7 @@ from hetsim.hardware.files.schema import (
     parse,
     refusal,
 )
-from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
+from hetsim.hardware.files.yaml_source import Complaint, YamlFile, read_yaml
 from hetsim.hardware.price import Price
 from hetsim.hardware.spec import DeviceSpec
 
@@ -50,7 +50,7 @@ MOST_KINDS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class InventoryEntry:
     """One kind of hardware, available `most` times.
 
     Its devices are called after its `name`: ``l4.0``, ``l4.1``; of a board ``rock-npu.0``. `source`
@@ -81,8 +81,8 @@ class Catalog:
     digest.
     """
 
-    kinds: tuple[Entry, ...]
-    hosts: tuple[Entry, ...] = ()
+    kinds: tuple[InventoryEntry, ...]
+    hosts: tuple[InventoryEntry, ...] = ()
     folder: Path = Path()
     source: str = ""
     sha256: str = ""
@@ -165,9 +165,9 @@ class KindModel(Strict):
             )
         return self
 
-    def to_record(self, name: str, link: Mapping[str, Any]) -> Entry:
+    def to_record(self, name: str, link: Mapping[str, Any]) -> InventoryEntry:
         """Record of it; `link` as the file has it."""
-        return Entry(
+        return InventoryEntry(
             name,
             self.device or self.platform or "",
             link,
@@ -187,10 +187,10 @@ class HostModel(Strict):
     price: PriceModel | None = None
     """What it costs; absent: what its file says."""
 
-    def to_record(self, name: str) -> Entry:
+    def to_record(self, name: str) -> InventoryEntry:
         """Record of it."""
         price = None if self.price is None else self.price.to_price()
-        return Entry(name, self.platform, most=1, price=price, slots=self.slots)
+        return InventoryEntry(name, self.platform, most=1, price=price, slots=self.slots)
 
 
 class CatalogModel(Strict):
@@ -240,7 +240,7 @@ def load_catalog(source: str | os.PathLike[str]) -> Catalog:
         path, shown = find("device" if one in names("device") else "platform", one)
         devices = read_platform(path, shown, one).devices.values()
         name = Path(one).stem if is_path(one) else one
-        kinds.append(Entry(name, one, {"link": network_link(devices)}))
+        kinds.append(InventoryEntry(name, one, {"link": network_link(devices)}))
     _check_few(len(kinds))
     return Catalog(tuple(kinds), source=given)
 
@@ -255,7 +255,7 @@ def _check_few(kinds: int) -> None:
         raise PlatformError(f"{kinds} kinds, above {MOST_KINDS}", hint="write fewer")
 
 
-def _of_file(source: Source, given: str) -> Catalog:
+def _of_file(source: YamlFile, given: str) -> Catalog:
     model, complaints = parse(CatalogModel, source, source.data)
     folder = source.path.parent
     parts: tuple[tuple[str, Sort], ...] = (
@@ -293,7 +293,7 @@ def _of_file(source: Source, given: str) -> Catalog:
 
 
 def _found(
-    source: Source, at: tuple[str, ...], given: str, key: Sort, folder: Path
+    source: YamlFile, at: tuple[str, ...], given: str, key: Sort, folder: Path
 ) -> list[Complaint]:
     """What is wrong with a name or path in a file."""
     try:
@@ -304,7 +304,7 @@ def _found(
     return []
 
 
-def _entries(source: Source, key: str) -> Mapping[str, Any]:
+def _entries(source: YamlFile, key: str) -> Mapping[str, Any]:
     entries = source.data.get(key)
     return entries if isinstance(entries, Mapping) else {}
 

@@ -47,7 +47,7 @@ from hetsim.hardware.kernel_figures import (
     FigureError,
     KernelFigures,
 )
-from hetsim.hardware.kin import TRAITS, ByDatasheet, Heard, Kin, KnownNetwork
+from hetsim.hardware.kin import TRAITS, ByDatasheet, Kin, KnownNetwork, RelatedNetwork
 from hetsim.hardware.variants import PRECISIONS
 
 Precision = Annotated[StrictStr, OneOf("precision", PRECISIONS, DTYPE_ABBREVIATIONS)]
@@ -471,7 +471,7 @@ def _network(line: str) -> KnownNetwork | None:
     return KnownNetwork(words[0], batch, devices, numbers[0], traits, alone)
 
 
-def _heard(line: str) -> Heard | None:
+def _heard(line: str) -> RelatedNetwork | None:
     """Return what a line says of a network that others ran, None where it says nothing."""
     words = line.split()
     try:
@@ -479,4 +479,4 @@ def _heard(line: str) -> Heard | None:
     except (IndexError, ValueError):
         return None
     network = _network(" ".join([*words[:2], "1", *words[3:]]))
-    return Heard(network, share) if network is not None and 0 < share < 1 else None
+    return RelatedNetwork(network, share) if network is not None and 0 < share < 1 else None

@@ -34,8 +34,8 @@ from hetsim.hardware.files.platform_schema import (
 )
 from hetsim.hardware.files.prices_schema import offers_by_name
 from hetsim.hardware.files.runtimes import by_runtime
-from hetsim.hardware.files.schema import Broken, broken, parse, read_file
-from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
+from hetsim.hardware.files.schema import BrokenFile, broken, parse, read_file
+from hetsim.hardware.files.yaml_source import Complaint, YamlFile, YamlPath, read_yaml
 from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.kin import Kin, Limits
 from hetsim.hardware.price import Price
@@ -46,7 +46,7 @@ from hetsim.hardware.variants import executing, rescaled
 M = TypeVar("M", bound=BaseModel)
 
 
-def read_description(model: type[M], path: Path, shown: str) -> tuple[M | None, Broken | None]:
+def read_description(model: type[M], path: Path, shown: str) -> tuple[M | None, BrokenFile | None]:
     """Read the file at `path` as a `model`: return it, or the file's errors."""
     beside = fitted_beside(path) if model is DeviceModel else None
     if not path.is_file() or not in_catalog(path):
@@ -58,14 +58,14 @@ def read_description(model: type[M], path: Path, shown: str) -> tuple[M | None, 
 @lru_cache(maxsize=1 << 9)
 def _described_once(
     model: type[M], path: Path, shown: str, beside: Path | None, _: tuple[int, ...]
-) -> tuple[M | None, Broken | None]:
+) -> tuple[M | None, BrokenFile | None]:
     """A file of the catalog, read again only where it or its fitted figures changed."""
     return _described(model, path, shown, beside)
 
 
 def _described(
     model: type[M], path: Path, shown: str, beside: Path | None
-) -> tuple[M | None, Broken | None]:
+) -> tuple[M | None, BrokenFile | None]:
     read, wrong = read_file(model, path, shown, catalog=in_catalog(path))
     if beside is None:
         return read, wrong
@@ -75,7 +75,7 @@ def _described(
         each = [error for one in (wrong, fit_wrong) if one is not None for error in one.each]
         first = wrong or fit_wrong
         assert first is not None
-        return None, Broken(first.whole, tuple(each))
+        return None, BrokenFile(first.whole, tuple(each))
     assert isinstance(read, DeviceModel)
     assert fitted is not None
     runtimes = {
@@ -90,12 +90,12 @@ def _described(
 
 def _read_fitted(
     path: Path, shown: str, device: BaseModel | None
-) -> tuple[FittedModel | None, Broken | None]:
+) -> tuple[FittedModel | None, BrokenFile | None]:
     """Read what was fitted for `device`, which states no figures of the same precisions."""
     try:
         source = read_yaml(path, shown, holds="figures fitted for a device")
     except PlatformError as error:
-        return None, Broken(error, (error,))
+        return None, BrokenFile(error, (error,))
     fitted, complaints = parse(FittedModel, source, source.data, catalog=True)
     if fitted is not None and isinstance(device, DeviceModel):
         complaints += [
@@ -112,7 +112,7 @@ def _read_fitted(
 
 
 def _link_complaints(
-    source: Source, entries: Sequence[Any], devices: Collection[str]
+    source: YamlFile, entries: Sequence[Any], devices: Collection[str]
 ) -> list[Complaint]:
     """What is wrong with the ends and names of ``links:``, as far as entries can be read."""
     complaints: list[Complaint] = []
@@ -140,7 +140,7 @@ def _link_complaints(
     return complaints
 
 
-def _memory_complaints(source: Source, entries: Any, devices: Collection[str]) -> list[Complaint]:
+def _memory_complaints(source: YamlFile, entries: Any, devices: Collection[str]) -> list[Complaint]:
     """What is wrong with the devices of ``memories:``, as far as entries can be read."""
     complaints: list[Complaint] = []
     lines: dict[str, int] = {}
@@ -279,7 +279,7 @@ def alone(spec: DeviceSpec, given: str) -> Platform:
     return dataclasses.replace(platform, sha256=digest(platform))
 
 
-def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, ...]]:
+def survey(source: YamlFile, given: str) -> tuple[Platform | None, tuple[BrokenFile, ...]]:
     """Read a platform completely: return it, or all of its errors.
 
     A mistake in one entry hides none in another. This file goes before those that it names.
@@ -382,11 +382,11 @@ class _Parts:
     broken.
     """
 
-    source: Source
+    source: YamlFile
     catalog: bool
     complaints: list[Complaint] = field(default_factory=list)
     known: dict[tuple[str, Path], Any] = field(default_factory=dict)
-    elsewhere: dict[tuple[str, Path], Broken] = field(default_factory=dict)
+    elsewhere: dict[tuple[str, Path], BrokenFile] = field(default_factory=dict)
 
     def devices(self) -> dict[str, DeviceSpec]:
         """Return those devices that can be read."""
@@ -540,6 +540,6 @@ class _Parts:
         return read
 
 
-def _entries(source: Source, key: str) -> Mapping[str, Any]:
+def _entries(source: YamlFile, key: str) -> Mapping[str, Any]:
     entries = source.data.get(key)
     return entries if isinstance(entries, Mapping) else {}

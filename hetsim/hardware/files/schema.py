@@ -26,7 +26,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_sc
 
 from hetsim.errors import InvalidInput, PlatformError, nearest
 from hetsim.graph.graph import ITEM_BITS
-from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
+from hetsim.hardware.files.yaml_source import Complaint, YamlFile, YamlPath, read_yaml
 from hetsim.hardware.kernel_figures import STATUSES
 from hetsim.hardware.spec import OP_CLASSES
 
@@ -282,7 +282,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def parse(
-    model: type[M], source: Source, data: Any, *, at: YamlPath = (), catalog: bool = False
+    model: type[M], source: YamlFile, data: Any, *, at: YamlPath = (), catalog: bool = False
 ) -> tuple[M | None, list[Complaint]]:
     """Read `data`, which stands at the path `at` of `source`, as a `model`.
 
@@ -298,7 +298,7 @@ def parse(
         return None, _complaints(model, source, at, error.errors(include_url=False))
 
 
-def parse_file(model: type[M], source: Source) -> M:
+def parse_file(model: type[M], source: YamlFile) -> M:
     """Read the whole of `source` as a `model`. Raises what `source` does where it is none."""
     parsed, complaints = parse(model, source, source.data)
     source.refuse(complaints)
@@ -308,7 +308,7 @@ def parse_file(model: type[M], source: Source) -> M:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenFile:
     """A file that cannot be used.
 
     - `whole`: its first complaint, with the lines of the rest.
@@ -319,7 +319,7 @@ class Broken:
     each: tuple[InvalidInput, ...]
 
 
-def broken(source: Source, complaints: Iterable[Complaint]) -> Broken | None:
+def broken(source: YamlFile, complaints: Iterable[Complaint]) -> BrokenFile | None:
     """Return the error for the `complaints` about the file, or None for none."""
     ordered = sorted(set(complaints))
     try:
@@ -329,24 +329,24 @@ def broken(source: Source, complaints: Iterable[Complaint]) -> Broken | None:
             source.kind(item.what, where=f"{source.shown}:{item.line}", hint=item.hint or None)
             for item in ordered
         )
-        return Broken(whole, each)
+        return BrokenFile(whole, each)
     return None
 
 
 def read_file(
     model: type[M], path: Path, shown: str, *, catalog: bool = False
-) -> tuple[M | None, Broken | None]:
+) -> tuple[M | None, BrokenFile | None]:
     """Read the file at `path` as a `model`: return it, or the file's errors."""
     try:
         source = read_yaml(path, shown)
     except PlatformError as error:
-        return None, Broken(error, (error,))
+        return None, BrokenFile(error, (error,))
     parsed, complaints = parse(model, source, source.data, catalog=catalog)
     return parsed, broken(source, complaints)
 
 
 def _complaints(
-    model: type[BaseModel], source: Source, at: YamlPath, details: Sequence[ErrorDetails]
+    model: type[BaseModel], source: YamlFile, at: YamlPath, details: Sequence[ErrorDetails]
 ) -> list[Complaint]:
     # A wrong entry does not count to pydantic; that the rest is too short then says nothing.
     wrong_below = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
@@ -372,7 +372,7 @@ def _complaints(
 
 
 def _complaints_of(
-    model: type[BaseModel], source: Source, at: YamlPath, detail: ErrorDetails
+    model: type[BaseModel], source: YamlFile, at: YamlPath, detail: ErrorDetails
 ) -> list[Complaint]:
     """Return what one error of pydantic's stands for: one of our own may stand for several."""
     # A wrong key of a mapping is reported under a part of its own, "[key]".
@@ -389,7 +389,7 @@ def _complaints_of(
 
 
 def _complaint(
-    model: type[BaseModel], source: Source, at: YamlPath, loc: YamlPath, detail: ErrorDetails
+    model: type[BaseModel], source: YamlFile, at: YamlPath, loc: YamlPath, detail: ErrorDetails
 ) -> Complaint:
     kind, context = detail["type"], detail.get("ctx", {})
     shown = _dotted((*at, *loc))
@@ -430,7 +430,7 @@ _WANTED: Mapping[str, tuple[str, str]] = {
 """What a figure must do and what helps, by pydantic's name of the error; {x} is of its context."""
 
 
-def _line(source: Source, at: YamlPath, loc: YamlPath) -> int:
+def _line(source: YamlFile, at: YamlPath, loc: YamlPath) -> int:
     """Line of `loc` below `at`, through the level that a table with one source has more."""
     path = at
     for part in loc:

@@ -65,7 +65,7 @@ class Complaint:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class YamlFile:
     """One YAML file.
 
     - `shown`: the file's name in errors.
@@ -116,7 +116,7 @@ def read_yaml(
     *,
     holds: str = "a device or a platform",
     kind: type[InvalidInput] = PlatformError,
-) -> Source:
+) -> YamlFile:
     """Read the mapping in the file at `path`, YAML or JSON.
 
     - `shown`: what errors call it; absent: the path itself.
@@ -141,7 +141,7 @@ def read_yaml(
                 hint="write 'key: value' lines",
             )
         builder = _Builder(shown, kind)
-        return Source(path, shown, builder.mapping(root, ()), builder.lines, kind)
+        return YamlFile(path, shown, builder.mapping(root, ()), builder.lines, kind)
     except yaml.YAMLError as error:
         raise _syntax_error(error, shown, text, kind) from None
     except RecursionError:

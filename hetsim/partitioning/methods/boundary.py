@@ -250,7 +250,7 @@ class Cuts:
         without further nodes has found a part. The last one running keeps the label, and its
         remaining nodes are not visited.
         """
-        owner = {node: _Search(node) for node in ends}
+        owner = {node: _PartSearch(node) for node in ends}
         turns = deque(owner.values())
         running = len(turns)
         parts: list[list[int]] = []
@@ -279,7 +279,7 @@ class Cuts:
         return parts
 
 
-class _Search:
+class _PartSearch:
     """Search for one part of a group: nodes found, and frontier."""
 
     __slots__ = ("into", "nodes", "pending")
@@ -287,16 +287,16 @@ class _Search:
     def __init__(self, start: int) -> None:
         self.nodes = [start]
         self.pending = deque((start,))
-        self.into: _Search | None = None
+        self.into: _PartSearch | None = None
 
-    def last(self) -> _Search:
+    def last(self) -> _PartSearch:
         """Return the search that this one has been merged into."""
         found = self
         while found.into is not None:
             found = found.into
         return found
 
-    def join(self, other: _Search) -> _Search:
+    def join(self, other: _PartSearch) -> _PartSearch:
         """Merge with another search; return the larger, which absorbs the other."""
         larger, smaller = (other, self) if len(other.nodes) > len(self.nodes) else (self, other)
         larger.nodes += smaller.nodes

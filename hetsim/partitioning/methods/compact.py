@@ -201,13 +201,13 @@ def improve(
         if 1 < len(nodes) <= SEARCHED_UP_TO:
             groups = {found[v]: device_of[v] for v in nodes}
             off = 0 if host is None else sum(device != host for device in groups.values())
-            for group in _Search(dag, device_of, nodes, host).below((off, len(groups))):
+            for group in _GroupSearch(dag, device_of, nodes, host).below((off, len(groups))):
                 for node in group:
                     found[node] = group[0]
     return found
 
 
-class _Search:
+class _GroupSearch:
     """Search of one part, with its nodes as bits in graph order.
 
     A sequence of groups in execution order is a walk from the empty to the full set of nodes in

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.scans import Split, repair
+from hetsim.partitioning.scans import SplitGroup, repair
 
 
 def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
@@ -26,7 +26,7 @@ def merge_with_notes(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tup
     )
 
 
-def solve(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tuple[Split, ...]]:
+def solve(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tuple[SplitGroup, ...]]:
     """Return groups selected as OpenVINO's first HETERO plugin did, device by device.
 
     From every possible root, a node of the device in no group yet nor in a candidate of

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline
-from hetsim.placement.bounds.paths import COMPILE_FROM, Floats, Setting
+from hetsim.placement.bounds.paths import COMPILE_FROM, BoundInputs, Floats
 from hetsim.placement.constraints import narrowed
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.objective import memory_binds
@@ -30,7 +30,7 @@ CLOSE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class WorkRows:
     """Constraints on a device's work: the seconds of its nodes in a row are <= room + slope t."""
 
     scaled: Floats  # [n, P]: Scaled seconds of a node on a device; inf where it is not runnable
@@ -51,7 +51,7 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Prices:
+class WindowPrices:
     """Dual prices of time windows: all nodes of a plan within the limit cost at most `offered`."""
 
     price: Floats  # [K, n, P]: Price of one second of a node on a device, by set of prices
@@ -66,7 +66,7 @@ def check_time() -> None:
 
 
 def relaxed(
-    rows: Rows, *, sign: bool = False, known: list[NDArray[np.intp]] | None = None
+    rows: WorkRows, *, sign: bool = False, known: list[NDArray[np.intp]] | None = None
 ) -> tuple[Floats, Floats]:
     """Minimize t over fractional assignments of the nodes; return the assignment and prices.
 
@@ -80,7 +80,7 @@ def relaxed(
     return _by_cuts(rows, sign, [] if known is None else known)
 
 
-def worth(rows: Rows, price: Floats) -> tuple[float, NDArray[np.intp]]:
+def worth(rows: WorkRows, price: Floats) -> tuple[float, NDArray[np.intp]]:
     """Return the bound that `price` proves, and the cheapest device of each node at that price."""
     cost = _costs(rows, price)
     cheapest = cost.argmin(axis=1)
@@ -88,14 +88,14 @@ def worth(rows: Rows, price: Floats) -> tuple[float, NDArray[np.intp]]:
     return float(least.sum() - price @ rows.room), cheapest
 
 
-def _costs(rows: Rows, price: Floats) -> Floats:
+def _costs(rows: WorkRows, price: Floats) -> Floats:
     """Return float [n, P]: the cost of each node on each device, inf where not runnable."""
     cost = each(rows, price) * rows.finite
     cost[~rows.able] = np.inf
     return cost
 
 
-def each(rows: Rows, price: Floats) -> Floats:
+def each(rows: WorkRows, price: Floats) -> Floats:
     """Return float [n, P]: the price of one second of each node on each device."""
     found = np.zeros_like(rows.scaled)
     for p in range(found.shape[1]):
@@ -104,7 +104,7 @@ def each(rows: Rows, price: Floats) -> Floats:
     return found
 
 
-def _by_cuts(rows: Rows, sign: bool, chosen: list[NDArray[np.intp]]) -> tuple[Floats, Floats]:
+def _by_cuts(rows: WorkRows, sign: bool, chosen: list[NDArray[np.intp]]) -> tuple[Floats, Floats]:
     """Find prices by Kelley's cutting planes, each midway between the candidate and the best."""
     n, count = rows.scaled.shape
     # Start from equal prices, scaled so that prices times slopes sum to 1.
@@ -143,7 +143,7 @@ def _by_cuts(rows: Rows, sign: bool, chosen: list[NDArray[np.intp]]) -> tuple[Fl
     return split, best_price
 
 
-def _cut(rows: Rows, device: NDArray[np.intp]) -> Floats:
+def _cut(rows: WorkRows, device: NDArray[np.intp]) -> Floats:
     """Return float [rows]: the work of an assignment in each row minus the row's room."""
     work = rows.scaled[np.arange(len(device)), device]
     found = -rows.room
@@ -174,7 +174,7 @@ def _master(cuts: Floats, slope: Floats) -> tuple[float, Floats, Floats] | None:
     return -found.fun, np.maximum(found.x[:-1], 0.0), -np.asarray(found.ineqlin.marginals)
 
 
-def _whole(rows: Rows) -> tuple[Floats, Floats]:
+def _whole(rows: WorkRows) -> tuple[Floats, Floats]:
     node, device = np.nonzero(np.isfinite(rows.scaled))
     counted = rows.inside[:, node] & (rows.device[:, None] == device[None, :])
     work = counted * rows.scaled[node, device]
@@ -261,16 +261,18 @@ def prices(shares: Floats, streams: tuple[int, ...]) -> Floats:
     return np.where(price > 0, price / total, 0.0) if total > 0 else np.zeros(count)
 
 
-def _one_a_device(scaled: Floats, streams: tuple[int, ...]) -> Rows:
+def _one_a_device(scaled: Floats, streams: tuple[int, ...]) -> WorkRows:
     """Return one row per device: its total work is at most its streams times t."""
     n, count = scaled.shape
     width = np.array(streams, dtype=np.float64)
-    return Rows(scaled, np.arange(count), np.ones((count, n), dtype=bool), width, np.zeros(count))
+    return WorkRows(
+        scaled, np.arange(count), np.ones((count, n), dtype=bool), width, np.zeros(count)
+    )
 
 
 def crowded(
-    setting: Setting, head: Floats, tail: Floats, shares: Floats, limit_s: float
-) -> tuple[bool, Prices | None]:
+    setting: BoundInputs, head: Floats, tail: Floats, shares: Floats, limit_s: float
+) -> tuple[bool, WindowPrices | None]:
     """Return whether windows prove that no plan takes at most `limit_s`, and else the last prices.
 
     In a plan within the limit, a node on device p runs within [head, limit - tail]. So for all a, b
@@ -308,7 +310,7 @@ def crowded(
         a, b = np.array([[a, b] for _, a, b in chosen]).T
         inside = (head.T[device] >= a[:, None]) & (tail.T[device] >= b[:, None])
         room = np.array(setting.streams)[device] * (limit_s - a - b) / limit_s
-        rows = Rows(scaled, device, inside, np.ones(len(chosen)), room)
+        rows = WorkRows(scaled, device, inside, np.ones(len(chosen)), room)
         split, price = relaxed(rows, sign=True, known=assignments)
         value, _ = worth(rows, price)
         offered = float(price @ rows.room)
@@ -320,7 +322,7 @@ def crowded(
     if last is None:
         return False, None
     rows, price, offered = last
-    return False, Prices(each(rows, price)[None] / limit_s, np.array([offered]))
+    return False, WindowPrices(each(rows, price)[None] / limit_s, np.array([offered]))
 
 
 def _broken(
@@ -376,7 +378,7 @@ def within_memory(problem: Problem) -> Problem | None:
     return left if weights <= sum(room[usable].tolist()) else None
 
 
-def balanced_weights(problem: Problem, setting: Setting, *, along: bool = False) -> float:
+def balanced_weights(problem: Problem, setting: BoundInputs, *, along: bool = False) -> float:
     """Return the bound of ``area.balanced`` with each device's weights limited to its memory.
 
     With `along`, for up to LARGE pairs, each node also ends after its producers, by its fractional

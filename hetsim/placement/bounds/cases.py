@@ -11,12 +11,12 @@ import numpy as np
 
 from hetsim.core import compile_threshold, deadline
 from hetsim.core.machine_code import machine_code
-from hetsim.placement.bounds.area import Prices
+from hetsim.placement.bounds.area import WindowPrices
 from hetsim.placement.bounds.paths import (
     INFINITY,
     Array,
+    BoundInputs,
     Floats,
-    Setting,
     Sweep,
     start_of,
     sweep_of,
@@ -61,10 +61,10 @@ def highest(
 
 
 def by_cases(
-    setting: Setting,
+    setting: BoundInputs,
     limit_s: float,
     most: int,
-    prices: Prices | None = None,
+    prices: WindowPrices | None = None,
     ends: Ends | None = None,
 ) -> bool:
     """Return whether cases prove that no plan takes at most `limit_s`.
@@ -99,7 +99,7 @@ def by_cases(
             (setting.after, enter_s.T, per_byte_s.T, (shares, tail, rest)),
         )
     )
-    prices = Prices(np.zeros((0, n, count)), np.zeros(0)) if prices is None else prices
+    prices = WindowPrices(np.zeros((0, n, count)), np.zeros(0)) if prices is None else prices
     pairs = np.flatnonzero(setting.kernel.ravel() >= 0)
     numbers, of = np.unique(setting.kernel.ravel()[pairs], return_inverse=True)
     kernel = np.full(n * count, -1)
@@ -126,7 +126,7 @@ class Cases(NamedTuple):
     kernel: Array
     member_at: Array  # [kernels + 1]: Offsets into `member`, the (node, device) pairs by kernel
     member: Array
-    price: Array  # [K n P]: As in ``Prices``
+    price: Array  # [K n P]: As in ``WindowPrices``
     offered: Array
     given: Array  # [2 P], [K P]: Fields of ``Ends``; empty without them
     parts: Array
@@ -157,12 +157,12 @@ def refute(limit: float, grouped: bool, most: int, forth: Sweep, back: Sweep, ca
             possible = settle(limit, forth, back, cases, base)
             again = False
             if possible and grouped:
-                again = hold_apart(forth, back, cases, base, depth)
+                again = separate_ends(forth, back, cases, base, depth)
             if possible and not again:
-                kind = dearest(forth, cases, base)
+                kind = largest_excess(forth, cases, base)
                 possible = kind < 0 or cases.excess[kind] <= 0.0
                 if possible and kind >= 0:
-                    again = rule_out_dear(forth, back, cases, base, kind)
+                    again = rule_out_expensive(forth, back, cases, base, kind)
         if possible:
             possible = fits(limit, forth, back, cases, base)
         if not possible:
@@ -282,7 +282,7 @@ def restart(sweep: Sweep, against: Sweep, marked: Array, base: int, v: int) -> N
             marked[against.near[k]] = 1
 
 
-def hold_apart(forth: Sweep, back: Sweep, cases: Cases, base: int, depth: int) -> bool:
+def separate_ends(forth: Sweep, back: Sweep, cases: Cases, base: int, depth: int) -> bool:
     """Raise starts to the end of the first group, and remainders to the start of the last.
 
     A device `used` by another group adds its transfers both ways and its work. Writes `loads`: the
@@ -334,7 +334,7 @@ def hold_apart(forth: Sweep, back: Sweep, cases: Cases, base: int, depth: int) -
     return raised
 
 
-def dearest(forth: Sweep, cases: Cases, base: int) -> int:
+def largest_excess(forth: Sweep, cases: Cases, base: int) -> int:
     """Compute the excess of cost over the offer by set of prices; return the set of the largest."""
     shares, loads, excess = forth.shares, cases.loads, cases.excess
     count, pairs, most = len(loads), len(cases.alone), -1
@@ -357,7 +357,7 @@ def dearest(forth: Sweep, cases: Cases, base: int) -> int:
     return most
 
 
-def rule_out_dear(forth: Sweep, back: Sweep, cases: Cases, base: int, kind: int) -> bool:
+def rule_out_expensive(forth: Sweep, back: Sweep, cases: Cases, base: int, kind: int) -> bool:
     """Rule out devices whose cost for a node exceeds the slack; return whether any was found."""
     shares, count, found = forth.shares, len(forth.streams), False
     for v in range(len(cases.early)):
@@ -411,6 +411,6 @@ def fits(limit: float, forth: Sweep, back: Sweep, cases: Cases, base: int) -> bo
 
 
 _compiled = machine_code(
-    refute, start_of, rule_out, restart, settle, hold_apart, dearest, rule_out_dear, fits,
-    inline=True, forced=False,
+    refute, start_of, rule_out, restart, settle, separate_ends, largest_excess, rule_out_expensive,
+    fits, inline=True, forced=False,
 )  # fmt: skip

@@ -13,9 +13,9 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.placement.bounds.area import Prices
+from hetsim.placement.bounds.area import WindowPrices
 from hetsim.placement.bounds.cases import Ends, by_cases, highest
-from hetsim.placement.bounds.paths import Floats, Neighbours, Setting, heads, tails
+from hetsim.placement.bounds.paths import BoundInputs, Floats, Neighbours, heads, tails
 from hetsim.problem.problem import Problem, kinds_of
 
 SIDE = 0.003
@@ -35,7 +35,7 @@ class Gap:
     least_bytes: int  # Size of the smallest tensor in the gap
 
 
-def chain_of(setting: Setting) -> list[Gap]:
+def chain_of(setting: BoundInputs) -> list[Gap]:
     """Return the gaps of a chain: nodes of a longest path with almost no work parallel to them."""
     path = _longest(setting.before.rows, setting.shares.min(axis=1).tolist())
     place = {node: at for at, node in enumerate(path)}
@@ -73,7 +73,7 @@ def _longest(before: Sequence[Sequence[tuple[int, int]]], work: Sequence[float])
     return path[::-1]
 
 
-def _reached(setting: Setting, place: dict[int, int]) -> tuple[list[int], list[int]]:
+def _reached(setting: BoundInputs, place: dict[int, int]) -> tuple[list[int], list[int]]:
     """Return by node its last predecessor on the path (or -1) and first successor (or length)."""
     n, length = len(setting.shares), len(place)
     behind, ahead = [-1] * n, [length] * n
@@ -85,7 +85,7 @@ def _reached(setting: Setting, place: dict[int, int]) -> tuple[list[int], list[i
 
 
 def _kept(
-    setting: Setting, place: dict[int, int], behind: list[int], ahead: list[int]
+    setting: BoundInputs, place: dict[int, int], behind: list[int], ahead: list[int]
 ) -> list[int]:
     """Return in ascending order the positions on the path with little work in parallel."""
     work = setting.shares.min(axis=1)
@@ -100,7 +100,7 @@ def _kept(
     return kept
 
 
-def _gap(setting: Setting, nodes: tuple[int, ...]) -> Gap:
+def _gap(setting: BoundInputs, nodes: tuple[int, ...]) -> Gap:
     if len(nodes) == 2:
         first, last = nodes
         nbytes = dict(setting.before.rows[last])[first]
@@ -124,7 +124,7 @@ AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Crossing:
+class CrossingTime:
     """Least time from the end of a gap's first node to the start of its last node."""
 
     # [gaps, P]: Both ends in one group, which then runs all nodes between them sequentially
@@ -132,7 +132,9 @@ class Crossing:
     across: Floats  # [gaps, P, P]: Ends in two groups, on devices p and q
 
 
-def crossings(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap]) -> Crossing:
+def crossings(
+    setting: BoundInputs, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap]
+) -> CrossingTime:
     """Return the least crossing times of each gap over all placements of the nodes in between.
 
     Prices on the devices' seconds prove `across` (decision 9). Devices of a kind count as one with
@@ -144,11 +146,11 @@ def crossings(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[G
     across = np.empty((len(gaps), count, count))
     for some in _alike_in_size(gaps):
         across[some] = _across(setting, kinds, [gaps[g] for g in some])
-    return Crossing(within.reshape(len(gaps), count), across + setting.dispatch_s)
+    return CrossingTime(within.reshape(len(gaps), count), across + setting.dispatch_s)
 
 
 def through(
-    setting: Setting,
+    setting: BoundInputs,
     gap: Gap,
     p: int,
     q: int,
@@ -171,7 +173,7 @@ def through(
 
     def refuted(limit_s: float) -> bool:
         offered = np.full(len(price), limit_s * (1.0 + SURE))
-        return by_cases(inner, limit_s, cases, Prices(price, offered), ends)
+        return by_cases(inner, limit_s, cases, WindowPrices(price, offered), ends)
 
     # If one group is no limit, `most_s` is usually below the crossing time, so try it first.
     if p != q and close == CLOSE and most_s < np.inf and refuted(most_s):
@@ -179,7 +181,7 @@ def through(
     return highest(found, most_s, refuted, close)
 
 
-def _shared_out(inner: Setting, ends: Ends) -> tuple[Floats, Ends]:
+def _shared_out(inner: BoundInputs, ends: Ends) -> tuple[Floats, Ends]:
     """Return float [K, n, P]: the best sets of prices that divide a price of 1 among devices."""
     count = inner.shares.shape[1] - 2
     dealt = _compositions(count, SHARED_OUT[min(count, len(SHARED_OUT) - 1)])
@@ -191,7 +193,7 @@ def _shared_out(inner: Setting, ends: Ends) -> tuple[Floats, Ends]:
     return price[best], replace(ends, parts=np.pad(dealt[best], ((0, 0), (1, 1))))
 
 
-def between(setting: Setting, gap: Gap, p: int, q: int) -> tuple[Setting, Ends]:
+def between(setting: BoundInputs, gap: Gap, p: int, q: int) -> tuple[BoundInputs, Ends]:
     """Return a gap as a setting of its own, with devices for the first and the last group."""
     count = setting.shares.shape[1]
     nodes = list(gap.nodes)
@@ -218,7 +220,7 @@ def between(setting: Setting, gap: Gap, p: int, q: int) -> tuple[Setting, Ends]:
         travel[stands_for, q] + setting.dispatch_s[q],
         np.zeros((0, count + 2)),
     )
-    inner = Setting(
+    inner = BoundInputs(
         shares=shares,
         alone_s=alone_s,
         kernel=np.where(apart >= 0, apart, -1),
@@ -234,7 +236,7 @@ def between(setting: Setting, gap: Gap, p: int, q: int) -> tuple[Setting, Ends]:
     return inner, ends
 
 
-def alike(setting: Setting, gap: Gap) -> tuple[Near, bytes, bytes, bytes]:
+def alike(setting: BoundInputs, gap: Gap) -> tuple[Near, bytes, bytes, bytes]:
     """Return a key that is equal for gaps with the same crossing times."""
     nodes = list(gap.nodes)
     _, kernel = np.unique(setting.kernel[nodes], return_inverse=True)
@@ -250,7 +252,7 @@ def _alike_in_size(gaps: Sequence[Gap]) -> list[list[int]]:
     return list(by_size.values())
 
 
-def _across(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap]) -> Floats:
+def _across(setting: BoundInputs, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap]) -> Floats:
     """Return float [gaps, P, P]: a lower bound on X + M + Y; see ``crossings``."""
     count = setting.shares.shape[1]
     travel = _travel(setting, np.array([float(gap.least_bytes) for gap in gaps]))
@@ -306,7 +308,7 @@ def _across(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap
     return least
 
 
-def _travel(setting: Setting, nbytes: Floats) -> Floats:
+def _travel(setting: BoundInputs, nbytes: Floats) -> Floats:
     """Return float [gaps, P, P]: seconds to move `nbytes`, through a third device where faster."""
     count = setting.shares.shape[1]
     direct = setting.latency_s + setting.per_byte_s * nbytes[:, None, None]
@@ -374,12 +376,12 @@ def units_of(problem: Problem) -> list[list[int]]:
 
 
 def lifted(
-    setting: Setting,
+    setting: BoundInputs,
     kinds: Sequence[Sequence[int]],
     met_s: float = float("inf"),
     *,
     closely: bool = True,
-) -> tuple[Setting, float]:
+) -> tuple[BoundInputs, float]:
     """Return `setting` with chain nodes delayed by their gaps, and the least time of the chain.
 
     With `closely`, gaps on the fastest path are refined by cases until it takes `met_s`.
@@ -503,7 +505,7 @@ def _quickest(
     return way
 
 
-def _by_likeness(setting: Setting, gaps: Sequence[Gap]) -> tuple[NDArray[np.intp], list[Gap]]:
+def _by_likeness(setting: BoundInputs, gaps: Sequence[Gap]) -> tuple[NDArray[np.intp], list[Gap]]:
     """Return the index of each gap's equivalence class, and one gap of each class."""
     known: dict[tuple[Near, bytes, bytes, bytes], int] = {}
     several: list[Gap] = []

@@ -17,7 +17,7 @@ from hetsim.partitioning.affinity import Affinity, Exclusion
 from hetsim.placement.bounds.area import balanced, balanced_weights, crowded, within_memory
 from hetsim.placement.bounds.cases import CLOSE, by_cases, highest
 from hetsim.placement.bounds.chain import lifted, units_of
-from hetsim.placement.bounds.paths import Floats, Setting, heads, tails
+from hetsim.placement.bounds.paths import BoundInputs, Floats, heads, tails
 from hetsim.placement.constraints import Constrained, narrowed, with_affinity
 from hetsim.placement.objective import Objective, check_objective, memory_binds
 from hetsim.problem.coarse import contracted
@@ -138,14 +138,14 @@ def _rounding(problem: Problem) -> float:
 
 def critical_path_bound(problem: Problem) -> float:
     """Return the length of the longest path in seconds, each node on its fastest device."""
-    setting = Setting.of(problem)
+    setting = BoundInputs.of(problem)
     through = heads(setting, setting.shares) + setting.shares + tails(setting, setting.shares)
     return float(through.min(axis=1).max(initial=0.0))
 
 
 def area_bound(problem: Problem, *, along: bool = False) -> float:
     """Return the least seconds for the work on all streams; `along` as in ``balanced_weights``."""
-    setting = Setting.of(problem)
+    setting = BoundInputs.of(problem)
     weighed = balanced_weights(problem, setting, along=along)
     return max(balanced(setting.shares, setting.streams), weighed)
 
@@ -160,9 +160,9 @@ def path_bound_of(problem: Problem) -> float:
 
 def _along(
     problem: Problem, met_s: float = float("inf"), *, closely: bool = True
-) -> tuple[Setting, Floats, Floats, float]:
+) -> tuple[BoundInputs, Floats, Floats, float]:
     """Return the setting, its heads and tails, and the length of the longest path in seconds."""
-    setting, found = lifted(Setting.of(problem), units_of(problem), met_s, closely=closely)
+    setting, found = lifted(BoundInputs.of(problem), units_of(problem), met_s, closely=closely)
     head, tail = heads(setting, setting.shares), tails(setting, setting.shares)
     through = head + setting.shares + tail
     return setting, head, tail, max(found, float(through.min(axis=1).max()))
@@ -187,13 +187,15 @@ def _closely(problem: Problem, objective: Objective, met_s: float) -> float:
 
 def _fits(problem: Problem, limit_s: float) -> bool:
     """Return whether every node on its fastest device takes less than `limit_s`, with a margin."""
-    setting = Setting.of(problem)
+    setting = BoundInputs.of(problem)
     work = np.zeros(len(setting.streams))
     np.add.at(work, setting.shares.argmin(axis=1), setting.shares.min(axis=1))
     return bool((work < limit_s * (1.0 - SURE) * np.array(setting.streams)).all())
 
 
-def refuted(setting: Setting, head: Floats, tail: Floats, limit_s: float, most: int = 0) -> bool:
+def refuted(
+    setting: BoundInputs, head: Floats, tail: Floats, limit_s: float, most: int = 0
+) -> bool:
     """Return whether at most `most` cases prove that no plan takes at most `limit_s`."""
     shares = setting.shares
     slack = limit_s * (1.0 + 1e-12)

@@ -61,7 +61,7 @@ class Neighbours:
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class BoundInputs:
     """Inputs of the lower bounds of a problem."""
 
     # [n, P]: Least time of a node on a device: ``problem.least_seconds``; inf where not runnable
@@ -82,7 +82,7 @@ class Setting:
     return_s: Floats
 
     @classmethod
-    def of(cls, problem: Problem) -> Setting:
+    def of(cls, problem: Problem) -> BoundInputs:
         """Return the inputs of a problem's bounds. O(n P + E + P^2)."""
         count = len(problem.devices)
         latency_s, per_byte_s = transfer_costs(problem)
@@ -144,7 +144,7 @@ def _to_and_from(problem: Problem, host: int, nbytes: int, *, inward: bool) -> F
     return found
 
 
-def heads(setting: Setting, shares: Floats) -> Floats:
+def heads(setting: BoundInputs, shares: Floats) -> Floats:
     """Return [n, P]: the earliest start of node v if it runs on device p, in any plan.
 
     `shares` are those of `setting`, with inf where a device is ruled out. Decision 9 has the proof
@@ -158,7 +158,7 @@ def heads(setting: Setting, shares: Floats) -> Floats:
     )  # fmt: skip
 
 
-def tails(setting: Setting, shares: Floats) -> Floats:
+def tails(setting: BoundInputs, shares: Floats) -> Floats:
     """Return [n, P]: the least time from the end of node v on device p to the request's end."""
     enter_s = (setting.latency_s + setting.dispatch_s[None, :]).T
     order = np.arange(len(shares) - 1, -1, -1)

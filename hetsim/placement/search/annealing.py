@@ -37,8 +37,8 @@ from hetsim.placement.search.drafts import (
     TEMPERATURE,
     TRIED,
     Array,
-    Asked,
-    Search,
+    SearchProblem,
+    SearchState,
     asked_of,
     assign,
     draft_of,
@@ -109,7 +109,7 @@ CHUNK_S = 0.01
 """Seconds between two time checks."""
 
 
-class Judge(Protocol):
+class DraftJudge(Protocol):
     """Callback that keeps the best simulated draft."""
 
     def __call__(self, groups: tuple[Group, ...], *, last: bool) -> None:
@@ -155,7 +155,7 @@ SLACK = 1e-9
 """Relative margin above floating-point rounding."""
 
 
-def keep(search: Search) -> None:
+def keep(search: SearchState) -> None:
     """Record the draft as the best one."""
     for k in range(len(search.order)):
         search.best_order[k] = search.order[k]
@@ -165,7 +165,7 @@ def keep(search: Search) -> None:
     search.counts[FRESH] = 1
 
 
-def next_share(search: Search) -> float:
+def next_share(search: SearchState) -> float:
     """Return the next result of ``draw_share`` without consuming it."""
     share = draw_share(search)
     search.counts[DRAWN] -= 2
@@ -179,7 +179,7 @@ def dropped_from(temperature: float, now: float, share: float) -> float:
     return (now + temperature * (SLACK - math.log(share))) * (1.0 + SLACK)
 
 
-def note(asked: Asked, search: Search) -> None:
+def note(asked: SearchProblem, search: SearchState) -> None:
     """Estimate the whole draft and record its marks."""
     limit = search.figures[LIMIT]
     search.figures[LIMIT] = math.inf
@@ -194,7 +194,9 @@ def note(asked: Asked, search: Search) -> None:
     search.figures[LIMIT] = limit
 
 
-def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, until: int) -> int:
+def anneal(
+    asked: SearchProblem, search: SearchState, hot: float, cold: float, moves: int, until: int
+) -> int:
     """Anneal until the moves are used or a draft is to be simulated; return the reason."""
     counts, figures = search.counts, search.figures
     if counts[TRIED] == 0 and not asked.grouped:
@@ -279,10 +281,10 @@ class Walk:
         grouped = estimates_groups(problem)
         self._asked = asked_of(problem, grouped=grouped, binds=lacks is not None, arrays=compiled)
         self._plain = listed(self._asked)
-        self._drawn: Search | None = None
+        self._drawn: SearchState | None = None
         self._played = 0
 
-    def round(self, budget: Budget, heat: Heat, judge: Judge) -> int:
+    def round(self, budget: Budget, heat: Heat, judge: DraftJudge) -> int:
         """Run one round from the start; return the number of moves tried. O((V + E) moves)."""
         problem, links = self._problem, len(self._problem.link_names)
         draft = draft_of(problem, self._groups)
@@ -363,7 +365,7 @@ def walk(
     return Walk(problem, groups, seed, lacks, compiled=pays)
 
 
-def rounds(walk: Walk, problem: Problem, budget: Budget, judge: Judge) -> int:
+def rounds(walk: Walk, problem: Problem, budget: Budget, judge: DraftJudge) -> int:
     """Run rounds of ROUND moves per task within the budget; return the number of moves tried."""
     hot = min(HOT, FINE / max(problem.n, 1))
     most = ROUND * problem.n

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core.machine_code import machine_code
-from hetsim.placement.search.drafts import Array, Asked
+from hetsim.placement.search.drafts import Array, SearchProblem
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.heaps import pop_event, pop_key, push_event, push_key
 
 _Ints = NDArray[np.int64]
 
 
-def ask_transfer(asked: Asked, busy: Array, value: int, way: int, now: float) -> float:
+def ask_transfer(asked: SearchProblem, busy: Array, value: int, way: int, now: float) -> float:
     """Queue a value on the links of a route; return its arrival."""
     start = now
     for h in range(asked.hold_at[way], asked.hold_at[way + 1]):
@@ -55,7 +55,7 @@ class Play(NamedTuple):
     event_code: Array
 
 
-def deliver(asked: Asked, play: Play, value: int, p: int) -> None:
+def deliver(asked: SearchProblem, play: Play, value: int, p: int) -> None:
     """Record that a value is on a device; its readers there with all inputs become ready."""
     pending, waiting_size = play.pending, play.waiting_size
     for r in range(asked.reader_at[value], asked.reader_at[value + 1]):
@@ -67,7 +67,7 @@ def deliver(asked: Asked, play: Play, value: int, p: int) -> None:
                 waiting_size[p] += 1
 
 
-def dispatch_all(asked: Asked, play: Play, most: int) -> float:
+def dispatch_all(asked: SearchProblem, play: Play, most: int) -> float:
     """Simulate one request of an assignment; return its end.
 
     A subgraph has at most `most` nodes, plus those that are the only readers of the previous one.
@@ -201,10 +201,10 @@ compiled = machine_code(
 )  # fmt: skip
 
 
-class Dispatcher:
+class AssignmentPlayer:
     """Simulator of assignments of one problem, interpreted or in machine code."""
 
-    def __init__(self, problem: Problem, asked: Asked, *, arrays: bool) -> None:
+    def __init__(self, problem: Problem, asked: SearchProblem, *, arrays: bool) -> None:
         """Prepare the state from `asked`, as arrays for machine code or as lists."""
         n, count = problem.n, len(problem.devices)
         self._asked, self._arrays = asked, arrays

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from hetsim.graph.dag import Ints, Rows
+from hetsim.graph.dag import Ints, NodeRows
 from hetsim.placement.coarsening import pays_to_coarsen
 from hetsim.placement.listing.list_schedule import Room, add, remove
 from hetsim.problem.columns import columns_of, made_by, travel_matrices
@@ -21,15 +21,15 @@ Array = Any
 
 TRIED, FRESH, ASKING, ANSWER, LOOKED, CHANGED, CUT, SHIFTED, SOURCE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 BEGUN, ENDED, DRAWN, CRITICAL, STALE = 9, 10, 11, 12, 13
-"""Indices into ``Search.counts``: moves tried; whether the best is unjudged; whether an answer is
-awaited, and the answer; the move at the last judgement; of the last move: nodes with a new device,
-the node whose cut was flipped or -1, and target and source position of a node or -1; of the last
-estimate: its first position, and whether it reached the end; random words used; number of critical
-nodes, and whether they are outdated."""
+"""Indices into ``SearchState.counts``: moves tried; whether the best is unjudged; whether an answer
+is awaited, and the answer; the move at the last judgement; of the last move: nodes with a new
+device, the node whose cut was flipped or -1, and target and source position of a node or -1; of the
+last estimate: its first position, and whether it reached the end; random words used; number of
+critical nodes, and whether they are outdated."""
 COUNTS = 14
 
 NOW, BEST, SPENT, NEXT_LOOK, SCALE, TEMPERATURE, COST, LIMIT = 0, 1, 2, 3, 4, 5, 6, 7
-"""Indices into ``Search.figures``. LIMIT: cost above which a draft is dropped unevaluated."""
+"""Indices into ``SearchState.figures``. LIMIT: cost above which a draft is dropped unevaluated."""
 FIGURES = 8
 
 LONGEST = 8
@@ -73,7 +73,7 @@ def estimates_groups(problem: Problem) -> bool:
     return pays_to_coarsen(problem) or problem.contention == "fifo"
 
 
-class Asked(NamedTuple):
+class SearchProblem(NamedTuple):
     """Problem as lists or arrays."""
 
     nodes: int
@@ -121,7 +121,7 @@ class Asked(NamedTuple):
     nbytes: Array  # [constants]
 
 
-class Search(NamedTuple):
+class SearchState(NamedTuple):
     """State of a search: the draft, the best draft, and scratch space."""
 
     order: Array  # [n]
@@ -165,10 +165,12 @@ class Search(NamedTuple):
     figures: Array
 
 
-R = TypeVar("R", Asked, Search)
+R = TypeVar("R", SearchProblem, SearchState)
 
 
-def asked_of(problem: Problem, *, grouped: bool, binds: bool, arrays: bool = False) -> Asked:
+def asked_of(
+    problem: Problem, *, grouped: bool, binds: bool, arrays: bool = False
+) -> SearchProblem:
     """Return the problem as lists or as arrays. O(V + E + sizes P^2)."""
     n, hosted, count = problem.n, problem.host is not None, len(problem.devices)
     fifo = problem.contention == "fifo"
@@ -183,8 +185,8 @@ def asked_of(problem: Problem, *, grouped: bool, binds: bool, arrays: bool = Fal
     value, reader = values.readers.owner, values.readers.node
     inner = maker[value] < n
     outer = ~inner & hosted
-    read = Rows.sorted_by(n, reader[inner], value[inner])
-    able = Rows.sorted_by(n, *np.nonzero(problem.supported))
+    read = NodeRows.sorted_by(n, reader[inner], value[inner])
+    able = NodeRows.sorted_by(n, *np.nonzero(problem.supported))
     level: list[float] = columns.seconds.reshape(n, count).min(axis=1, initial=np.inf).tolist()
     tail = [0.0] * n
     for v in range(n - 1, -1, -1):
@@ -212,8 +214,8 @@ def asked_of(problem: Problem, *, grouped: bool, binds: bool, arrays: bool = Fal
         **_rows("read", read, "read_value"),
         "read_from": values.producer[read.node],
         "read_row": row[read.node],
-        **_rows("given", Rows.sorted_by(n, reader[outer], value[outer])),
-        **_rows("made", Rows.sorted_by(n + 1, maker[known], known)),
+        **_rows("given", NodeRows.sorted_by(n, reader[outer], value[outer])),
+        **_rows("made", NodeRows.sorted_by(n + 1, maker[known], known)),
         "sole": _ints([_sole(problem, made) for made in made_by(problem)]),
         **_rows("reader", values.readers),
         "leaves": _ints(values.leaves & hosted),
@@ -221,22 +223,22 @@ def asked_of(problem: Problem, *, grouped: bool, binds: bool, arrays: bool = Fal
         "travel_s": (latency_s + sizes[:, None, None] / bytes_per_s).ravel(),
         "out_value": outputs,
         "out_from": values.producer[outputs],
-        **_rows("hold", Rows.of(holds)),
-        **_rows("constant", Rows.of(problem.constants_of)),
+        **_rows("hold", NodeRows.of(holds)),
+        **_rows("constant", NodeRows.of(problem.constants_of)),
         "nbytes": _ints([constant.nbytes for constant in problem.constants]),
     }
-    return Asked(**fields) if arrays else listed(Asked(**fields))
+    return SearchProblem(**fields) if arrays else listed(SearchProblem(**fields))
 
 
 def search_of(
-    asked: Asked,
+    asked: SearchProblem,
     links: int,
     draft: Draft,
     room: Room | None,
     *,
     marks: bool = True,
     arrays: bool = False,
-) -> Search:
+) -> SearchState:
     """Return the initial state as lists or arrays, without random words."""
     n, count = asked.nodes, asked.devices
     place = np.zeros(n, dtype=np.int64)
@@ -273,10 +275,10 @@ def search_of(
         "figures": np.zeros(FIGURES),
     }
     fields["figures"][LIMIT] = np.inf
-    return Search(**fields) if arrays else listed(Search(**fields))
+    return SearchState(**fields) if arrays else listed(SearchState(**fields))
 
 
-def refill(search: Search, rng: random.Random) -> None:
+def refill(search: SearchState, rng: random.Random) -> None:
     """Replace the used random words by the next ones of `rng`."""
     drawn = int(search.counts[DRAWN])
     fresh = rng.getrandbits(32 * drawn).to_bytes(4 * drawn, "little")
@@ -297,7 +299,7 @@ def listed(record: R) -> R:
     return kind(*(part.tolist() if isinstance(part, np.ndarray) else part for part in record))
 
 
-def _rows(name: str, rows: Rows, entries: str = "") -> dict[str, Ints]:
+def _rows(name: str, rows: NodeRows, entries: str = "") -> dict[str, Ints]:
     return {f"{name}_at": rows.at, entries or name: rows.node}
 
 
@@ -305,14 +307,14 @@ def _ints(numbers: Any) -> Ints:
     return np.ascontiguousarray(numbers, dtype=np.int64).reshape(-1)
 
 
-def draw_share(search: Search) -> float:
+def draw_share(search: SearchState) -> float:
     """Return a number in [0, 1) from two words, as Python's ``random`` does."""
     at, words = search.counts[DRAWN], search.words
     search.counts[DRAWN] = at + 2
     return float(((words[at] >> 5) * 67108864.0 + (words[at + 1] >> 6)) / 9007199254740992.0)
 
 
-def draw_below(search: Search, count: int) -> int:
+def draw_below(search: SearchState, count: int) -> int:
     """Return an integer below `count`, as Python's ``randrange`` does."""
     bits = 0
     while count >> bits:
@@ -326,7 +328,7 @@ def draw_below(search: Search, count: int) -> int:
     return int(found)
 
 
-def put(search: Search, source: int, target: int) -> None:
+def put(search: SearchState, source: int, target: int) -> None:
     """Move a node from one position of the order to another."""
     order, place = search.order, search.place
     v = order[source]
@@ -342,14 +344,14 @@ def put(search: Search, source: int, target: int) -> None:
     place[v] = target
 
 
-def weigh(asked: Asked, search: Search, v: int, source: int, target: int) -> None:
+def weigh(asked: SearchProblem, search: SearchState, v: int, source: int, target: int) -> None:
     """Move the weights of a node to another device, even if they do not fit."""
     at, of, nbytes = asked.constant_at, asked.constant, asked.nbytes
     remove(at, of, nbytes, search.readers, search.left, v, source)
     add(at, of, nbytes, search.readers, search.left, v, target)
 
 
-def undo(asked: Asked, search: Search) -> None:
+def undo(asked: SearchProblem, search: SearchState) -> None:
     """Undo the last move."""
     counts, device = search.counts, search.device
     if counts[CUT] >= 0:
@@ -363,7 +365,7 @@ def undo(asked: Asked, search: Search) -> None:
         device[v] = own
 
 
-def assign(asked: Asked, search: Search, size: int, target: int) -> bool:
+def assign(asked: SearchProblem, search: SearchState, size: int, target: int) -> bool:
     """Assign the first `size` of ``search.node`` to a device; return whether any changed."""
     node, own, device = search.node, search.own, search.device
     changed = 0
@@ -386,14 +388,14 @@ def assign(asked: Asked, search: Search, size: int, target: int) -> bool:
     return changed > 0
 
 
-def other(asked: Asked, search: Search, v: int) -> int:
+def other(asked: SearchProblem, search: SearchState, v: int) -> int:
     """Return a random other device that supports a node."""
     first, after = asked.able_at[v], asked.able_at[v + 1]
     chosen = asked.able[first + draw_below(search, after - first - 1)]
     return int(asked.able[after - 1] if chosen == search.device[v] else chosen)
 
 
-def follow(asked: Asked, search: Search, v: int) -> int:
+def follow(asked: SearchProblem, search: SearchState, v: int) -> int:
     """Put random nodes of one path into ``search.node``; return their number."""
     forth = draw_share(search) < 0.5
     steps = 1 + draw_below(search, 6)
@@ -413,7 +415,7 @@ def follow(asked: Asked, search: Search, v: int) -> int:
     return size
 
 
-def shift(asked: Asked, search: Search, v: int) -> bool:
+def shift(asked: SearchProblem, search: SearchState, v: int) -> bool:
     """Move a node in the order between its predecessors and successors; return if it moved."""
     place = search.place
     low, high = 0, asked.nodes - 1
@@ -433,7 +435,7 @@ def shift(asked: Asked, search: Search, v: int) -> bool:
     return True
 
 
-def overtake(asked: Asked, search: Search, v: int) -> bool:
+def overtake(asked: SearchProblem, search: SearchState, v: int) -> bool:
     """Move a node ahead of one to four predecessors on its device; return whether it moved."""
     place, low = search.place, 0
     for k in range(asked.pred_at[v], asked.pred_at[v + 1]):
@@ -453,7 +455,7 @@ def overtake(asked: Asked, search: Search, v: int) -> bool:
     return True
 
 
-def nearby(asked: Asked, search: Search, v: int) -> int:
+def nearby(asked: SearchProblem, search: SearchState, v: int) -> int:
     """Return the device of a random neighbour of a node, or any other if that is its own."""
     first, size = asked.pred_at[v], asked.pred_at[v + 1] - asked.pred_at[v]
     near = size + asked.succ_at[v + 1] - asked.succ_at[v]
@@ -466,7 +468,7 @@ def nearby(asked: Asked, search: Search, v: int) -> int:
     return other(asked, search, v)
 
 
-def hurry(asked: Asked, search: Search, v: int, kind: float) -> bool:
+def hurry(asked: SearchProblem, search: SearchState, v: int, kind: float) -> bool:
     """Move a node ahead on its device, or it or a path to another device, or both."""
     if kind < 0.3 or asked.able_at[v + 1] - asked.able_at[v] == 1:
         return overtake(asked, search, v)
@@ -480,7 +482,7 @@ def hurry(asked: Asked, search: Search, v: int, kind: float) -> bool:
     return changed
 
 
-def propose(asked: Asked, search: Search) -> bool:
+def propose(asked: SearchProblem, search: SearchState) -> bool:
     """Change the draft; return whether anything changed."""
     counts, n = search.counts, asked.nodes
     counts[CHANGED] = 0

@@ -19,8 +19,8 @@ from hetsim.placement.search.drafts import (
     STEP,
     TRIED,
     Array,
-    Asked,
-    Search,
+    SearchProblem,
+    SearchState,
 )
 from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
@@ -32,7 +32,7 @@ ANEW = 64
 """Number of moves after which the device totals are recomputed, when one is accepted."""
 
 
-def send(asked: Asked, search: Search, maker: int, source: int, when: float) -> float:
+def send(asked: SearchProblem, search: SearchState, maker: int, source: int, when: float) -> float:
     """Queue the outputs of a node, or of the host; return the arrival of the last one."""
     count, busy, device, reader = asked.devices, search.busy, search.device, asked.reader
     reader_at, hold_at, hold = asked.reader_at, asked.hold_at, asked.hold
@@ -69,7 +69,7 @@ def send(asked: Asked, search: Search, maker: int, source: int, when: float) -> 
     return latest
 
 
-def finish(asked: Asked, search: Search, latest: float, by_group: bool) -> float:
+def finish(asked: SearchProblem, search: SearchState, latest: float, by_group: bool) -> float:
     """Return the maximum of `latest` and the arrivals of outputs on the host."""
     if asked.host < 0:
         return latest
@@ -83,7 +83,7 @@ def finish(asked: Asked, search: Search, latest: float, by_group: bool) -> float
     return latest
 
 
-def first_changed(asked: Asked, search: Search) -> int:
+def first_changed(asked: SearchProblem, search: SearchState) -> int:
     """Return the first position in the order that the last move changed, or n."""
     counts, first = search.counts, asked.nodes
     for k in range(counts[CHANGED]):
@@ -93,7 +93,7 @@ def first_changed(asked: Asked, search: Search) -> int:
     return first
 
 
-def add_up(asked: Asked, search: Search, whole: Array) -> None:
+def add_up(asked: SearchProblem, search: SearchState, whole: Array) -> None:
     """Sum the work of each device in the draft."""
     for p in range(asked.devices):
         whole[p] = 0.0
@@ -101,7 +101,7 @@ def add_up(asked: Asked, search: Search, whole: Array) -> None:
         whole[search.device[v]] += asked.seconds[v * asked.devices + search.device[v]]
 
 
-def begin(asked: Asked, search: Search) -> float:
+def begin(asked: SearchProblem, search: SearchState) -> float:
     """Reset to the last mark before the last move's changes, or to the start."""
     count, lanes, turn = asked.devices, search.lanes, search.turn
     whole, done, marks, counts = search.whole, search.done, search.marks, search.counts
@@ -130,7 +130,7 @@ def begin(asked: Asked, search: Search) -> float:
     return float(marks[at + 2 * count])
 
 
-def mark(asked: Asked, search: Search, place: int, latest: float) -> None:
+def mark(asked: SearchProblem, search: SearchState, place: int, latest: float) -> None:
     """Record the state before a position in the order."""
     count, lanes, marks = asked.devices, search.lanes, search.changed_marks
     at = place // STEP * (len(lanes) + 2 * count + 1)
@@ -143,7 +143,7 @@ def mark(asked: Asked, search: Search, place: int, latest: float) -> None:
     marks[at + 2 * count] = latest
 
 
-def settle(asked: Asked, search: Search) -> None:
+def settle(asked: SearchProblem, search: SearchState) -> None:
     """Accept the fully estimated draft as the base of the next moves."""
     counts, count, load = search.counts, asked.devices, search.load
     if len(search.marks) == 0:
@@ -161,14 +161,14 @@ def settle(asked: Asked, search: Search) -> None:
         add_up(asked, search, load)
 
 
-def resume(search: Search, until: int) -> None:
+def resume(search: SearchState, until: int) -> None:
     """Copy the ends of nodes before a position from the accepted draft."""
     if len(search.marks) > 0:
         for i in range(search.counts[BEGUN], until):
             search.ends[search.order[i]] = search.kept[search.order[i]]
 
 
-def ready(asked: Asked, search: Search, v: int) -> float:
+def ready(asked: SearchProblem, search: SearchState, v: int) -> float:
     """Return the time at which all inputs of a node are on its device."""
     count, device, p = asked.devices, search.device, search.device[v]
     start = asked.input_s[v * count + p]
@@ -182,7 +182,7 @@ def ready(asked: Asked, search: Search, v: int) -> float:
     return float(start)
 
 
-def remains(asked: Asked, search: Search, v: int) -> float:
+def remains(asked: SearchProblem, search: SearchState, v: int) -> float:
     """Return the seconds from a node's end until all that depends on it has ended."""
     count, device, p = asked.devices, search.device, search.device[v]
     most = 0.0
@@ -202,7 +202,7 @@ def remains(asked: Asked, search: Search, v: int) -> float:
     return float(most)
 
 
-def look_ahead(asked: Asked, search: Search) -> None:
+def look_ahead(asked: SearchProblem, search: SearchState) -> None:
     """Compute the remaining time after each node of the accepted draft, and the critical nodes."""
     count, rest, behind, latest = asked.devices, search.rest, search.ahead, 0.0
     for p in range(count):
@@ -223,7 +223,7 @@ def look_ahead(asked: Asked, search: Search) -> None:
     search.counts[STALE] = 0
 
 
-def least_of_move(asked: Asked, search: Search) -> float:
+def least_of_move(asked: SearchProblem, search: SearchState) -> float:
     """Return a lower bound on the draft's seconds by the one moved node; 0 if several moved.
 
     Nodes before the first changed position keep their times, and nodes after the last one their
@@ -259,7 +259,7 @@ def least_of_move(asked: Asked, search: Search) -> float:
     return float((start + asked.seconds[v * count + p] + most) * (1.0 - ROUNDED))
 
 
-def cost_of_nodes(asked: Asked, search: Search) -> float:
+def cost_of_nodes(asked: SearchProblem, search: SearchState) -> float:
     """Return the estimate with every node as a subgraph, and free links and dispatch."""
     count, ends, device, lanes = asked.devices, search.ends, search.device, search.lanes
     lane_at, turn, whole, done = asked.lane_at, search.turn, search.whole, search.done
@@ -299,7 +299,7 @@ def cost_of_nodes(asked: Asked, search: Search) -> float:
     return finish(asked, search, latest, False)
 
 
-def gather(asked: Asked, search: Search) -> int:
+def gather(asked: SearchProblem, search: SearchState) -> int:
     """Assign nodes to subgraphs and sum each device's work; return the number of subgraphs."""
     label, last, ahead, seconds = search.label, search.last, search.ahead, asked.seconds
     pred_at, pred, cut, device = asked.pred_at, asked.pred, search.cut, search.device
@@ -333,7 +333,7 @@ def gather(asked: Asked, search: Search) -> int:
     return groups
 
 
-def cost_of_groups(asked: Asked, search: Search) -> float:
+def cost_of_groups(asked: SearchProblem, search: SearchState) -> float:
     """Return the estimate of the draft's subgraphs, with links in plan order."""
     count, device, lanes, turn = asked.devices, search.device, search.lanes, search.turn
     ahead, limit, lane_at = search.ahead, search.figures[LIMIT], asked.lane_at
@@ -418,12 +418,12 @@ def cost_of_groups(asked: Asked, search: Search) -> float:
     return finish(asked, search, latest, True)
 
 
-def cost(asked: Asked, search: Search) -> float:
+def cost(asked: SearchProblem, search: SearchState) -> float:
     """Return the estimate of the draft in seconds, or some number above the limit if higher."""
     return cost_of_groups(asked, search) if asked.grouped else cost_of_nodes(asked, search)
 
 
-def groups_of(problem: Problem, asked: Asked, search: Search) -> tuple[Group, ...]:
+def groups_of(problem: Problem, asked: SearchProblem, search: SearchState) -> tuple[Group, ...]:
     """Return the subgraphs of the draft, in execution order. O(V + E)."""
     order, device = list(search.order), problem.devices
     if not asked.grouped:

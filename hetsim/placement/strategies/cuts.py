@@ -20,7 +20,7 @@ from hetsim.placement.throughput.search import (
     as_plan,
     first_supported,
     layouts,
-    nothing_met,
+    no_feasible_stages,
     search_stages,
     views,
     within_memory,
@@ -300,5 +300,5 @@ class Slice(Constrained):
         start = min(found, key=lambda layout: layout.load_s)
         best = moves.improved(start, self.moves, self.seed)
         if best.load_s == float("inf"):
-            raise nothing_met(problem)
+            raise no_feasible_stages(problem)
         return as_plan(moves, "slice", best, reason + "contiguous stages")

@@ -18,7 +18,7 @@ from hetsim.errors import NotInstalled, OutOfMemory, UsageError
 from hetsim.placement.bounds.lower_bound import bound_of, path_bound_of
 from hetsim.placement.coarsening import pays_to_coarsen
 from hetsim.placement.constraints import Constrained, narrowed
-from hetsim.placement.feasibility import Found, search_all
+from hetsim.placement.feasibility import FeasibilityResult, search_all
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.grouping import best_grouping, merge_where_it_pays
 from hetsim.placement.initial_plans import Start, prepared, quick_start, starts_that_fit
@@ -499,7 +499,7 @@ def _beside(coarse: Coarse) -> list[list[int]]:
     return [[max(beside[v][p] for v in nodes) for p in range(count)] for nodes in coarse.members]
 
 
-def _laid_out(coarse: Coarse, assignment: Sequence[int]) -> Found:
+def _laid_out(coarse: Coarse, assignment: Sequence[int]) -> FeasibilityResult:
     """Return the result of enumerating all plans of one assignment of tasks, if these are few."""
     problem = coarse.fine
     allowed = np.zeros((problem.n, len(problem.devices)), dtype=np.bool_)

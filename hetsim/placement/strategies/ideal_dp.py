@@ -28,7 +28,7 @@ from hetsim.placement.throughput.search import (
     within_memory,
 )
 from hetsim.placement.throughput.slices import States
-from hetsim.placement.throughput.stage_moves import Layout, StageMoves, by_member
+from hetsim.placement.throughput.stage_moves import StageLayout, StageMoves, by_member
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import flat
@@ -297,7 +297,7 @@ class IdealDp(Constrained):
         reason = claim(problem, best.load_s, contiguous_s, any_s)
         return as_plan(moves, "ideal-dp", best, f"{reason}{why if 'not proven' in reason else ''}")
 
-    def _dynamic(self, costs: Costs, known: Layout | None) -> tuple[float, Stages | None, str]:
+    def _dynamic(self, costs: Costs, known: StageLayout | None) -> tuple[float, Stages | None, str]:
         """Return a bound on contiguous stages, stages that meet it by `costs`, and what failed."""
         contracted = contract(costs)
         costs = contracted.costs
@@ -315,12 +315,12 @@ class IdealDp(Constrained):
         return least_s, [(contracted.spread(nodes), device) for nodes, device in stages], ""
 
 
-def _best(found: list[Layout]) -> Layout | None:
+def _best(found: list[StageLayout]) -> StageLayout | None:
     feasible = [layout for layout in found if layout.load_s < float("inf")]
     return min(feasible, key=lambda layout: layout.load_s, default=None)
 
 
-def _above(best: Layout | None, bound_s: float) -> bool:
+def _above(best: StageLayout | None, bound_s: float) -> bool:
     return best is None or best.load_s > bound_s * (1.0 + EQUAL)
 
 

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class StageKernel:
     """Nodes that one kind of device runs as one kernel if a stage holds all of them."""
 
     kind: int
@@ -45,7 +45,7 @@ class Costs:
     lacks: NDArray[np.bool_]  # [n, K]: Whether a node is not supported individually
     # [n, K]: Least seconds that a node adds to any stage, over the streams; inf if not runnable
     shares_s: Floats
-    kernels: tuple[Kernel, ...]  # Disjoint within a kind
+    kernels: tuple[StageKernel, ...]  # Disjoint within a kind
     dispatch_s: Floats  # [K]
     # [K, values]: Seconds for a stage that reads a value from outside; for one that makes it; and
     # in addition to that, if it also has a reader outside
@@ -150,13 +150,13 @@ def kernels_of(problem: Problem) -> list[FusedKernel]:
     ]
 
 
-def _as_stages_run(problem: Problem, kernel: FusedKernel) -> Kernel:
+def _as_stages_run(problem: Problem, kernel: FusedKernel) -> StageKernel:
     """Return a kernel with its device as its kind, and seconds divided by the streams."""
     alone = problem.seconds[list(kernel.nodes), kernel.device]
     finite = np.isfinite(alone)
     delta_s = kernel.seconds - float(alone[finite].sum())
     delta_s /= problem.streams[kernel.device]
-    return Kernel(kernel.device, kernel.nodes, delta_s, int((~finite).sum()))
+    return StageKernel(kernel.device, kernel.nodes, delta_s, int((~finite).sum()))
 
 
 def _moving(

@@ -22,7 +22,7 @@ from hetsim.placement.grouping import plan_of_stages
 from hetsim.placement.objective import measure
 from hetsim.placement.throughput.costs import Costs, costs_of
 from hetsim.placement.throughput.slices import Climb, Slices, States, cut, with_whole_kernels
-from hetsim.placement.throughput.stage_moves import Layout, Network, StageMoves, waiting_in_vain
+from hetsim.placement.throughput.stage_moves import MoveArrays, StageLayout, StageMoves, blocked
 from hetsim.problem.columns import cached
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem, interchangeable
@@ -46,13 +46,13 @@ def best_assignment(
     budget: int,
     *,
     contiguous: bool,
-    network: Network | None = None,
+    network: MoveArrays | None = None,
 ) -> Searched:
     """Search for the assignment with the least ``max_load`` below `ceiling_s`."""
     n, count = problem.seconds.shape
     if n == 0:
         return Searched(True, [], 0.0)
-    net = network or Network.of(problem)
+    net = network or MoveArrays.of(problem)
     weight = prices(net.shares_s, (1,) * count)
     priced = np.where(np.isfinite(net.shares_s), net.shares_s, 0.0) * weight
     least = np.where(np.isfinite(net.shares_s), priced, np.inf).min(axis=1)
@@ -67,7 +67,7 @@ def best_assignment(
         net.in_at, net.in_kernel, net.member_at, net.member, net.kernel_device,
         net.host, net.latency_s, net.per_byte_s, net.route_at, net.route, net.links,
         net.staged, net.fetch_s, net.store_s,
-        weight, rest, np.array(twins(problem), dtype=np.int64), contiguous,
+        weight, rest, np.array(interchangeable_with(problem), dtype=np.int64), contiguous,
         np.zeros((n + 1, count + net.links)), np.zeros((n + 1, count)), best.copy(),
         ints(n + 1), ints(count), ints((len(net.producer), count)),
         ints((len(net.constant_bytes), count)), ints((count, count)), ints(count),
@@ -77,7 +77,7 @@ def best_assignment(
     return Searched(steps >= 0, found, float(reached[0]) if found is not None else np.inf)
 
 
-def twins(problem: Problem) -> list[int]:
+def interchangeable_with(problem: Problem) -> list[int]:
     """Return by device an earlier interchangeable device, or -1."""
     count = len(problem.devices)
     pairs: dict[int, set[tuple[int, int]]] = {}
@@ -209,7 +209,7 @@ def search(  # type: ignore[no-untyped-def]
                         good = good and not lacks[u, q]
                         load[new, q] += compute_s[u, q] - shares_s[u, q]
         if ordered and good:
-            good = waiting_in_vain(feeds, waits) == 0
+            good = blocked(feeds, waits) == 0
         largest = 0.0
         spent = rest[new]
         for r in range(resources):
@@ -229,7 +229,7 @@ def search(  # type: ignore[no-untyped-def]
     return steps
 
 
-compiled = machine_code(search, waiting_in_vain, inline=True, forced=False)
+compiled = machine_code(search, blocked, inline=True, forced=False)
 
 
 MOST_SWAPPED = 10
@@ -296,9 +296,9 @@ def cut_stages(costs: Costs, cuts: Cuts, count: int) -> Stages | None:
     return [(sorted(order[start:end]), left[kind].pop(0)) for start, end, kind in best.segments]
 
 
-def layouts(moves: StageMoves, known: Sequence[Costs], count: int, seed: int) -> list[Layout]:
+def layouts(moves: StageMoves, known: Sequence[Costs], count: int, seed: int) -> list[StageLayout]:
     """Return the stages cut from `count` orders, by each of the costs, as simulated."""
-    found: list[Layout] = []
+    found: list[StageLayout] = []
     begun = _begun(moves.problem)
     for at, costs in enumerate(known):
         if deadline.left_s() <= 0.0:
@@ -317,7 +317,7 @@ def assigned(stages: Stages) -> list[int]:
     return [device[v] for v in range(len(device))]
 
 
-def swapped(moves: StageMoves, layout: Layout) -> Layout:
+def swapped(moves: StageMoves, layout: StageLayout) -> StageLayout:
     """Return the layout after exchanging whole stages between devices while that improves it."""
     count = len(moves.problem.devices)
     gained = count <= MOST_SWAPPED and layout.load_s > 0.0
@@ -333,7 +333,7 @@ def swapped(moves: StageMoves, layout: Layout) -> Layout:
     return layout
 
 
-def as_plan(moves: StageMoves, name: str, layout: Layout, reason: str) -> Plan:
+def as_plan(moves: StageMoves, name: str, layout: StageLayout, reason: str) -> Plan:
     """Return the layout as a plan: one subgraph per stage, or as few as an assignment needs."""
     problem = moves.problem
     if moves.apart:
@@ -422,16 +422,16 @@ def search_stages(
             chunk = max(1, int(count * min(4.0, more)))
     chosen = min(best, key=lambda layout: layout.load_s)
     if chosen.load_s == float("inf"):
-        raise nothing_met(problem)
+        raise no_feasible_stages(problem)
     return as_plan(search, "local-search", chosen, "")
 
 
-def first_supported(moves: StageMoves) -> Layout:
+def first_supported(moves: StageMoves) -> StageLayout:
     """Return the layout of every node on its first supported device; moves may make it feasible."""
     return moves.layout([int(row.argmax()) for row in moves.problem.runnable])
 
 
-def nothing_met(problem: Problem) -> Infeasible:
+def no_feasible_stages(problem: Problem) -> Infeasible:
     """Return the error of a search without feasible stages."""
     return Infeasible(
         "no stages were found that are supported and fit the memory",

@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class MoveArrays:
     """Arrays for the search that moves nodes between stages; ``*_at`` holds row offsets."""
 
     compute_s: Floats  # [n, P]: Seconds alone, divided by the streams; 0 if not supported
@@ -42,7 +42,7 @@ class Network:
     hold: Ints  # Constants by node
     constant_bytes: Floats
     in_at: Ints
-    # Kernels by node, as ``costs.Kernel``; those slower than their parts are omitted
+    # Kernels by node, as ``costs.StageKernel``; those slower than their parts are omitted
     in_kernel: Ints
     member_at: Ints
     member: Ints
@@ -60,7 +60,7 @@ class Network:
     store_s: Floats
 
     @classmethod
-    def of(cls, problem: Problem) -> Network:
+    def of(cls, problem: Problem) -> MoveArrays:
         """Return the arrays of a problem. O(n P + E + P^2)."""
         n, count = problem.seconds.shape
         streams = np.array(problem.streams, dtype=np.float64)
@@ -135,7 +135,7 @@ def by_member(count: int, sets: Sequence[Sequence[int]]) -> list[list[int]]:
     return found
 
 
-def waiting_in_vain(feeds: NDArray[np.int64], waits: NDArray[np.int64]) -> int:
+def blocked(feeds: NDArray[np.int64], waits: NDArray[np.int64]) -> int:
     """Return the number of vertices blocked by a cycle, 0 without one. O(k^3)."""
     count = len(waits)
     for v in range(count):
@@ -324,7 +324,7 @@ def anneal(  # type: ignore[no-untyped-def]
             for p in range(devices):
                 if memory[p] > capacity[p]:
                     over += (memory[p] - capacity[p]) / max(capacity[p], 1.0)
-            stuck = waiting_in_vain(feeds, waits) if ordered else 0
+            stuck = blocked(feeds, waits) if ordered else 0
             bad = lacking + over + stuck
             largest = 0.0
             squares = 0.0
@@ -355,7 +355,7 @@ def anneal(  # type: ignore[no-untyped-def]
     return best_load
 
 
-compiled = machine_code(anneal, waiting_in_vain, inline=True, forced=False)
+compiled = machine_code(anneal, blocked, inline=True, forced=False)
 
 
 LONGEST = 64
@@ -369,7 +369,7 @@ MOST_STAGES = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class StageLayout:
     """Stages and their nodes."""
 
     stage: tuple[int, ...]  # By node
@@ -395,7 +395,7 @@ class StageMoves:
         count = len(problem.devices)
         free = not any(problem.dispatch_s) and not problem.fused
         self.problem = problem
-        self.network = Network.of(problem)
+        self.network = MoveArrays.of(problem)
         self.apart = not contiguous and free and (by_device or problem.staging is None)
         copies = 1 if contiguous or self.apart else max(1, min(3, MOST_STAGES // count))
         self.device = tuple(range(count)) * copies
@@ -405,11 +405,11 @@ class StageMoves:
         bundles = sorted({kernel.nodes for kernel in problem.fused})
         self._bundles = _rows("bundle", bundles + _chains(problem)).values()
 
-    def layout(self, assignment: Sequence[int]) -> Layout:
+    def layout(self, assignment: Sequence[int]) -> StageLayout:
         """Return the layout with one stage per device."""
-        return self.improved(Layout(tuple(assignment), self.device, float("inf")), 0, 0)
+        return self.improved(StageLayout(tuple(assignment), self.device, float("inf")), 0, 0)
 
-    def of_plan(self, plan: Plan) -> Layout | None:
+    def of_plan(self, plan: Plan) -> StageLayout | None:
         """Return the layout with one stage per subgraph of `plan`; None if these are too many."""
         if self.apart or len(plan.groups) == len(plan.devices_used):
             return self.layout(plan.assignment)
@@ -423,13 +423,13 @@ class StageMoves:
         # Each device keeps a free stage.
         device = tuple(plan.problem.devices.index(group.device) for group in plan.groups)
         device += tuple(range(len(self.problem.devices)))
-        return self.improved(Layout(tuple(stage), device, float("inf")), 0, 0)
+        return self.improved(StageLayout(tuple(stage), device, float("inf")), 0, 0)
 
-    def improved(self, start: Layout, moves: int, seed: int) -> Layout:
+    def improved(self, start: StageLayout, moves: int, seed: int) -> StageLayout:
         """Return the best layout found in `moves` steps, no worse than `start`."""
         n = self.problem.n
         if n == 0:
-            return Layout((), start.device, 0.0)
+            return StageLayout((), start.device, 0.0)
         net = self.network
         best = np.array(start.stage, dtype=np.int64)
         # The search has its own random generator, which is the same in every process.
@@ -451,7 +451,7 @@ class StageMoves:
             ints((len(net.kernel_covers), slots)), ints((slots, slots)), ints(n), ints(n),
             ints(slots), moves, state, best,
         )  # fmt: skip
-        return Layout(tuple(int(stage) for stage in best), start.device, float(load_s))
+        return StageLayout(tuple(int(stage) for stage in best), start.device, float(load_s))
 
 
 def _fitting() -> Callable[..., float]:

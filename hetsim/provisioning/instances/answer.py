@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hetsim.core.result import Result
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
 from hetsim.hardware.spec import Platform
-from hetsim.provisioning.instances.candidates import Instance, Refused
+from hetsim.provisioning.instances.candidates import InstanceKind, RefusedInstance
 from hetsim.provisioning.instances.search import gap_of
 from hetsim.simulation.service.service import Service, StreamService
 from hetsim.statistics.intervals import percentile_at
@@ -19,7 +19,7 @@ from hetsim.workload.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class BatchingSearch:
     """Search result for one way to batch.
 
     The best set of the `offered` instances that fits sustains `factor` times the demand, 0 if none
@@ -29,7 +29,7 @@ class Sought:
 
     batching: DynamicBatching | None
     offered: int
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedInstance, ...]
     factor: float
     bound: float
     relaxed: float
@@ -38,7 +38,7 @@ class Sought:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placed:
+class PlacementOutcome:
     """Placement with the results of the workload's requests there.
 
     It sustains `factor` times the demand with optimal routing; then `binds` (a device, link, or an
@@ -47,7 +47,7 @@ class Placed:
     `service` None if it was not simulated.
     """
 
-    instances: tuple[Instance, ...]
+    instances: tuple[InstanceKind, ...]
     deployment: Deployment
     batching: DynamicBatching | None
     factor: float
@@ -84,7 +84,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Apart:
+class Interference:
     """Results of a stream without the other models on the same instances, and with them."""
 
     stream: str
@@ -111,13 +111,13 @@ class Placement(Result):
     workload: Workload
     platform: Platform
     rate_per_s: float
-    rows: tuple[Placed, ...]
-    sought: tuple[Sought, ...]
-    apart: tuple[Apart, ...]
+    rows: tuple[PlacementOutcome, ...]
+    sought: tuple[BatchingSearch, ...]
+    apart: tuple[Interference, ...]
     impossible: str | None
 
     @property
-    def best(self) -> Placed:
+    def best(self) -> PlacementOutcome:
         """Best placement. Raises as ``require`` if nothing fits."""
         if not self.rows:
             self.require()
@@ -143,7 +143,7 @@ class Placement(Result):
         """Share of the factor by which a better set may exceed it."""
         return gap_of(self.factor, self.bound)
 
-    def require(self) -> Placed:
+    def require(self) -> PlacementOutcome:
         """Return the best placement, which meets every objective.
 
         Raises

@@ -10,22 +10,29 @@ import numpy as np
 
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform
-from hetsim.problem.parts import Held
-from hetsim.provisioning.instances.replicas import Chosen, Floats, Flow, Part, Replicas, flow_of
+from hetsim.problem.parts import StorageWidth
+from hetsim.provisioning.instances.replicas import (
+    Chosen,
+    Floats,
+    ReplicaChoices,
+    RoutedDemand,
+    SharedWeights,
+    flow_of,
+)
 from hetsim.provisioning.instances.search import Best, few_of
 from hetsim.provisioning.rates.ceiling import demand_of
 from hetsim.simulation.clock.metrics import busy_s
 from hetsim.simulation.clock.templates import template_of
 from hetsim.simulation.service.layout import held_by_instance
 from hetsim.simulation.service.replicas import used_by
-from hetsim.simulation.service.resolution import Asked, Made, Resolved, resolve_model
+from hetsim.simulation.service.resolution import ModelOptions, PlanCache, Resolved, resolve_model
 from hetsim.workload.arrivals import Closed, Replay
 from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Routing, Served
 from hetsim.workload.workload import Stream, Workload, by_model, variant_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Instance:
+class InstanceKind:
     """Candidate instance: its model with it as the only instance, and its entry of a deployment."""
 
     model: str
@@ -71,8 +78,8 @@ def in_numbers(
     workload: Workload,
     platform: Platform,
     rates: Sequence[float],
-    instances: Sequence[Instance],
-) -> tuple[Replicas, tuple[str, ...]]:
+    instances: Sequence[InstanceKind],
+) -> tuple[ReplicaChoices, tuple[str, ...]]:
     """Return instances as replicas, and the names of their resources: devices, then links.
 
     `rates` are requests per second of each stream.
@@ -114,7 +121,7 @@ def in_numbers(
         width = np.array([*map(float, problem.streams), *[1.0] * len(links)])
     live, parts = _memory(instances, models, len(platform.devices))
     held = {one.model: one.resolved.problem.held for one in instances}
-    replicas = Replicas(
+    replicas = ReplicaChoices(
         model=tuple(models[one.model] for one in instances),
         demand=np.array(list(demand.values())),
         kind_model=tuple(models[model] for model, _ in kinds),
@@ -128,14 +135,16 @@ def in_numbers(
         live=live,
         parts=parts,
         room=tuple(spec.memory_bytes for spec in platform.devices.values()),
-        held=tuple(held.get(model) or (Held(),) * len(platform.devices) for model in models),
+        held=tuple(
+            held.get(model) or (StorageWidth(),) * len(platform.devices) for model in models
+        ),
     )
     return replicas, tuple(names)
 
 
 def _memory(
-    instances: Sequence[Instance], models: Mapping[str, int], devices: int
-) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.int64]], tuple[Part, ...]]:
+    instances: Sequence[InstanceKind], models: Mapping[str, int], devices: int
+) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.int64]], tuple[SharedWeights, ...]]:
     """Return the live bytes of instances' batches, and weights by the instances sharing them."""
     live = np.zeros((len(instances), devices), dtype=np.int64)
     having: dict[tuple[int, int, str], tuple[list[int], int]] = {}
@@ -151,7 +160,9 @@ def _memory(
     for (model, p, _), (which, nbytes) in having.items():
         of = (model, p, tuple(which))
         together[of] = together.get(of, 0) + nbytes
-    parts = tuple(Part(model, p, nbytes, which) for (model, p, which), nbytes in together.items())
+    parts = tuple(
+        SharedWeights(model, p, nbytes, which) for (model, p, which), nbytes in together.items()
+    )
     return live, parts
 
 
@@ -169,7 +180,7 @@ RARE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedInstance:
     """Infeasible instance, and why; `slow` if it fits but takes too long alone."""
 
     model: str
@@ -180,7 +191,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Offered:
+class OfferedReplicas:
     """Candidate replicas of each model for one way to batch.
 
     `served` has the models with their first instances, `replicas` the instances as numbers, whose
@@ -189,10 +200,10 @@ class Offered:
 
     workload: Workload
     served: tuple[Served, ...]
-    instances: tuple[Instance, ...]
-    replicas: Replicas
+    instances: tuple[InstanceKind, ...]
+    replicas: ReplicaChoices
     resources: tuple[str, ...]
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedInstance, ...]
 
     @property
     def limit_s(self) -> dict[int, float]:
@@ -208,12 +219,12 @@ class Offered:
 def offered(
     workload: Workload,
     platform: Platform,
-    asked: Asked,
-    made: Made,
+    asked: ModelOptions,
+    made: PlanCache,
     *,
     batching: DynamicBatching | None = None,
     splits: Sequence[str] = SPLITS,
-) -> Offered:
+) -> OfferedReplicas:
     """Return every model planned on each device and across several, with the resources used.
 
     An instance is offered if at most the allowed share of each stream's requests is too slow in it
@@ -223,13 +234,13 @@ def offered(
     plan per model, choice of devices, strategy, binding and batch size.
     """
     rates = _rates(workload)
-    instances: list[Instance] = []
-    refused: list[Refused] = []
+    instances: list[InstanceKind] = []
+    refused: list[RefusedInstance] = []
     served: list[Served] = []
     for model, streams in by_model(workload).items():
         base = _served(model, streams, batching)
         served.append(base)
-        mine: list[Instance] = []
+        mine: list[InstanceKind] = []
         for devices, strategy in _choices(platform, splits):
             entry = Instances(1, devices, strategy)
             if base.in_flight(entry):
@@ -238,27 +249,29 @@ def offered(
             try:
                 resolved = resolve_model(one, workload, platform, asked, made)
             except Infeasible as error:
-                refused.append(Refused(model, devices, strategy, error.what))
+                refused.append(RefusedInstance(model, devices, strategy, error.what))
                 continue
             if len(resolved.plans) > 1:
                 why = "its plan is several replicas, each of which is offered alone"
-                refused.append(Refused(model, devices, strategy, why))
+                refused.append(RefusedInstance(model, devices, strategy, why))
                 continue
-            new = Instance(model, entry, resolved)
+            new = InstanceKind(model, entry, resolved)
             if any(_same(new, other) for other in mine):
                 continue
             if not quick(resolved, 0, workload):
                 slowest = max(row[0] for row in resolved.seconds[0])
                 why = f"a request alone takes {slowest:.3g} s"
-                refused.append(Refused(model, devices, strategy, why, slow=True))
+                refused.append(RefusedInstance(model, devices, strategy, why, slow=True))
                 continue
             mine.append(new)
         instances += mine
     replicas, resources = in_numbers(workload, platform, rates, instances)
-    return Offered(workload, tuple(served), tuple(instances), replicas, resources, tuple(refused))
+    return OfferedReplicas(
+        workload, tuple(served), tuple(instances), replicas, resources, tuple(refused)
+    )
 
 
-def in_one_line(each: Offered, platform: Platform) -> Offered | None:
+def in_one_line(each: OfferedReplicas, platform: Platform) -> OfferedReplicas | None:
     """Return the same instances, with one concurrent batch per stream of their devices.
 
     Other requests of a model wait in one queue for the first free instance. None if nothing
@@ -323,7 +336,7 @@ def _choices(platform: Platform, splits: Sequence[str]) -> Iterator[tuple[tuple[
             yield devices, strategy
 
 
-def _same(one: Instance, other: Instance) -> bool:
+def _same(one: InstanceKind, other: InstanceKind) -> bool:
     """Return whether two instances of a model run the same subgraphs on the same devices."""
     return all(
         a.groups == b.groups
@@ -340,9 +353,9 @@ MOST = 4
 class Candidate:
     """Set of replicas of one way to batch, with the demand that it sustains."""
 
-    offered: Offered
+    offered: OfferedReplicas
     chosen: Chosen
-    flow: Flow
+    flow: RoutedDemand
     routing: Routing
 
     @property
@@ -362,7 +375,7 @@ class Candidate:
 
 
 def candidates(
-    found: Sequence[tuple[Offered, Best]], most: int, routing: Routing
+    found: Sequence[tuple[OfferedReplicas, Best]], most: int, routing: Routing
 ) -> list[Candidate]:
     """Return the sets to simulate, at most `most` for each way to batch; best first."""
     rows = [

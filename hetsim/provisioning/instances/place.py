@@ -14,7 +14,12 @@ from hetsim.core.text import fields
 from hetsim.errors import UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.registry import resolve as strategy_of
-from hetsim.provisioning.instances.answer import Apart, Placed, Placement, Sought
+from hetsim.provisioning.instances.answer import (
+    BatchingSearch,
+    Interference,
+    Placement,
+    PlacementOutcome,
+)
 from hetsim.provisioning.instances.candidates import (
     MOST,
     SPLITS,
@@ -25,8 +30,8 @@ from hetsim.provisioning.instances.candidates import (
 )
 from hetsim.provisioning.instances.search import best_of
 from hetsim.provisioning.rates.ceiling import rates_of, why_impossible
-from hetsim.simulation.service.layout import Setup, check_together, set_up
-from hetsim.simulation.service.resolution import Asked, Made, Resolved, resolve
+from hetsim.simulation.service.layout import EngineArguments, check_together, set_up
+from hetsim.simulation.service.resolution import ModelOptions, PlanCache, Resolved, resolve
 from hetsim.simulation.service.run import MOST_REQUESTS, MOST_TASKS
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played
@@ -53,7 +58,7 @@ def place(
     routing: Routing | None = None,
     most: int = MOST,
     most_requests: int | None = None,
-    settings: Asked | None = None,
+    settings: ModelOptions | None = None,
 ) -> Placement:
     """Return the best placement of the models of a workload on a platform.
 
@@ -80,7 +85,7 @@ def place(
         For random requests, objectives must hold in the long run, as in ``capacity``: a run
         continues until decided, regardless of the end of `workload`, and ends undecided after this
         number of requests. Absent: as there.
-    settings : Asked, optional
+    settings : ModelOptions, optional
         Options for reading, pricing and planning models.
 
     Raises
@@ -93,7 +98,7 @@ def place(
     Complexity: one plan per model, choice of devices and batch size; some hundred small linear
     programs; one run per simulated placement, and per model of the best.
     """
-    asked = Asked() if settings is None else settings
+    asked = ModelOptions() if settings is None else settings
     if workload.failures is not None:
         raise UsageError(
             "a placement is not looked for where devices fail",
@@ -101,7 +106,7 @@ def place(
         )
     for name in strategies:
         strategy_of(name)
-    made = Made()
+    made = PlanCache()
     ways: list[DynamicBatching | None] = [None, *dict.fromkeys(batchings)]
     found = []
     sought = []
@@ -110,7 +115,7 @@ def place(
         best = best_of(each.replicas, each.limit_s)
         found.append((each, best))
         sought.append(
-            Sought(
+            BatchingSearch(
                 batching=batching,
                 offered=each.replicas.count,
                 refused=each.refused,
@@ -124,7 +129,7 @@ def place(
     if early and workload.drawn:
         # Overload shows in the requests of the workload; other runs continue.
         lengths.append(replace(workload, duration_s=None, requests=most_requests or MOST_REQUESTS))
-    rows: list[tuple[Placed, tuple[Resolved, ...], Setup]] = []
+    rows: list[tuple[PlacementOutcome, tuple[Resolved, ...], EngineArguments]] = []
     looked_at = tuple(candidates(found, most, routing or "least_finish"))
     for candidate in progress.each(looked_at, lambda one: "simulating", low=0.3, high=0.9):
         for one in served_ways(candidate, platform, routing=routing):
@@ -149,7 +154,7 @@ def place(
         key=lambda row: (row[0].answer != "meets", row[0].near if asks else 0.0, -row[0].factor)
     )
     meets = bool(rows) and rows[0][0].answer == "meets"
-    beside: tuple[Apart, ...] = ()
+    beside: tuple[Interference, ...] = ()
     if rows:
         placed, resolved, setup = rows[0]
         assert placed.service is not None
@@ -168,12 +173,12 @@ def place(
     )
 
 
-def _placed(one: Candidate, platform: Platform, service: Service) -> Placed:
+def _placed(one: Candidate, platform: Platform, service: Service) -> PlacementOutcome:
     each, flow = one.offered, one.flow
     use = dict(zip(each.resources, flow.use.tolist(), strict=True))
     name, most = max(use.items(), key=lambda row: row[1])
     held = each.replicas.held_bytes(one.chosen)
-    return Placed(
+    return PlacementOutcome(
         tuple(each.instances[at] for at in one.chosen),
         one.deployment,
         each.served[0].dynamic_batching,
@@ -199,11 +204,11 @@ def _answer(service: Service) -> Answer:
 def apart(
     workload: Workload,
     resolved: Sequence[Resolved],
-    setup: Setup,
+    setup: EngineArguments,
     together: Service,
     *,
     until_answered: bool,
-) -> tuple[Apart, ...]:
+) -> tuple[Interference, ...]:
     """Return each stream with and without the other models; empty for a single model.
 
     The others' requests still arrive but take no time. One run per model.
@@ -215,12 +220,12 @@ def apart(
         alone = played(workload, resolved, without_others(setup, at), until_answered=until_answered)
         for stream, both in zip(alone.streams, together.streams, strict=True):
             if stream.model == one.served.model:
-                found.append(Apart(stream.name, stream.model, stream, both))
+                found.append(Interference(stream.name, stream.model, stream, both))
     order = [stream.name for stream in workload.streams]
     return tuple(sorted(found, key=lambda row: order.index(row.stream)))
 
 
-def without_others(setup: Setup, model: int) -> Setup:
+def without_others(setup: EngineArguments, model: int) -> EngineArguments:
     """Return the setup in which tasks of other models take no time."""
     duration = np.zeros_like(setup.duration)
     for which in np.unique(setup.models[model].template).tolist():

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.problem.parts import Held
+from hetsim.problem.parts import StorageWidth
 from hetsim.provisioning.rates.ceiling import balanced
 
 Floats = NDArray[np.float64]
@@ -25,7 +25,7 @@ Chosen = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SharedWeights:
     """Weights on one device that several replicas of one model share."""
 
     model: int
@@ -35,7 +35,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Replicas:
+class ReplicaChoices:
     """Candidate replicas of several models.
 
     A *kind* is a class of equal requests of a model; a *way* is the execution of one kind in one
@@ -60,9 +60,9 @@ class Replicas:
     alone_s: Floats
     places: Floats
     live: NDArray[np.int64]
-    parts: tuple[Part, ...]
+    parts: tuple[SharedWeights, ...]
     room: tuple[int, ...]
-    held: tuple[tuple[Held, ...], ...]
+    held: tuple[tuple[StorageWidth, ...], ...]
 
     @property
     def count(self) -> int:
@@ -122,7 +122,7 @@ CARRIES = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Flow:
+class RoutedDemand:
     """Optimal routing of one set of replicas.
 
     It sustains `factor` times the demand without overload: 0 if a model has no replica, infinite if
@@ -142,12 +142,14 @@ class Flow:
         """Factor to nine digits, so that rounding differences are equal."""
         return float(f"{self.factor:.9g}")
 
-    def carrying(self, replicas: Replicas) -> Chosen:
+    def carrying(self, replicas: ReplicaChoices) -> Chosen:
         """Return the replicas that get requests."""
         return tuple(np.unique(replicas.way_replica[self.share > CARRIES]).tolist())
 
 
-def flow_of(replicas: Replicas, chosen: Sequence[int], models: Sequence[int] | None = None) -> Flow:
+def flow_of(
+    replicas: ReplicaChoices, chosen: Sequence[int], models: Sequence[int] | None = None
+) -> RoutedDemand:
     """Return the multiple of the demand that a set sustains, optionally for some models only.
 
     A linear program minimizes the maximum busy share of devices, links and replicas; the factor is
@@ -159,14 +161,14 @@ def flow_of(replicas: Replicas, chosen: Sequence[int], models: Sequence[int] | N
     which = np.isin(replicas.way_replica, np.asarray(chosen, dtype=np.int64))
     ways = np.flatnonzero(which & np.isin(replicas.way_kind, kinds))
     resources = len(replicas.width)
-    none = Flow(0.0, 0.0, np.zeros(len(which)), np.zeros(resources), np.zeros(resources))
+    none = RoutedDemand(0.0, 0.0, np.zeros(len(which)), np.zeros(resources), np.zeros(resources))
     if set(replicas.way_kind[ways].tolist()) != set(kinds):
         return none
     limited = [one for one in chosen if np.isfinite(replicas.places[one])]
     busy = _busy(replicas, ways, limited)
     most = float(busy.max(initial=0.0))
     if most == 0.0:
-        return Flow(np.inf, np.inf, none.share, none.use, none.price)
+        return RoutedDemand(np.inf, np.inf, none.share, none.use, none.price)
     busy /= most
     place = {kind: at for at, kind in enumerate(kinds)}
     group = np.array([place[kind] for kind in replicas.way_kind[ways].tolist()])
@@ -184,10 +186,12 @@ def flow_of(replicas: Replicas, chosen: Sequence[int], models: Sequence[int] | N
     share = np.zeros(len(which))
     share[ways] = split
     bound = np.inf if worth <= 0.0 else float(price.sum()) / worth / most
-    return Flow(1 / needed / most, bound, share, (use / needed)[:resources], price[:resources])
+    return RoutedDemand(
+        1 / needed / most, bound, share, (use / needed)[:resources], price[:resources]
+    )
 
 
-def _busy(replicas: Replicas, ways: Ints, limited: Sequence[int]) -> Floats:
+def _busy(replicas: ReplicaChoices, ways: Ints, limited: Sequence[int]) -> Floats:
     """Return busy shares of resources, then of limited replicas, at the full demand of a kind."""
     demand = replicas.demand[replicas.way_kind[ways]]
     rows = [(replicas.work[ways] / replicas.width * demand[:, None]).T]

@@ -12,7 +12,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import optimize, sparse
 
-from hetsim.provisioning.instances.replicas import Chosen, Floats, Flow, Replicas, flow_of
+from hetsim.provisioning.instances.replicas import (
+    Chosen,
+    Floats,
+    ReplicaChoices,
+    RoutedDemand,
+    flow_of,
+)
 
 BETTER = 1e-9
 """Relative difference of factors that counts as rounding."""
@@ -22,14 +28,14 @@ EVALUATIONS = 1500
 
 
 @dataclass(slots=True)
-class Seen:
+class EvaluatedSets:
     """Evaluated sets with the demand they sustain, and the number of evaluations left."""
 
-    replicas: Replicas
-    flows: dict[Chosen, Flow] = field(default_factory=dict)
+    replicas: ReplicaChoices
+    flows: dict[Chosen, RoutedDemand] = field(default_factory=dict)
     left: int = EVALUATIONS
 
-    def flow(self, chosen: Chosen) -> Flow:
+    def flow(self, chosen: Chosen) -> RoutedDemand:
         """Return the multiple of the demand that a set sustains for all models."""
         if chosen not in self.flows:
             self.left -= 1
@@ -37,7 +43,7 @@ class Seen:
         return self.flows[chosen]
 
 
-def greedy(seen: Seen) -> Chosen:
+def greedy(seen: EvaluatedSets) -> Chosen:
     """Return a set grown by the replica that helps the worst model most; empty if memory ends.
 
     Until every model is served, replicas of an unserved model are compared by the served ones; ties
@@ -77,7 +83,7 @@ def greedy(seen: Seen) -> Chosen:
     return chosen
 
 
-def swapped(seen: Seen, chosen: Chosen) -> Chosen:
+def swapped(seen: EvaluatedSets, chosen: Chosen) -> Chosen:
     """Return a local optimum under adding a replica and exchanging one or two for one."""
     replicas = seen.replicas
     while seen.left > 0:
@@ -107,7 +113,7 @@ def swapped(seen: Seen, chosen: Chosen) -> Chosen:
     return chosen
 
 
-def filled(replicas: Replicas, chosen: Chosen) -> Chosen:
+def filled(replicas: ReplicaChoices, chosen: Chosen) -> Chosen:
     """Return the set with all further replicas that fit, in order."""
     for one in _others(replicas, chosen):
         if replicas.fits(_with(chosen, one)):
@@ -115,7 +121,7 @@ def filled(replicas: Replicas, chosen: Chosen) -> Chosen:
     return chosen
 
 
-def _best(seen: Seen, now: Flow, steps: list[Chosen]) -> Chosen | None:
+def _best(seen: EvaluatedSets, now: RoutedDemand, steps: list[Chosen]) -> Chosen | None:
     """Return the set that sustains most, if more than now; of equal ones the first."""
     bounds = [_bound(seen.replicas, now, step) for step in steps]
     best, most = None, now.factor * (1 + BETTER)
@@ -128,7 +134,7 @@ def _best(seen: Seen, now: Flow, steps: list[Chosen]) -> Chosen | None:
     return best
 
 
-def _bound(replicas: Replicas, now: Flow, chosen: Chosen) -> float:
+def _bound(replicas: ReplicaChoices, now: RoutedDemand, chosen: Chosen) -> float:
     """Return an upper bound of a set by the resource prices of another (weak duality)."""
     which = np.isin(replicas.way_replica, chosen)
     worth = (replicas.work[which] / replicas.width) @ now.price
@@ -138,13 +144,13 @@ def _bound(replicas: Replicas, now: Flow, chosen: Chosen) -> float:
     return np.inf if cost <= 0.0 else float(now.price.sum()) / cost * (1 + BETTER)
 
 
-def _taken(replicas: Replicas, chosen: Chosen) -> float:
+def _taken(replicas: ReplicaChoices, chosen: Chosen) -> float:
     """Return the largest share of a device's memory that a set holds."""
     held = replicas.held_bytes(chosen)
     return max(has / max(room, 1) for has, room in zip(held, replicas.room, strict=True))
 
 
-def _others(replicas: Replicas, chosen: Chosen) -> list[int]:
+def _others(replicas: ReplicaChoices, chosen: Chosen) -> list[int]:
     wanted = set(replicas.models)
     return [
         one for one in range(replicas.count) if one not in chosen and replicas.model[one] in wanted
@@ -156,7 +162,7 @@ def _with(chosen: Chosen, one: int) -> Chosen:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Program:
+class DemandProgram:
     """Linear program of the sustained demand, over variables from 0 to 1.
 
     Variables: existence of each replica and of each part of the weights, the share of `most` times
@@ -170,7 +176,7 @@ class Program:
     even: sparse.csr_array
 
 
-def program_of(replicas: Replicas, most: float) -> Program:
+def program_of(replicas: ReplicaChoices, most: float) -> DemandProgram:
     """Return the program over all sets of replicas, with `most` above any sustained demand.
 
     A replica's use of a resource is at most all of it, and 0 without the replica. Memory is counted
@@ -227,10 +233,10 @@ def program_of(replicas: Replicas, most: float) -> Program:
         shape=(kinds, variables),
     )
     rows = sparse.csr_array((values, (at, to)), shape=(len(limit), variables))
-    return Program(most, rows, np.array(limit), even)
+    return DemandProgram(most, rows, np.array(limit), even)
 
 
-def relaxed(program: Program, low: Floats, high: Floats) -> tuple[float, Floats]:
+def relaxed(program: DemandProgram, low: Floats, high: Floats) -> tuple[float, Floats]:
     """Return a factor that no set exceeds, and the fractional existence of each replica.
 
     `low` and `high` [replicas] are both 1 for an included replica, both 0 for an excluded one, else
@@ -267,7 +273,7 @@ NODES = 2000
 """Maximum number of linear programs of a search before it returns its current bound."""
 
 
-def improved(seen: Seen, program: Program, best: float, nodes: int = NODES) -> float:
+def improved(seen: EvaluatedSets, program: DemandProgram, best: float, nodes: int = NODES) -> float:
     """Return a factor that no set exceeds, by branch and bound from `best`.
 
     A node has included replicas and undecided ones. If all of them fit together it is solved.
@@ -308,7 +314,7 @@ def improved(seen: Seen, program: Program, best: float, nodes: int = NODES) -> f
     return best
 
 
-def _rounded(seen: Seen, there: Chosen, free: Chosen, part: Floats) -> float:
+def _rounded(seen: EvaluatedSets, there: Chosen, free: Chosen, part: Floats) -> float:
     """Return the factor after adding replicas by fractional value as long as they fit."""
     replicas = seen.replicas
     chosen = there
@@ -319,7 +325,7 @@ def _rounded(seen: Seen, there: Chosen, free: Chosen, part: Floats) -> float:
     return seen.flow(chosen).factor if replicas.serves_all(chosen) else 0.0
 
 
-def _undecided(replicas: Replicas, free: Chosen, part: Floats) -> int:
+def _undecided(replicas: ReplicaChoices, free: Chosen, part: Floats) -> int:
     """Return the replica to decide next."""
 
     def weight(one: int) -> float:
@@ -348,7 +354,7 @@ class Best:
     an estimate; empty if none was found.
     """
 
-    sets: tuple[tuple[Chosen, Flow], ...]
+    sets: tuple[tuple[Chosen, RoutedDemand], ...]
     bound: float
     relaxed: float
     calm: Chosen
@@ -377,7 +383,7 @@ def gap_of(factor: float, bound: float) -> float:
 
 
 def best_of(
-    replicas: Replicas, limit_s: Mapping[int, float] | None = None, nodes: int = NODES
+    replicas: ReplicaChoices, limit_s: Mapping[int, float] | None = None, nodes: int = NODES
 ) -> Best:
     """Return the best sets by local steps, then branch and bound if the relaxation leaves a gap.
 
@@ -388,7 +394,7 @@ def best_of(
     if not replicas.serves_all(everything) or not replicas.count:
         return Best((), 0.0, 0.0, ())
     most = flow_of(replicas, everything).bound
-    seen = Seen(replicas)
+    seen = EvaluatedSets(replicas)
     grown = greedy(seen)
     if grown:
         grown = swapped(seen, grown)
@@ -410,7 +416,7 @@ def best_of(
     return _ranked(seen, bound, root, calm)
 
 
-def _ranked(seen: Seen, bound: float, relaxed: float, calm: Chosen) -> Best:
+def _ranked(seen: EvaluatedSets, bound: float, relaxed: float, calm: Chosen) -> Best:
     replicas = seen.replicas
     for chosen in [one for one, flow in seen.flows.items() if flow.factor > 0]:
         needed = seen.flows[chosen].carrying(replicas)
@@ -425,7 +431,7 @@ def _ranked(seen: Seen, bound: float, relaxed: float, calm: Chosen) -> Best:
     return Best(tuple(sets), max(bound, reached), max(relaxed, reached), calm)
 
 
-def few_of(best: Best, replicas: Replicas, most: int) -> list[tuple[Chosen, Flow]]:
+def few_of(best: Best, replicas: ReplicaChoices, most: int) -> list[tuple[Chosen, RoutedDemand]]:
     """Return at most `most` sets to simulate, in descending order of sustained demand.
 
     Includes the set that sustains most, reduced to its used replicas; the same with all others that
@@ -450,7 +456,7 @@ def few_of(best: Best, replicas: Replicas, most: int) -> list[tuple[Chosen, Flow
     rows = [top, quick, (wide, flows.get(wide, top[1])), fewest, *lean]
     if best.calm:
         rows.insert(1, (best.calm, flows[best.calm]))
-    found: dict[Chosen, Flow] = {}
+    found: dict[Chosen, RoutedDemand] = {}
     for chosen, flow in rows:
         if len(found) < most:
             found.setdefault(chosen, flow)
@@ -467,7 +473,7 @@ ROUNDS = 20
 """Maximum number of rounds in which all models look for a better replica."""
 
 
-def one_each(replicas: Replicas, limit_s: Mapping[int, float]) -> Chosen:
+def one_each(replicas: ReplicaChoices, limit_s: Mapping[int, float]) -> Chosen:
     """Return one replica per model with requests furthest within their limits; empty if none fits.
 
     A request's latency is estimated as that alone plus, at each resource, the 99th percentile of
@@ -508,7 +514,7 @@ def one_each(replicas: Replicas, limit_s: Mapping[int, float]) -> Chosen:
 
 
 def _worst(
-    replicas: Replicas,
+    replicas: ReplicaChoices,
     mean: Mapping[int, Mean],
     place: Mapping[int, int],
     limit_s: Mapping[int, float],
@@ -542,7 +548,7 @@ def _worst(
     return (max(ratios), sum(ratios), full)
 
 
-def _mean(replicas: Replicas, one: int) -> Mean:
+def _mean(replicas: ReplicaChoices, one: int) -> Mean:
     """Return resource seconds, size and latency alone of the batch size with least work."""
     visit_s: Floats = np.zeros(len(replicas.width))
     size = alone_s = weight = 0.0

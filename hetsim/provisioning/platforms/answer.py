@@ -14,11 +14,11 @@ from hetsim.errors import Infeasible, ObjectiveMissed, Undecided, UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.provisioning.platforms.bounds.bound import Bound, bound_of, choices, needs
 from hetsim.provisioning.platforms.components import Components
-from hetsim.provisioning.platforms.policies import Placed, Policy, strategies
+from hetsim.provisioning.platforms.policies import PlacedInstances, Policy, strategies
 from hetsim.provisioning.platforms.priced import Purchase
-from hetsim.provisioning.platforms.question import SLACK, UNIT, UNITS, Counts, Question, Split
+from hetsim.provisioning.platforms.question import SLACK, UNIT, UNITS, Counts, DeviceSplit, Question
 from hetsim.provisioning.platforms.robustness import Robustness
-from hetsim.provisioning.platforms.search import Found, Run, Tried
+from hetsim.provisioning.platforms.search import DeploymentRun, SearchResult, TriedVector
 from hetsim.provisioning.platforms.vectors import vectors_before
 from hetsim.provisioning.rates.answer import Survived
 from hetsim.simulation.service.service import Service
@@ -80,7 +80,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Excuse:
+class ExclusionReason:
     """Reason why a number of vectors, or the one of `counts`, are not the answer.
 
     If `proved`, it holds for every policy over the plans considered, otherwise for the policies
@@ -109,12 +109,12 @@ class Recommendation(Result):
     workload: Workload = field(repr=False)
     best: Chosen | None
     undecided: tuple[Mapping[str, int], ...]
-    excuses: tuple[Excuse, ...]
+    excuses: tuple[ExclusionReason, ...]
     dearer: int
     vectors: int
     binding: Binding | None
     impossible: str | None
-    found: Found = field(repr=False)
+    found: SearchResult = field(repr=False)
     components: tuple[Components, ...] = field(repr=False)
     robustness: Robustness | None = None
     purchase: Purchase | None = field(default=None, repr=False)
@@ -195,7 +195,7 @@ class Recommendation(Result):
         )
 
 
-def devices_of(question: Question, split: Split) -> tuple[str, ...]:
+def devices_of(question: Question, split: DeviceSplit) -> tuple[str, ...]:
     """Return the names of a split's devices on a platform that has one of each."""
     copies = split.copies
     names = []
@@ -206,7 +206,7 @@ def devices_of(question: Question, split: Split) -> tuple[str, ...]:
     return tuple(names)
 
 
-def nearest(found: Found) -> str:
+def nearest(found: SearchResult) -> str:
     """Return the description of the vector that misses by least; empty if none was simulated."""
     question, ran = found.question, found.ran()
     if not ran:
@@ -215,7 +215,7 @@ def nearest(found: Found) -> str:
     return f"{question.told(one.counts)}: {missed(found, one)}"
 
 
-def missed(found: Found, one: Tried) -> str:
+def missed(found: SearchResult, one: TriedVector) -> str:
     """Return the objective missed by a vector's best run, or its policies' bounds without a run."""
     question = found.question
     best = one.best(question)
@@ -223,7 +223,7 @@ def missed(found: Found, one: Tried) -> str:
         bounds = [run.bound for run in one.runs if run.bound is not None]
         if not bounds:
             return str(one.runs[0].placed)
-        return f"with each policy, {says(question, found.bounds[bounds[-1]])}"
+        return f"with each policy, {exclusion_reason(question, found.bounds[bounds[-1]])}"
     said = best.played.worst(question)
     stream = question.streams[said.stream]
     slo = stream.slos[said.slo]
@@ -233,37 +233,40 @@ def missed(found: Found, one: Tried) -> str:
     )
 
 
-def without_these(question: Question, run: Run) -> str:
+def without_these(question: Question, run: DeploymentRun) -> str:
     """Return the description of the lost devices, if any."""
-    if not run.lost or not isinstance(run.placed, Placed):
+    if not run.lost or not isinstance(run.placed, PlacedInstances):
         return ""
     names = [question.types[run.placed.places[at].of_type].name for at in run.lost]
     return f" without {' and '.join(names)}"
 
 
-def excuses_of(found: Found, excluded: Sequence[int]) -> tuple[Excuse, ...]:
+def excuses_of(found: SearchResult, excluded: Sequence[int]) -> tuple[ExclusionReason, ...]:
     """Return the reasons why vectors are not the answer: by bound, then each simulated one."""
     question = found.question
     by: dict[str, int] = {}
     for bound, count in zip(found.bounds, excluded, strict=True):
         if count:
-            text = says(question, bound)
+            text = exclusion_reason(question, bound)
             by[text] = by.get(text, 0) + count
-    return (*(Excuse(text, count, True) for text, count in by.items()), *excuses_of_tried(found))
+    return (
+        *(ExclusionReason(text, count, True) for text, count in by.items()),
+        *excuses_of_tried(found),
+    )
 
 
-def excuses_of_tried(found: Found) -> Iterator[Excuse]:
+def excuses_of_tried(found: SearchResult) -> Iterator[ExclusionReason]:
     """Yield the reason why each simulated vector is not the answer."""
     for one in found.tried:
         undecided = one.answer == "undecided"
         why = f"{'undecided: ' if undecided else ''}{missed(found, one)}"
-        yield Excuse(why, 1, False, found.question.named(one.counts), undecided)
+        yield ExclusionReason(why, 1, False, found.question.named(one.counts), undecided)
 
 
 # Binding constraints
 
 
-def says(question: Question, bound: Bound) -> str:
+def exclusion_reason(question: Question, bound: Bound) -> str:
     """Return the reason that a bound gives for the vectors that it excludes."""
     text = _says(question, bound)
     if not question.losses:
@@ -311,7 +314,7 @@ def _alike(bound: Bound) -> bool:
     return bool(len(worth)) and bool(np.allclose(worth, 1.0))
 
 
-def binding_of(found: Found, most: Counts | None) -> Binding | None:
+def binding_of(found: SearchResult, most: Counts | None) -> Binding | None:
     """Return the constraint that excludes the nearest cheaper vector; None if none is cheaper.
 
     The nearest has the largest share of the requirement of the bound that it is farthest from;
@@ -351,7 +354,7 @@ def binding_of(found: Found, most: Counts | None) -> Binding | None:
     return _of_bounds(found, most, levers)
 
 
-def _of_bounds(found: Found, most: Counts | None, levers: list[Lever]) -> Binding | None:
+def _of_bounds(found: SearchResult, most: Counts | None, levers: list[Lever]) -> Binding | None:
     question = found.question
     try:
         rows = vectors_before(question, most)
@@ -377,7 +380,7 @@ def _of_bounds(found: Found, most: Counts | None, levers: list[Lever]) -> Bindin
             *levers,
         ]
     return Binding(
-        says(question, bound),
+        exclusion_reason(question, bound),
         bound.least,
         has,
         unit_of(bound),
@@ -402,7 +405,7 @@ def _sooner(question: Question, bound: Bound) -> list[Lever]:
     return [Lever("limit", text, least_s, enough=False)]
 
 
-def _prices(found: Found) -> list[Lever]:
+def _prices(found: SearchResult) -> list[Lever]:
     """Return the price of one of a kind at which the runner-up would be the answer."""
     if found.answer is None or found.runner_up is None:
         return []

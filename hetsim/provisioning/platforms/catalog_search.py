@@ -29,28 +29,33 @@ from hetsim.provisioning.platforms.components import (
     platform_of,
 )
 from hetsim.provisioning.platforms.planner import Planner
-from hetsim.provisioning.platforms.policies import Placed
+from hetsim.provisioning.platforms.policies import PlacedInstances
 from hetsim.provisioning.platforms.question import (
     BATCHES,
     Aim,
-    Ask,
-    Class,
+    ClassRequests,
     Counts,
     DeviceType,
     Kind,
     Question,
-    Stream,
+    QuestionStream,
+    RequestClass,
     arrivals_of,
 )
-from hetsim.provisioning.platforms.robustness import AS_SAID, Demand, chance_of, robustness_of
-from hetsim.provisioning.platforms.search import BUDGET, Found, Search, Tried
+from hetsim.provisioning.platforms.robustness import (
+    AS_SAID,
+    Demand,
+    probability_of_meeting,
+    robustness_of,
+)
+from hetsim.provisioning.platforms.search import BUDGET, Search, SearchResult, TriedVector
 from hetsim.provisioning.platforms.splits import splits_of
 from hetsim.provisioning.platforms.vectors import all_vectors, survey
 from hetsim.provisioning.rates.answer import Loss
 from hetsim.provisioning.rates.ceiling import rates_of
 from hetsim.provisioning.rates.redundancy import survive
-from hetsim.simulation.service.cost import Prices
-from hetsim.simulation.service.resolution import Asked, Made
+from hetsim.simulation.service.cost import ServicePrices
+from hetsim.simulation.service.resolution import ModelOptions, PlanCache
 from hetsim.simulation.service.run import expected
 from hetsim.simulation.service.serving import serve
 from hetsim.workload.workload import Workload
@@ -67,8 +72,8 @@ def recommended(
     *,
     aim: Aim,
     max_devices: int,
-    terms: Prices,
-    asked: Asked | None = None,
+    terms: ServicePrices,
+    asked: ModelOptions | None = None,
     budget: int = BUDGET,
     samples: int | None = None,
     demand: Demand = AS_SAID,
@@ -103,7 +108,7 @@ def recommended(
             )
     elif samples is None:
         with stage():
-            robustness = chance_of(found, workload)
+            robustness = probability_of_meeting(found, workload)
     return Recommendation(
         workload,
         None
@@ -122,13 +127,13 @@ def recommended(
 
 
 def chosen_of(
-    found: Found,
+    found: SearchResult,
     components: tuple[Components, ...],
-    one: Tried,
+    one: TriedVector,
     workload: Workload,
-    asked: Asked | None,
+    asked: ModelOptions | None,
     budget: int,
-    made: Made | None = None,
+    made: PlanCache | None = None,
 ) -> Chosen:
     """Return a vector that meets, with the results of the workload on its platform.
 
@@ -137,7 +142,7 @@ def chosen_of(
     question = found.question
     best = one.best(question)
     assert best is not None
-    assert isinstance(best.placed, Placed)
+    assert isinstance(best.placed, PlacedInstances)
     policy = found.policies[best.policies[0]]
     platform = platform_of(question, components, one.counts)
     deployment = deployment_of(question, components, best.placed, policy)
@@ -187,7 +192,7 @@ def _counted(loss: Loss) -> Loss:
 # Conversion of files to numbers
 
 
-class Draft(NamedTuple):
+class UnpricedQuestion(NamedTuple):
     """Question whose models are not priced yet, and the data to price them.
 
     Its first kinds are `hosts`. By kind: its components, the platform of one of it alone, and the
@@ -215,7 +220,7 @@ class Draft(NamedTuple):
         )
 
 
-def question_of(draft: Draft) -> Question:
+def question_of(draft: UnpricedQuestion) -> Question:
     """Return the question of a draft with all of its models priced.
 
     Each model is planned on each device alone, in each batch size that it takes, and on sets of
@@ -247,18 +252,18 @@ def draft_of(
     *,
     aim: Aim,
     max_devices: int,
-    terms: Prices,
-    asked: Asked | None = None,
+    terms: ServicePrices,
+    asked: ModelOptions | None = None,
     losses: int = 0,
     batches: Sequence[int] = BATCHES,
     apart: bool = False,
-) -> Draft:
+) -> UnpricedQuestion:
     """Return the question and the available hardware, before any model is priced.
 
     `batches` and `apart` as in ``Planner``. Raises as ``recommend``.
     """
     _check(workload)
-    asked = Asked() if asked is None else asked
+    asked = ModelOptions() if asked is None else asked
     entries = (*catalog.hosts, *catalog.kinds)
     components = tuple(components_of(one, catalog.folder) for one in entries)
     ones = [one_of_kind(k, len(components)) for k in range(len(components))]
@@ -294,7 +299,7 @@ def draft_of(
         names.append(mine)
     models = tuple(dict.fromkeys(stream.model for stream in workload.streams))
     every = [
-        Class(at, dims)
+        RequestClass(at, dims)
         for at, model in enumerate(models)
         for stream in workload.streams
         if stream.model == model
@@ -310,9 +315,9 @@ def draft_of(
         )
     rates = (None,) * len(workload.streams) if given else rates_of(workload)
     asks = [
-        Ask(
+        ClassRequests(
             at,
-            classes.index(Class(models.index(one.model), dims)),
+            classes.index(RequestClass(models.index(one.model), dims)),
             None if rate is None else rate / len(one.variants),
         )
         for at, (one, rate) in enumerate(zip(workload.streams, rates, strict=True))
@@ -325,7 +330,9 @@ def draft_of(
         tuple(kinds),
         models,
         tuple(classes),
-        tuple(Stream(one.name, models.index(one.model), one.slos) for one in workload.streams),
+        tuple(
+            QuestionStream(one.name, models.index(one.model), one.slos) for one in workload.streams
+        ),
         tuple(asks),
         {},
         given,
@@ -333,7 +340,7 @@ def draft_of(
         arrivals_of(workload) if given else None,
         losses=losses,
     )
-    return Draft(question, planner, components, tuple(alone), tuple(names), nodes)
+    return UnpricedQuestion(question, planner, components, tuple(alone), tuple(names), nodes)
 
 
 def _check(workload: Workload) -> None:

@@ -30,7 +30,7 @@ from hetsim.provisioning.platforms.question import (
     Way,
     drawn,
 )
-from hetsim.provisioning.platforms.search import Found, Run, Tried
+from hetsim.provisioning.platforms.search import DeploymentRun, SearchResult, TriedVector
 from hetsim.version import __version__
 from hetsim.workload.workload import Workload
 
@@ -43,36 +43,36 @@ MOST_REQUESTS = 4_000_000
 Row = TypeVar("Row")
 
 
-class Broken(Exception):
+class BadCertificate(Exception):
     """Error in the format of a certificate, with its location as a JSON pointer."""
 
 
-class Untrue(Exception):
+class FalseClaim(Exception):
     """False claim of a certificate, with its location as a JSON pointer."""
 
 
 def broken(where: str, what: str) -> NoReturn:
-    raise Broken(f"{where or '/'}: {what}")
+    raise BadCertificate(f"{where or '/'}: {what}")
 
 
 def untrue(where: str, what: str) -> NoReturn:
-    raise Untrue(f"{where or '/'}: {what}")
+    raise FalseClaim(f"{where or '/'}: {what}")
 
 
 def at(rows: Sequence[Row], place: int, where: str) -> Row:
-    """Return the entry of a list at an index. Raises Broken if it is out of range."""
+    """Return the entry of a list at an index. Raises BadCertificate if it is out of range."""
     if not 0 <= place < len(rows):
         broken(where, f"no whole number from 0 to {len(rows) - 1}")
     return rows[place]
 
 
-class Record(BaseModel):
+class CertificateRecord(BaseModel):
     """JSON object with exactly these fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class WaysClaim(Record):
+class WaysClaim(CertificateRecord):
     """Ways of one device to serve a class, by size."""
 
     of_type: int
@@ -80,7 +80,7 @@ class WaysClaim(Record):
     ways: tuple[Way, ...]
 
 
-class ArrivalsClaim(Record):
+class ArrivalsClaim(CertificateRecord):
     """Packed arrivals: base64 of zlib; `pieces` are the sizes of the blocks."""
 
     pieces: tuple[int, ...]
@@ -98,7 +98,7 @@ class ArrivalsClaim(Record):
         )
 
     def unpacked(self, asks: int) -> list[Arrivals]:
-        """Return the blocks of arrivals for the given number of asks. Raises Broken."""
+        """Return the blocks of arrivals for the given number of asks. Raises BadCertificate."""
         where = "/arrivals"
         requests = sum(self.pieces)
         if min(self.pieces, default=0) < 1 or requests > MOST_REQUESTS:
@@ -118,7 +118,7 @@ def _claim(of: type, left_out: str = "", **own: Any) -> Any:
     """Return a strict schema of the fields of a dataclass, with types replaced by `own`."""
     hints = {**get_type_hints(of), **own}
     each: Any = {name: (kind, ...) for name, kind in hints.items() if name not in left_out.split()}
-    schema = create_model(of.__name__, __base__=Record, **each)
+    schema = create_model(of.__name__, __base__=CertificateRecord, **each)
     return GetPydanticSchema(lambda _, handler: handler(schema))
 
 
@@ -128,7 +128,7 @@ QuestionClaim = _claim(Question, "arrivals free off priced", ways=tuple[WaysClai
 BoundClaim = _claim(Bound, capacity=tuple[float, ...], worth=tuple[float, ...])
 
 
-class PlayedClaim(Record):
+class PlayedClaim(CertificateRecord):
     """Simulated vector: the number of `bounds` at the time, and its runs as in ``runs_of``."""
 
     counts: tuple[int, ...]
@@ -136,21 +136,21 @@ class PlayedClaim(Record):
     runs: list[Any]
 
 
-class ChosenClaim(Record):
+class ChosenClaim(CertificateRecord):
     """Vector that meets, with its cost."""
 
     counts: tuple[int, ...]
     cost: int
 
 
-class MadeOfClaim(Record):
+class MadeOfClaim(CertificateRecord):
     """Version of hetsim, and SHA-256 of files by name, in hex."""
 
     hetsim: str
     files: dict[str, str]
 
 
-class Claim(Record):
+class Claim(CertificateRecord):
     """Whole certificate."""
 
     certificate: Literal["hetsim-certificate/2"]
@@ -165,7 +165,7 @@ class Claim(Record):
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Claim:
-        """Return the certificate in a file, in bounded time and memory. Raises Broken, OSError."""
+        """Return a file's certificate in bounded time and space. Raises BadCertificate, OSError."""
         try:
             text = read_regular(path, MOST_BYTES).decode("utf-8")
             json.loads(
@@ -174,16 +174,16 @@ class Claim(Record):
             )  # fmt: skip
         except (ValueError, RecursionError) as wrong:
             what = "nested too deep" if isinstance(wrong, RecursionError) else str(wrong)
-            raise Broken(f"/: no JSON: {what[:200]}") from None
+            raise BadCertificate(f"/: no JSON: {what[:200]}") from None
         try:
             return cls.model_validate_json(text)
         except ValidationError as wrong:
             first = wrong.errors(include_url=False, include_context=False, include_input=False)[0]
             parts = (ascii(str(key))[1:-1][:80] for key in first["loc"])
             where = "".join(f"/{key.replace('~', '~0').replace('/', '~1')}" for key in parts)
-            raise Broken(f"{where or '/'}: {first['msg'][:80]}") from None
+            raise BadCertificate(f"{where or '/'}: {first['msg'][:80]}") from None
         except HetsimError as wrong:
-            raise Broken(f"/question: {wrong.what}") from None
+            raise BadCertificate(f"/question: {wrong.what}") from None
 
 
 def _packed(array: np.ndarray[Any, Any]) -> str:
@@ -219,7 +219,7 @@ def _number(text: str) -> None:
 
 
 def certificate(
-    found: Found, workload: Workload | None = None, files: Mapping[str, str] | None = None
+    found: SearchResult, workload: Workload | None = None, files: Mapping[str, str] | None = None
 ) -> str:
     """Return the certificate of a search result as JSON.
 
@@ -278,7 +278,7 @@ def digests_of(paths: Mapping[str, str], models: tuple[str, ...]) -> dict[str, s
 
 
 def _arrivals(
-    found: Found, played: Sequence[Tried], workload: Workload | None
+    found: SearchResult, played: Sequence[TriedVector], workload: Workload | None
 ) -> ArrivalsClaim | None:
     arrivals = found.question.arrivals
     if arrivals is not None:
@@ -295,12 +295,12 @@ def _arrivals(
     return ArrivalsClaim.of(list(drawn(workload, most)))
 
 
-def runs_of(one: Tried) -> list[dict[str, Any]]:
+def runs_of(one: TriedVector) -> list[dict[str, Any]]:
     """Return the runs of a vector in the form of a certificate."""
     return [_run(run) for run in one.runs]
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: DeploymentRun) -> dict[str, Any]:
     """Return policies with the same deployment, that or the reason against it, and the result."""
     found = fields(run, "policies lost")
     if isinstance(run.placed, str):

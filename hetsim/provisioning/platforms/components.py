@@ -17,14 +17,14 @@ from typing import Any
 
 from hetsim.errors import PlatformError, UsageError, nearest
 from hetsim.hardware.files.catalog_files import find, is_path, names
-from hetsim.hardware.files.inventory import Entry
+from hetsim.hardware.files.inventory import InventoryEntry
 from hetsim.hardware.files.reader import describes_device, survey
-from hetsim.hardware.files.yaml_source import Source, read_yaml
+from hetsim.hardware.files.yaml_source import YamlFile, read_yaml
 from hetsim.hardware.price import HOURS_A_YEAR, Price
 from hetsim.hardware.spec import Platform
-from hetsim.provisioning.platforms.policies import Placed, Policy
+from hetsim.provisioning.platforms.policies import PlacedInstances, Policy
 from hetsim.provisioning.platforms.question import UNIT, Aim, Counts, Question
-from hetsim.simulation.service.cost import Prices
+from hetsim.simulation.service.cost import ServicePrices
 from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Served
 
 NAME = "recommended"
@@ -80,7 +80,7 @@ class Components:
         }
 
 
-def components_of(entry: Entry, folder: Path) -> Components:
+def components_of(entry: InventoryEntry, folder: Path) -> Components:
     """Return the components of a kind or host. Raises PlatformError for an invalid file."""
     is_host = bool(entry.slots)
     link = {} if is_host else dict(entry.link) or _NO_COST
@@ -182,7 +182,7 @@ def description(
 def composed(components: Sequence[Components], counts: Sequence[int], name: str) -> Platform:
     """Return the platform of a vector. Raises PlatformError if it is invalid."""
     data = description(components, counts, name)
-    platform, wrong = survey(Source(Path(f"{name}.yaml"), name, data, {(): 1}), name)
+    platform, wrong = survey(YamlFile(Path(f"{name}.yaml"), name, data, {(): 1}), name)
     if platform is None:
         raise wrong[0].whole
     return platform
@@ -223,7 +223,7 @@ def _price(question: Question, counts: Counts) -> Price | None:
 
 
 def deployment_of(
-    question: Question, components: Sequence[Components], where: Placed, policy: Policy
+    question: Question, components: Sequence[Components], where: PlacedInstances, policy: Policy
 ) -> Deployment:
     """Return the deployment of a policy on a vector."""
     models = []
@@ -261,7 +261,7 @@ KindCost = tuple[int, Mapping[str, str], Price | None]
 
 
 def costs_of(
-    aim: Aim, entries: Sequence[Entry], alone: Sequence[Platform], terms: Prices
+    aim: Aim, entries: Sequence[InventoryEntry], alone: Sequence[Platform], terms: ServicePrices
 ) -> tuple[KindCost, ...]:
     """Cost of one of each kind.
 
@@ -315,7 +315,7 @@ def cost_of(aim: Aim, parts: Mapping[str, Fraction], counted: int) -> int:
     return round(exact / UNIT[aim])
 
 
-def _check(names: Sequence[str], prices: Sequence[Price | None], terms: Prices) -> None:
+def _check(names: Sequence[str], prices: Sequence[Price | None], terms: ServicePrices) -> None:
     each = list(zip(names, prices, strict=True))
     unpriced = [name for name, price in each if price is None]
     if unpriced:
@@ -340,7 +340,7 @@ def _check(names: Sequence[str], prices: Sequence[Price | None], terms: Prices) 
         )
 
 
-def _price_of(entry: Entry, platform: Platform, terms: Prices) -> Price | None:
+def _price_of(entry: InventoryEntry, platform: Platform, terms: ServicePrices) -> Price | None:
     """Return the price: given ones override the catalog's file, which overrides devices' files."""
     found = entry.price
     if found is None:

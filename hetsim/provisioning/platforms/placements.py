@@ -11,8 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import UsageError
-from hetsim.provisioning.platforms.bounds.prices import Under
-from hetsim.provisioning.platforms.policies import Placed, Policy, bytes_of, places_of, serves
+from hetsim.provisioning.platforms.bounds.prices import PolicyBounds
+from hetsim.provisioning.platforms.policies import (
+    PlacedInstances,
+    Policy,
+    bytes_of,
+    places_of,
+    serves,
+)
 from hetsim.provisioning.platforms.question import SLACK, Counts, Instance, Place, Question
 from hetsim.statistics.verdict import FIRST_LOOK
 
@@ -39,7 +45,7 @@ class Placements:
     `under` excludes placements before they are examined.
     """
 
-    def __init__(self, question: Question, under: Under) -> None:
+    def __init__(self, question: Question, under: PolicyBounds) -> None:
         self._question, self._under = question, under
         self._sets: dict[tuple[int, int, bool], list[list[tuple[int, ...]]]] = {}
         self._known: dict[tuple[int, int, bool], tuple[list[Load], NDArray[np.int64], Floats]] = {}
@@ -48,8 +54,8 @@ class Placements:
         self,
         counts: Counts,
         policies: Sequence[Policy],
-        known: Sequence[tuple[tuple[int, ...], Placed | str]],
-    ) -> list[tuple[int, Placed]] | None:
+        known: Sequence[tuple[tuple[int, ...], PlacedInstances | str]],
+    ) -> list[tuple[int, PlacedInstances]] | None:
         """Return placements that no bound excludes, by policy, except known deployments.
 
         Each once, for any permutation of copies of a kind, and for any routing if each model has
@@ -63,9 +69,9 @@ class Placements:
         seen = {
             same_as(where, policies[group[0]])
             for group, where in known
-            if isinstance(where, Placed)
+            if isinstance(where, PlacedInstances)
         }
-        found: list[tuple[int, Placed]] = []
+        found: list[tuple[int, PlacedInstances]] = []
         for at, policy in enumerate(policies):
             if policy.placement != "each":
                 continue
@@ -81,7 +87,7 @@ class Placements:
                         return None
         return found
 
-    def left(self, counts: Counts, policy: Policy, most: int) -> Iterator[Placed] | None:
+    def left(self, counts: Counts, policy: Policy, most: int) -> Iterator[PlacedInstances] | None:
         """Yield placements that no bound excludes; None if they are more than `most`.
 
         One of a kind is idle only if the vector without it is not available, as that vector comes
@@ -140,12 +146,12 @@ class Placements:
             known = self._known[key] = loads, np.array(bits), np.array(gathers)
         return known
 
-    def _placed(self, places: tuple[Place, ...], loads: Sequence[Load]) -> Placed:
+    def _placed(self, places: tuple[Place, ...], loads: Sequence[Load]) -> PlacedInstances:
         instances: list[list[Instance]] = [[] for _ in self._question.models]
         for at, on in enumerate(on for load in loads for on in load):
             for model in on:
                 instances[model].append(Instance((at,)))
-        return Placed(places, tuple(map(tuple, instances)))
+        return PlacedInstances(places, tuple(map(tuple, instances)))
 
 
 def held_on(question: Question, of_type: int, policy: Policy) -> list[tuple[int, ...]]:
@@ -165,17 +171,17 @@ def held_on(question: Question, of_type: int, policy: Policy) -> list[tuple[int,
 # Equivalent placements
 
 
-def routing_of(where: Placed, policy: Policy) -> str:
+def routing_of(where: PlacedInstances, policy: Policy) -> str:
     """Return the routing of a policy; empty if each model has one instance."""
     return policy.routing if any(len(mine) > 1 for mine in where.instances) else ""
 
 
-def same_as(where: Placed, policy: Policy) -> object:
+def same_as(where: PlacedInstances, policy: Policy) -> object:
     """Key that equal deployments share."""
     return shape_of(where), policy.max_batch, policy.line, routing_of(where, policy)
 
 
-def shape_of(where: Placed) -> object:
+def shape_of(where: PlacedInstances) -> object:
     """Return the instances, with copies of kinds numbered in order of appearance."""
     number: dict[tuple[int, int], int] = {}
     rows = []
@@ -191,14 +197,14 @@ def shape_of(where: Placed) -> object:
     return tuple(rows)
 
 
-class Left(NamedTuple):
+class RemainingPlacement(NamedTuple):
     """Placement without some devices, or the model that no device serves then."""
 
     lost: tuple[int, ...]
-    placed: Placed | str
+    placed: PlacedInstances | str
 
 
-def lefts(question: Question, where: Placed) -> list[Left]:
+def remaining_placements(question: Question, where: PlacedInstances) -> list[RemainingPlacement]:
     """Return the distinct remainders after any allowed losses, first that without losses.
 
     Instances on a lost device are gone, links stay. Remainders with the same instances up to copies
@@ -206,7 +212,7 @@ def lefts(question: Question, where: Placed) -> list[Left]:
 
     Raises UsageError for too many ways to lose devices. O(ways x instances).
     """
-    found = {shape_of(where): Left((), where)}
+    found = {shape_of(where): RemainingPlacement((), where)}
     used = sorted({at for mine in where.instances for one in mine for at in one.devices})
     each = [combinations(used, count) for count in range(1, question.losses + 1)]
     for ways, lost in enumerate(lost for losses in each for lost in losses):
@@ -220,11 +226,11 @@ def lefts(question: Question, where: Placed) -> list[Left]:
             for mine in where.instances
         )
         if all(instances):
-            left = Placed(where.places, instances)
-            found.setdefault(shape_of(left), Left(lost, left))
+            left = PlacedInstances(where.places, instances)
+            found.setdefault(shape_of(left), RemainingPlacement(lost, left))
         else:
             model = question.models[[bool(mine) for mine in instances].index(False)]
             names = [question.types[where.places[at].of_type].name for at in lost]
             text = f"nothing serves {model} without {' and '.join(names)}"
-            found.setdefault(text, Left(lost, text))
+            found.setdefault(text, RemainingPlacement(lost, text))
     return list(found.values())

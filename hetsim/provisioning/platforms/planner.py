@@ -19,17 +19,23 @@ from hetsim.provisioning.platforms.question import (
     BATCHES,
     SLACK,
     AnyPlan,
-    Class,
     Counts,
-    Off,
-    Priced,
-    Task,
+    RequestClass,
+    RequestTask,
+    TimeEvidence,
+    TimeUncertainty,
     Way,
 )
 from hetsim.simulation.clock.runs import play
 from hetsim.simulation.clock.templates import PlanTasks, template_of
 from hetsim.simulation.service.layout import held
-from hetsim.simulation.service.resolution import Asked, Made, Resolved, batch_dims, resolve
+from hetsim.simulation.service.resolution import (
+    ModelOptions,
+    PlanCache,
+    Resolved,
+    batch_dims,
+    resolve,
+)
 from hetsim.workload.arrivals import Constant
 from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Served
 from hetsim.workload.workload import Stream, Workload
@@ -46,8 +52,8 @@ class Planner:
     def __init__(
         self,
         models: Sequence[str],
-        classes: Sequence[Class],
-        asked: Asked,
+        classes: Sequence[RequestClass],
+        asked: ModelOptions,
         components: Sequence[Components],
         *,
         batches: Sequence[int] = BATCHES,
@@ -57,10 +63,10 @@ class Planner:
         self._asked, self._components = asked, components
         self._batches, self.apart = tuple(batches), apart
         self.ways: dict[tuple[int, int], tuple[Way, ...]] = {}
-        self.off: dict[tuple[int, int], Off] = {}
-        self.priced: dict[tuple[int, int], Priced] = {}
-        self._made: dict[Counts, tuple[Platform, Made]] = {}
-        self.common = Made()
+        self.off: dict[tuple[int, int], TimeUncertainty] = {}
+        self.priced: dict[tuple[int, int], TimeEvidence] = {}
+        self._made: dict[Counts, tuple[Platform, PlanCache]] = {}
+        self.common = PlanCache()
         self.sizes = [self._sizes_of(model) for model in range(len(models))]
 
     def _sizes_of(self, model: int) -> tuple[int, ...]:
@@ -83,7 +89,7 @@ class Planner:
         """Return the platform of a vector."""
         return self._on(counts)[0]
 
-    def _on(self, counts: Counts) -> tuple[Platform, Made]:
+    def _on(self, counts: Counts) -> tuple[Platform, PlanCache]:
         if counts not in self._made:
             self._made[counts] = (
                 composed(self._components, counts, "kinds"),
@@ -161,7 +167,7 @@ class Planner:
                 ways = ways_of(one, (name,), links)
                 self.ways.update({(of_type, k): found for k, found in zip(mine, ways, strict=True)})
                 p = one.problem.device_index(name)
-                self.off[of_type, model] = off_of(one.problem, p)
+                self.off[of_type, model] = time_uncertainty_of(one.problem, p)
                 if one.problem.evidence:
                     self.priced[of_type, model] = priced_on(one.problem, p)
 
@@ -205,10 +211,10 @@ def any_plan(sized: Sequence[tuple[int, Sequence[Problem]]]) -> AnyPlan:
     return AnyPlan(quickest_s, work_s, lacking)
 
 
-def off_of(problem: Problem, p: int) -> Off:
+def time_uncertainty_of(problem: Problem, p: int) -> TimeUncertainty:
     """Return the uncertainty of a device and its route; none at the pessimistic end."""
     if problem.certain or problem.host is None:
-        return Off({}, {})
+        return TimeUncertainty({}, {})
     known = problem.uncertainty
     device, route = (
         {
@@ -218,10 +224,10 @@ def off_of(problem: Problem, p: int) -> Off:
         }
         for row in (known.devices[p], known.routes[problem.host, p])
     )
-    return Off(device, route)
+    return TimeUncertainty(device, route)
 
 
-def priced_on(problem: Problem, p: int) -> Priced:
+def priced_on(problem: Problem, p: int) -> TimeEvidence:
     """Return the evidence of the times of device `p` of a problem."""
     evidence, model, name = problem.evidence[p], problem.model, problem.devices[p]
     precision = evidence.precision
@@ -229,7 +235,7 @@ def priced_on(problem: Problem, p: int) -> Priced:
         # Figures of one precision may be derived from those of another.
         spec = problem.platform.devices[name]
         precision = model_dtype(spec, model.graph, graph_work(model.graph))
-    return Priced(evidence, name in problem.executed, precision)
+    return TimeEvidence(evidence, name in problem.executed, precision)
 
 
 def ways_of(one: Resolved, names: Sequence[str], links: Mapping[str, int]) -> list[tuple[Way, ...]]:
@@ -269,7 +275,7 @@ def _way(
     template = template_of(plan, plan.problem.contention)
     names = plan.problem.devices
     tasks = [
-        Task(slots[names[p]], float(seconds), (), before)
+        RequestTask(slots[names[p]], float(seconds), (), before)
         for p, seconds, before in zip(
             template.group_device, template.duration, template.predecessors, strict=False
         )
@@ -278,7 +284,7 @@ def _way(
         template.transfers, template.predecessors[template.groups :], strict=True
     ):
         holds = tuple(links[template.links[link]] for link in transfer.resources)
-        tasks.append(Task(-1, transfer.seconds, tuple(sorted(holds)), before))
+        tasks.append(RequestTask(-1, transfer.seconds, tuple(sorted(holds)), before))
     # Links as if each transfer had them exclusively.
     apart = tuple(transfer._replace(resources=()) for transfer in template.transfers)
     free = PlanTasks(plan, (replace(template, transfers=apart, links=()),))

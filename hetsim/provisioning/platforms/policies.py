@@ -12,7 +12,14 @@ from typing import Literal
 
 import numpy as np
 
-from hetsim.provisioning.platforms.question import Counts, Instance, Place, Question, Split, Way
+from hetsim.provisioning.platforms.question import (
+    Counts,
+    DeviceSplit,
+    Instance,
+    Place,
+    Question,
+    Way,
+)
 from hetsim.provisioning.rates.ceiling import balanced
 
 Routing = Literal["least_finish", "shortest_queue"]
@@ -79,7 +86,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedInstances:
     """Instances of models on a vector by one placement.
 
     `places` are all devices by kind; `instances` are by model, in order of their first device.
@@ -195,7 +202,7 @@ def _useful_batches(question: Question) -> tuple[int, ...]:
         for (_, of_class), ways in question.ways.items()
     ]
     rows += [
-        (split.model, [(way, carried_s(question, split, way)) for way in ways])
+        (split.model, [(way, busiest_device_s(question, split, way)) for way in ways])
         for split in question.splits
         for ways in split.ways.values()
     ]
@@ -220,20 +227,20 @@ def places_of(question: Question, counts: Counts) -> tuple[Place, ...]:
     )
 
 
-def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
+def placed(question: Question, counts: Counts, policy: Policy) -> PlacedInstances | str:
     """Return the placement of models on a vector, or the reason against it; not for "each"."""
     places, able = _able(question, counts, policy.max_batch)
     if policy.placement == "apart":
         able = apart(question, places, able)
     elif policy.placement == "suited":
-        able = suited(question, places, able)
+        able = most_sustaining_devices(question, places, able)
     elif policy.placement == "quick":
         able = quick(question, places, able, policy.max_batch)
     elif policy.placement == "fitting":
         able = fitting(question, places, able, apart(question, places, able), policy.max_batch)
     if policy.strategy:
         instances = tuple(
-            gathered(question, places, model, mine, policy.strategy, policy.max_batch,
+            split_instances(question, places, model, mine, policy.strategy, policy.max_batch,
                      split_first=policy.placement == "split", by_device=policy.by_device)
             for model, mine in enumerate(able)
         )  # fmt: skip
@@ -242,7 +249,7 @@ def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
     for model, serving in enumerate(instances):
         if not serving:
             return f"no device for {question.models[model]}"
-    where = Placed(places, instances)
+    where = PlacedInstances(places, instances)
     for place, whole in zip(places, _held(question, where, policy), strict=True):
         if whole > question.types[place.of_type].memory_bytes:
             return f"{question.types[place.of_type].name} does not hold its models together"
@@ -264,7 +271,7 @@ def _able(question: Question, counts: Counts, max_batch: int) -> tuple[tuple[Pla
     return places, tuple(able)
 
 
-def _held(question: Question, where: Placed, policy: Policy) -> list[int]:
+def _held(question: Question, where: PlacedInstances, policy: Policy) -> list[int]:
     """Return by device the bytes that all models hold."""
     found = [0] * len(where.places)
     # By server of a model (its split or its device's type): bytes on each device.
@@ -419,7 +426,9 @@ def bytes_of(question: Question, model: int, of_type: int, most: int) -> int:
     )
 
 
-def suited(question: Question, places: Sequence[Place], able: Devices) -> list[list[int]]:
+def most_sustaining_devices(
+    question: Question, places: Sequence[Place], able: Devices
+) -> list[list[int]]:
     """Return devices of each model by which all together sustain most of the demand.
 
     A linear program distributes requests in any proportions, each in its best batch size,
@@ -469,7 +478,7 @@ def _sent(
 # Devices that serve a model together
 
 
-def gathered(
+def split_instances(
     question: Question,
     places: Sequence[Place],
     model: int,
@@ -503,7 +512,7 @@ def gathered(
     return tuple(sorted(found))
 
 
-def carried_s(question: Question, split: Split, way: Way) -> float:
+def busiest_device_s(question: Question, split: DeviceSplit, way: Way) -> float:
     """Return the seconds of a batch on the busiest device of a set."""
     types = question.types_of(split)
     busy = [0.0] * len(types)
@@ -527,7 +536,7 @@ def _numbers(question: Question, model: int, strategy: str, *, by_device: bool) 
 def _taken_s(question: Question, number: int) -> float:
     """Return the device seconds of a single request, summed over all devices of a split."""
     split = question.splits[number]
-    each = (carried_s(question, split, ways[0]) for ways in split.ways.values())
+    each = (busiest_device_s(question, split, ways[0]) for ways in split.ways.values())
     return float(f"{max(each) * len(split.devices):.9g}")
 
 
@@ -537,7 +546,7 @@ def strategies(question: Question) -> tuple[str, ...]:
 
 
 def _taken(
-    split: Split, at: dict[tuple[int, int, int], int], free: set[int]
+    split: DeviceSplit, at: dict[tuple[int, int, int], int], free: set[int]
 ) -> tuple[int, ...] | None:
     """Return free devices for a split, from the first copies that have them, or None."""
     copies: list[int] = []

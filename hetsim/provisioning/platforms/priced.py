@@ -22,14 +22,14 @@ from hetsim.hardware.files.inventory import (
     MACHINE_LINK,
     MACHINE_W,
     Catalog,
-    Entry,
+    InventoryEntry,
     network_link,
 )
 from hetsim.hardware.files.prices_schema import listed_offers
 from hetsim.hardware.price import Offer, Price
 from hetsim.hardware.spec import DeviceSpec
 from hetsim.provisioning.platforms.question import Aim
-from hetsim.simulation.service.cost import Prices
+from hetsim.simulation.service.cost import ServicePrices
 
 LIFETIME_YEARS = 3.0
 """Depreciation period of purchased hardware if none is given."""
@@ -46,7 +46,7 @@ HOST_PARTS = "board, 32 GiB of memory, disk, case and power supply of a host: as
 CARD_LINK = "pcie4-x16"
 
 
-class Had(NamedTuple):
+class PricedOffer(NamedTuple):
     """Kind of the priced catalog: its offer, and the host of a card."""
 
     offer: Offer
@@ -70,11 +70,11 @@ class Had(NamedTuple):
 
 
 Standing = Literal["meets", "misses", "slow", "refused", "many", "weak", "dearer", "open"]
-"""Status of a kind alone: see ``Single``."""
+"""Status of a kind alone: see ``SingleKind``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Single:
+class SingleKind:
     """Kind alone as the answer to a rate.
 
     It costs `hourly_usd` per hour with depreciation and electricity, and `usd` to buy, None for
@@ -97,7 +97,7 @@ class Single:
     figure: float | None = None
 
 
-class Choice(NamedTuple):
+class KindMix(NamedTuple):
     """Mix that meets in simulation.
 
     `usd` is the purchase price, None if all is rented; `latency_s` that of the objective nearest to
@@ -129,8 +129,8 @@ class Purchase:
     `seconds` are wall-clock time.
     """
 
-    had: Mapping[str, Had]
-    singles: tuple[Single, ...]
+    had: Mapping[str, PricedOffer]
+    singles: tuple[SingleKind, ...]
     unpriced: tuple[str, ...]
     lifetime_years: float
     tariff_usd_per_kwh: float
@@ -139,7 +139,7 @@ class Purchase:
     missed: int
     unplayed: tuple[Mapping[str, int], ...]
     left_open: int
-    choices: tuple[Choice, ...]
+    choices: tuple[KindMix, ...]
     complete: bool
     seconds: float
 
@@ -157,7 +157,7 @@ class PricedCatalog:
     """
 
     catalog: Catalog
-    had: Mapping[str, Had]
+    had: Mapping[str, PricedOffer]
     unpriced: tuple[str, ...] = ()
 
 
@@ -177,7 +177,7 @@ def priced_catalog(only: Sequence[str] = ()) -> PricedCatalog:
     found = _every()
     if not only:
         return found
-    chosen: dict[str, Entry] = {}
+    chosen: dict[str, InventoryEntry] = {}
     for name in only:
         mine = [
             one for one in found.catalog.kinds if name in (one.name, found.had[one.name].offer.name)
@@ -214,8 +214,8 @@ def _every() -> PricedCatalog:
         key = (one.name, one.usd is None)
         if key not in cheapest or _amount(one) < _amount(cheapest[key]):
             cheapest[key] = one
-    kinds: list[Entry] = []
-    had: dict[str, Had] = {}
+    kinds: list[InventoryEntry] = []
+    had: dict[str, PricedOffer] = {}
     for one in cheapest.values():
         entry, way = _entry(one, platforms, host)
         if entry is not None:
@@ -263,12 +263,16 @@ def _is_processor(offer: Offer) -> bool:
     return spec.kind == "cpu" and spec.busy_w >= MACHINE_W
 
 
-def _entry(offer: Offer, platforms: Sequence[str], host: Offer | None) -> tuple[Entry | None, Had]:
+def _entry(
+    offer: Offer, platforms: Sequence[str], host: Offer | None
+) -> tuple[InventoryEntry | None, PricedOffer]:
     """Return the kind of an offer with its host; None if it cannot be used."""
     if offer.usd_per_hour is not None:
         name = machine_name(offer.machine or offer.name)
         price = Price(usd_per_hour=offer.usd_per_hour, of=offer.month, source=offer.source)
-        return Entry(name, offer.name, {"link": MACHINE_LINK}, price=price), Had(offer)
+        return InventoryEntry(name, offer.name, {"link": MACHINE_LINK}, price=price), PricedOffer(
+            offer
+        )
     price = Price(usd=offer.usd, of=offer.month, source=offer.source)
     link, bare, stands_in = MACHINE_LINK, False, None
     if offer.name in platforms:
@@ -279,7 +283,7 @@ def _entry(offer: Offer, platforms: Sequence[str], host: Offer | None) -> tuple[
     elif load_device(offer.name).kind == "cpu" or offer.covers:
         link = BOARD_LINK
     elif host is None:
-        return None, Had(offer)
+        return None, PricedOffer(offer)
     else:
         stands_in, bare = host, True
         both = f"{offer.source} {host.source} {HOST_PARTS}"
@@ -287,13 +291,15 @@ def _entry(offer: Offer, platforms: Sequence[str], host: Offer | None) -> tuple[
         price = Price(usd=usd, of=min(offer.month, host.month), source=both)
     if bare:
         price = replace(price, usd=(price.usd or 0.0) + HOST_PARTS_USD)
-    entry = Entry(offer.name, offer.name, {"link": link}, price=price)
+    entry = InventoryEntry(offer.name, offer.name, {"link": link}, price=price)
     if stands_in is not None:
         entry = replace(entry, host=stands_in.name, inside=CARD_LINK)
-    return entry, Had(offer, stands_in)
+    return entry, PricedOffer(offer, stands_in)
 
 
-def with_listed_prices(catalog: Catalog, terms: Prices, aim: Aim) -> tuple[Catalog, Prices]:
+def with_listed_prices(
+    catalog: Catalog, terms: ServicePrices, aim: Aim
+) -> tuple[Catalog, ServicePrices]:
     """Return the catalog with listed prices, and the default tariff, where none are given.
 
     A kind without a price gets its cheapest listed purchase, depreciated over ``LIFETIME_YEARS``,

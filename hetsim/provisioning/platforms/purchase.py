@@ -21,32 +21,44 @@ from hetsim.errors import UsageError
 from hetsim.hardware.files.catalog_files import is_path
 from hetsim.hardware.files.inventory import Catalog, load_catalog
 from hetsim.provisioning.platforms.answer import (
-    Excuse,
+    ExclusionReason,
     Recommendation,
     binding_of,
     excuses_of_tried,
 )
 from hetsim.provisioning.platforms.bounds.bound import choices, in_the_long_run
 from hetsim.provisioning.platforms.bounds.prices import alike, usable
-from hetsim.provisioning.platforms.catalog_search import Draft, chosen_of, draft_of, one_of_kind
+from hetsim.provisioning.platforms.catalog_search import (
+    UnpricedQuestion,
+    chosen_of,
+    draft_of,
+    one_of_kind,
+)
 from hetsim.provisioning.platforms.policies import Policy, policies_for_one
 from hetsim.provisioning.platforms.priced import (
     LIFETIME_YEARS,
     TARIFF_USD_PER_KWH,
-    Choice,
-    Had,
+    KindMix,
+    PricedOffer,
     Purchase,
-    Single,
+    SingleKind,
     Standing,
     priced_catalog,
 )
-from hetsim.provisioning.platforms.question import SLACK, UNIT, Counts, Off, Question, Split
-from hetsim.provisioning.platforms.robustness import chance_of
-from hetsim.provisioning.platforms.search import Found, Search, Tried
+from hetsim.provisioning.platforms.question import (
+    SLACK,
+    UNIT,
+    Counts,
+    DeviceSplit,
+    Question,
+    TimeUncertainty,
+)
+from hetsim.provisioning.platforms.robustness import probability_of_meeting
+from hetsim.provisioning.platforms.search import Search, SearchResult, TriedVector
 from hetsim.provisioning.platforms.splits import splits_of
 from hetsim.provisioning.platforms.vectors import survey
-from hetsim.simulation.service.cost import Prices
-from hetsim.simulation.service.resolution import Asked
+from hetsim.simulation.service.cost import ServicePrices
+from hetsim.simulation.service.resolution import ModelOptions
 from hetsim.statistics.verdict import FIRST_LOOK
 from hetsim.workload.arrivals import Poisson
 from hetsim.workload.workload import Slo, Stream, Workload
@@ -88,8 +100,8 @@ def purchased(
     slos: Sequence[Slo],
     catalog: str | os.PathLike[str] | Catalog | None = None,
     dims: Mapping[str, int] | None = None,
-    prices: Prices | None = None,
-    asked: Asked | None = None,
+    prices: ServicePrices | None = None,
+    asked: ModelOptions | None = None,
     max_devices: int = MAX_DEVICES,
     budget: int = REQUESTS,
     samples: int | None = None,
@@ -122,7 +134,7 @@ def purchased(
     not excluded.
     """
     began_s = now_s()
-    terms = Prices() if prices is None else prices
+    terms = ServicePrices() if prices is None else prices
     if terms.tariff_usd_per_kwh is None:
         terms = replace(terms, tariff_usd_per_kwh=TARIFF_USD_PER_KWH)
     if terms.depreciation_years is None:
@@ -153,7 +165,7 @@ def purchased(
 
 def _catalog(
     given: str | os.PathLike[str] | Catalog | None,
-) -> tuple[Catalog, Mapping[str, Had], tuple[str, ...]]:
+) -> tuple[Catalog, Mapping[str, PricedOffer], tuple[str, ...]]:
     """Return available kinds, their offers, and hardware without a price."""
     if given is None or (not isinstance(given, Catalog) and not is_path(os.fspath(given))):
         names = [] if given is None else [one.strip() for one in os.fspath(given).split(",")]
@@ -173,22 +185,27 @@ class Market:
     """Kinds priced so far, their results alone, and the cheapest known answer."""
 
     def __init__(
-        self, draft: Draft, workload: Workload, budget: int, began_s: float, limit_s: float
+        self,
+        draft: UnpricedQuestion,
+        workload: Workload,
+        budget: int,
+        began_s: float,
+        limit_s: float,
     ) -> None:
         self.draft, self.workload, self.budget = draft, workload, budget
         self.question = draft.question
         self._began_s, self._limit_s = began_s, limit_s
         self._within_s = max(slo.latency_s for slo in workload.streams[0].slos)
-        self._splits: list[Split] = []
-        self._off: dict[tuple[int, int], Off] = {}
-        self.singles: dict[int, Single] = {}
+        self._splits: list[DeviceSplit] = []
+        self._off: dict[tuple[int, int], TimeUncertainty] = {}
+        self.singles: dict[int, SingleKind] = {}
         # By undecided kind: minimum cost of its copies, and for priced ones the number of these
         # copies
         self._front = {k: float(kind.cost) for k, kind in enumerate(self.question.kinds)}
         self._least: dict[int, int] = {}
         self.runs = 0
         # Vectors that meet, with the policies that their runs name
-        self.met: dict[Counts, tuple[Tried, tuple[Policy, ...]]] = {}
+        self.met: dict[Counts, tuple[TriedVector, tuple[Policy, ...]]] = {}
 
     # Time and known answers
 
@@ -301,7 +318,7 @@ class Market:
         kind = self.question.kinds[k]
         usd = None if kind.price is None else kind.price.usd
         hourly = float(kind.cost * UNIT["cost"])
-        self.singles[k] = Single(kind.name, hourly, usd, standing, least, copies, figure)
+        self.singles[k] = SingleKind(kind.name, hourly, usd, standing, least, copies, figure)
 
     def _bound(self, k: int) -> None:
         """Set the minimum number of copies of a priced kind by the bound, and their cost."""
@@ -434,7 +451,7 @@ class Market:
             found.append(replace(kind, most=max(most, 0)))
         return replace(question, kinds=tuple(found))
 
-    def mixes(self) -> tuple[Found, bool, Sequence[Counts]]:
+    def mixes(self) -> tuple[SearchResult, bool, Sequence[Counts]]:
         """Simulate cheaper mixes in order; return the result, whether all were, and which were not.
 
         The first that meets is the answer.
@@ -443,7 +460,7 @@ class Market:
         search = self._search(limited, self.budget, self.runs, sampled=True)
         longer = self._search(limited, self.budget * LONGER, self.runs + BEFORE)
         policies = search.policies
-        tried: list[Tried] = []
+        tried: list[TriedVector] = []
         rest: list[Counts] = []
         complete = all(one.standing != "open" for one in self.singles.values())
         below = self.best_cost
@@ -493,7 +510,7 @@ class Market:
         )
         best = self.best
         answer, policies = (None, policies) if best is None else self.met[best]
-        found = Found(
+        found = SearchResult(
             self.question,
             policies,
             tuple(search.bounds),
@@ -504,7 +521,7 @@ class Market:
         )
         return found, complete, rest
 
-    def choice(self, label: str, counts: Counts) -> Choice:
+    def choice(self, label: str, counts: Counts) -> KindMix:
         """Return a known answer with its purchase price, latency and utilization."""
         question = self.question
         best = self.met[counts][0].best(question)
@@ -519,7 +536,7 @@ class Market:
             for n, kind in zip(counts, question.kinds, strict=True)
             if n and kind.price is not None and kind.price.usd is not None
         ]
-        return Choice(
+        return KindMix(
             label,
             question.named(counts),
             sum(bought) if bought else None,
@@ -529,7 +546,7 @@ class Market:
             rate / most,
         )
 
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[KindMix, ...]:
         """Return the best, the next best, and the cheapest bought and rented known to meet."""
         question, best = self.question, self.best
         if best is None:
@@ -568,14 +585,14 @@ class Market:
 
 def _told(
     market: Market,
-    found: Found,
+    found: SearchResult,
     complete: bool,
     rest: Sequence[Counts],
-    asked: Asked | None,
+    asked: ModelOptions | None,
     samples: int | None,
-    had: Mapping[str, Had],
+    had: Mapping[str, PricedOffer],
     unpriced: tuple[str, ...],
-    terms: Prices,
+    terms: ServicePrices,
 ) -> Recommendation:
     """Return the full answer: proofs, deployment and robustness."""
     question, workload, budget = market.question, market.workload, market.budget
@@ -587,7 +604,9 @@ def _told(
         best = chosen_of(found, market.draft.components, answer, workload, asked, budget, made)
     robustness = None
     if samples != 0 and answer is not None:
-        robustness = chance_of(found, workload, samples=samples, over=lambda: market.over(1.0))
+        robustness = probability_of_meeting(
+            found, workload, samples=samples, over=lambda: market.over(1.0)
+        )
     left = [*found.undecided, *rest]
     cheaper = market.cheaper()
     wrong = sum(one.answer == "misses" for one in found.tried)
@@ -608,7 +627,7 @@ def _told(
     what = "the devices that are quick enough, with their links, sustain less than the rate"
     if all(one.standing in ("slow", "refused") for one in singles):
         what = "no plan answers one request within the limit"
-    excuses = [Excuse(what, proved or 0, True)] if proved is None or proved else []
+    excuses = [ExclusionReason(what, proved or 0, True)] if proved is None or proved else []
     excuses += excuses_of_tried(found)
     return Recommendation(
         workload,

@@ -78,7 +78,7 @@ class Kind:
         return 0 if self.slots else 1
 
 
-class Task(NamedTuple):
+class RequestTask(NamedTuple):
     """Subgraph or transfer of a request.
 
     `slot` is its index among the devices that serve it, -1 for a transfer; `links` are those of its
@@ -101,7 +101,7 @@ class Way:
     """
 
     batch: int
-    tasks: tuple[Task, ...]
+    tasks: tuple[RequestTask, ...]
     alone_s: float
     whole_bytes: int = 0
     bytes_by_slot: tuple[int, ...] = ()
@@ -123,7 +123,7 @@ class Mode(NamedTuple):
     uses: tuple[tuple[int, float], ...]
 
 
-class Off(NamedTuple):
+class TimeUncertainty(NamedTuple):
     """Uncertainty of the times of a device, and of transfers to it.
 
     By source, the standard deviation of the log of a factor. Equal sources are perfectly
@@ -134,7 +134,7 @@ class Off(NamedTuple):
     route: Mapping[str, float]
 
 
-class Priced(NamedTuple):
+class TimeEvidence(NamedTuple):
     """Evidence of the times of a model on a device type.
 
     `as_if`: the model lacks that precision and is priced as if it had it. `precision` is empty if
@@ -159,7 +159,7 @@ class AnyPlan(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Class:
+class RequestClass:
     """Requests of one model and shape: its open dimensions."""
 
     model: int
@@ -167,7 +167,7 @@ class Class:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class QuestionStream:
     """Stream: its model, and the objectives for its latencies."""
 
     name: str
@@ -176,7 +176,7 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ClassRequests:
     """Requests of one stream in one class; their rate if random, else None."""
 
     stream: int
@@ -185,7 +185,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Split:
+class DeviceSplit:
     """Plan of one model across several devices, by `strategy`.
 
     It uses one of each of `kinds`; repeated kinds are used repeatedly. `devices` are (index in
@@ -260,17 +260,17 @@ class Question:
     types: tuple[DeviceType, ...]
     kinds: tuple[Kind, ...]
     models: tuple[str, ...]
-    classes: tuple[Class, ...]
-    streams: tuple[Stream, ...]
-    asks: tuple[Ask, ...]
+    classes: tuple[RequestClass, ...]
+    streams: tuple[QuestionStream, ...]
+    asks: tuple[ClassRequests, ...]
     ways: Mapping[tuple[int, int], tuple[Way, ...]]
     given: bool
     warm_up_s: float = 0.0
     arrivals: Arrivals | None = None
     free: tuple[AnyPlan, ...] = ()
-    off: Mapping[tuple[int, int], Off] = field(default_factory=dict)
-    priced: Mapping[tuple[int, int], Priced] = field(default_factory=dict)
-    splits: tuple[Split, ...] = ()
+    off: Mapping[tuple[int, int], TimeUncertainty] = field(default_factory=dict)
+    priced: Mapping[tuple[int, int], TimeEvidence] = field(default_factory=dict)
+    splits: tuple[DeviceSplit, ...] = ()
     losses: int = 0
 
     @property
@@ -331,7 +331,7 @@ class Question:
         """Return the kind that contains a type of device."""
         return next(k for k, one in enumerate(self.kinds) if of_type in one.devices)
 
-    def types_of(self, split: Split) -> list[int]:
+    def types_of(self, split: DeviceSplit) -> list[int]:
         """Return the types of the devices of a split."""
         return [self.kinds[split.kinds[unit]].devices[slot] for unit, slot in split.devices]
 

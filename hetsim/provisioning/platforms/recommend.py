@@ -17,8 +17,8 @@ from hetsim.provisioning.platforms.priced import with_listed_prices
 from hetsim.provisioning.platforms.question import AIMS, Aim
 from hetsim.provisioning.platforms.robustness import AS_SAID, demand_of_text
 from hetsim.provisioning.platforms.search import BUDGET
-from hetsim.simulation.service.cost import Prices
-from hetsim.simulation.service.resolution import Asked
+from hetsim.simulation.service.cost import ServicePrices
+from hetsim.simulation.service.resolution import ModelOptions
 from hetsim.workload.workload import Slo, Workload, parse_slo
 
 MOST_LOSSES = 4
@@ -127,7 +127,7 @@ def recommend(
 
     Complexity: the plans of each model on each kind, and some runs of the workload.
     """
-    terms = Prices(
+    terms = ServicePrices(
         {
             name: parse_price(price) if isinstance(price, str) else price
             for name, price in (prices or {}).items()
@@ -159,7 +159,7 @@ def recommend(
             catalog=catalog,
             dims=dims,
             prices=terms,
-            asked=Asked(shapes=dict(shapes or {}), execute=dict(execute or {})),
+            asked=ModelOptions(shapes=dict(shapes or {}), execute=dict(execute or {})),
             max_devices=purchase.MAX_DEVICES if max_devices is None else max_devices,
             budget=purchase.REQUESTS if most_requests is None else most_requests,
             samples=samples,

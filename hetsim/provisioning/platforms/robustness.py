@@ -17,11 +17,11 @@ import numpy as np
 from hetsim.analysis.confidence import normals
 from hetsim.core.progress import say
 from hetsim.errors import UsageError
-from hetsim.provisioning.platforms.placements import lefts
-from hetsim.provisioning.platforms.policies import Placed, Policy
-from hetsim.provisioning.platforms.question import SLACK, Counts, Off, Question, Way
+from hetsim.provisioning.platforms.placements import remaining_placements
+from hetsim.provisioning.platforms.policies import PlacedInstances, Policy
+from hetsim.provisioning.platforms.question import SLACK, Counts, Question, TimeUncertainty, Way
 from hetsim.provisioning.platforms.question import drawn as requests_drawn
-from hetsim.provisioning.platforms.search import ERROR, Found, Search
+from hetsim.provisioning.platforms.search import ERROR, Search, SearchResult
 from hetsim.provisioning.platforms.simulation import play_drawn, play_given
 from hetsim.statistics.verdict import FIRST_LOOK
 from hetsim.workload.workload import Workload
@@ -45,7 +45,7 @@ MOST_NEAR = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class SampledVector:
     """Vector near the front, over all Monte Carlo samples.
 
     `meets` and `cheapest` are the shares of samples in which it meets every objective, and is the
@@ -71,7 +71,7 @@ class Robustness:
 
     draws: int
     demand: Demand
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[SampledVector, ...]
     answer: int
     none: float
     near: bool = True
@@ -87,7 +87,7 @@ class Robustness:
         return self.candidates[self.answer].cheapest
 
     @property
-    def least_regret(self) -> Candidate:
+    def least_regret(self) -> SampledVector:
         """Candidate of the least mean regret; of equal ones the cheapest."""
         return min(self.candidates, key=lambda one: one.regret)
 
@@ -122,7 +122,7 @@ def demand_of_text(text: str) -> Demand:
 
 
 def robustness_of(
-    found: Found,
+    found: SearchResult,
     workload: Workload,
     *,
     draws: int,
@@ -153,8 +153,8 @@ def robustness_of(
     return _sampled(found, vectors, meets, draws, demand)
 
 
-def chance_of(
-    found: Found,
+def probability_of_meeting(
+    found: SearchResult,
     workload: Workload,
     *,
     samples: int | None = None,
@@ -172,7 +172,7 @@ def chance_of(
         return None
     best = found.answer.best(found.question)
     assert best is not None
-    assert isinstance(best.placed, Placed)
+    assert isinstance(best.placed, PlacedInstances)
     policy, arrivals = found.policies[best.policies[0]], found.question.arrivals
     requests = FIRST_LOOK if arrivals is None else len(arrivals)
     if samples is None:
@@ -187,10 +187,10 @@ def chance_of(
 
 
 def _holds(
-    question: Question, workload: Workload, where: Placed, policy: Policy, runs: int
+    question: Question, workload: Workload, where: PlacedInstances, policy: Policy, runs: int
 ) -> bool:
     """Return whether a deployment meets every objective, also after the allowed losses."""
-    for _, left in lefts(question, where):
+    for _, left in remaining_placements(question, where):
         if isinstance(left, str):
             return False
         if question.given:
@@ -212,7 +212,7 @@ def _holds(
     return True
 
 
-def _near(found: Found, near: Counts | None) -> list[Counts]:
+def _near(found: SearchResult, near: Counts | None) -> list[Counts]:
     """Return the answer, the next one, the nearest of the others, and one more of each kind."""
     question = found.question
     assert found.answer is not None
@@ -238,7 +238,7 @@ def drawn(question: Question, value: Mapping[str, float], factor: float) -> Ques
     """
 
     def slower(way: Way, model: int, types: Sequence[int]) -> Way:
-        exact = Off({}, {})
+        exact = TimeUncertainty({}, {})
         each = [
             tuple(
                 float(np.exp(sum(weight * value[name] for name, weight in part.items())))
@@ -304,7 +304,7 @@ def _off_by(way: Way, each: Sequence[tuple[float, ...]]) -> Way:
 
 
 def _sampled(
-    found: Found,
+    found: SearchResult,
     vectors: Sequence[Counts],
     meets_in: Callable[[Question, float], Sequence[bool]],
     draws: int,
@@ -334,7 +334,7 @@ def _sampled(
         is_best = some & (best == at)
         regret = np.where(meets[:, at], cost[at] - cost[best], cost[best])
         candidates.append(
-            Candidate(
+            SampledVector(
                 question.named(counts),
                 float(cost[at]),
                 float(weight[meets[:, at]].sum()),

@@ -13,11 +13,16 @@ from numpy.typing import NDArray
 from hetsim.core.progress import Pace, say
 from hetsim.provisioning.platforms.bounds.bound import Bound, Slos, bound_of, choices, needs
 from hetsim.provisioning.platforms.bounds.pooled import pooled, pooled_drawn
-from hetsim.provisioning.platforms.bounds.prices import Under, alike, at_vector, matters
-from hetsim.provisioning.platforms.placements import Placements, lefts, routing_of
-from hetsim.provisioning.platforms.policies import Placed, Policy, placed, policies_of
+from hetsim.provisioning.platforms.bounds.prices import PolicyBounds, alike, at_vector, matters
+from hetsim.provisioning.platforms.placements import Placements, remaining_placements, routing_of
+from hetsim.provisioning.platforms.policies import PlacedInstances, Policy, placed, policies_of
 from hetsim.provisioning.platforms.question import UNIT, UNITS, Arrivals, Counts, Question, drawn
-from hetsim.provisioning.platforms.simulation import RUNS, Played, play_drawn, play_given
+from hetsim.provisioning.platforms.simulation import (
+    RUNS,
+    SimulatedDeployment,
+    play_drawn,
+    play_given,
+)
 from hetsim.provisioning.platforms.vectors import Level, Test, excludes, levels
 from hetsim.provisioning.rates.answer import ANSWERS
 from hetsim.statistics.verdict import Answer
@@ -35,12 +40,12 @@ SAMPLE = 2**16
 BUDGET = 2**18
 """Number of random requests after which an undecided run ends."""
 
-Deployments = list[tuple[tuple[int, ...], Placed | str]]
+Deployments = list[tuple[tuple[int, ...], PlacedInstances | str]]
 """Policies with the same deployment, and that deployment or the reason against it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class DeploymentRun:
     """Run of one deployment of a vector, which several policies may share.
 
     `placed` may be the reason against it; `played` is then None, as it is if `bound` of the search
@@ -49,11 +54,11 @@ class Run:
     """
 
     policies: tuple[int, ...]
-    placed: Placed | str
-    played: Played | None
+    placed: PlacedInstances | str
+    played: SimulatedDeployment | None
     bound: int | None = None
     lost: tuple[int, ...] = ()
-    also: tuple[Run, ...] = ()
+    also: tuple[DeploymentRun, ...] = ()
 
     @property
     def answer(self) -> Answer:
@@ -67,14 +72,14 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tried:
+class TriedVector:
     """Simulated vector: by all policies, or up to one that meets.
 
     `bounds` is the number of bounds of the search at that time.
     """
 
     counts: Counts
-    runs: tuple[Run, ...]
+    runs: tuple[DeploymentRun, ...]
     bounds: int = 0
 
     @property
@@ -82,7 +87,7 @@ class Tried:
         """Answer of the vector: it meets if one run does."""
         return min((run.answer for run in self.runs), key=ANSWERS.index, default="misses")
 
-    def best(self, question: Question) -> Run | None:
+    def best(self, question: Question) -> DeploymentRun | None:
         """Return the run nearest to its limits, or furthest below them; None if none ran."""
         return min(
             (run for run in self.runs if run.played is not None),
@@ -92,23 +97,23 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class SearchResult:
     """Result of the search; `tried` precede the answer, and the runner-up."""
 
     question: Question
     policies: tuple[Policy, ...]
     bounds: tuple[Bound, ...]
     tests: tuple[Test, ...]
-    tried: tuple[Tried, ...]
-    answer: Tried | None
-    runner_up: Tried | None
+    tried: tuple[TriedVector, ...]
+    answer: TriedVector | None
+    runner_up: TriedVector | None
 
     @property
     def undecided(self) -> tuple[Counts, ...]:
         """Vectors that may meet every objective."""
         return tuple(one.counts for one in self.tried if one.answer == "undecided")
 
-    def ran(self) -> list[tuple[float, Tried, Played]]:
+    def ran(self) -> list[tuple[float, TriedVector, SimulatedDeployment]]:
         """Return the vectors that ran, in order: margin and result of their best runs."""
         best = [(one, one.best(self.question)) for one in self.tried]
         return [
@@ -194,14 +199,14 @@ class Search:
             if cut and (np.count_nonzero(each > 0) > 1 or matters(question))
         }
         self.tests = [bound.test(question) for bound in self.bounds]
-        self.tried: list[Tried] = []
-        self._under = Under(question, self.bounds)
+        self.tried: list[TriedVector] = []
+        self._under = PolicyBounds(question, self.bounds)
         self._placements = Placements(question, self._under)
         self.runs, self._played = before, 0
 
-    def found(self) -> Found:
+    def found(self) -> SearchResult:
         """Return the answer and the runner-up."""
-        met: list[Tried] = []
+        met: list[TriedVector] = []
         # The answer's position is unknown, but not when all vectors up to a cost are decided.
         last: Level | None = None
         for level, at in self._places():
@@ -213,7 +218,7 @@ class Search:
             if len(met) == 2:
                 break
         answer, second, *_ = (*met, None, None)
-        return Found(
+        return SearchResult(
             self.question,
             self.policies,
             tuple(self.bounds),
@@ -264,12 +269,12 @@ class Search:
         *,
         to_the_end: bool = False,
         told: Callable[[float], None] = lambda share: None,
-    ) -> Tried:
+    ) -> TriedVector:
         """Simulate a vector with each policy, until one meets, or all of them.
 
         `told` is called with the completed share before each.
         """
-        runs: list[Run] = []
+        runs: list[DeploymentRun] = []
         deployments = self._deployments(counts)
         for at, (group, where) in enumerate(deployments):
             told(at / len(deployments))
@@ -278,14 +283,14 @@ class Search:
                 break
         if all(run.answer != "meets" for run in runs):
             runs += self._one_by_one(counts, deployments)
-        return Tried(counts, tuple(runs), len(self.bounds))
+        return TriedVector(counts, tuple(runs), len(self.bounds))
 
-    def _one_by_one(self, counts: Counts, known: Deployments) -> Iterator[Run]:
+    def _one_by_one(self, counts: Counts, known: Deployments) -> Iterator[DeploymentRun]:
         """Yield runs of unknown placements that no bound excludes, until one meets."""
         others = self._placements.others(counts, self.policies, known)
         if others is None:
             every = tuple(at for at, one in enumerate(self.policies) if one.placement == "each")
-            yield Run(every, "more placements than are played one by one", None)
+            yield DeploymentRun(every, "more placements than are played one by one", None)
             return
         for at, where in others:
             run = self._run((at,), where)
@@ -293,29 +298,29 @@ class Search:
             if run.answer == "meets":
                 return
 
-    def _run(self, group: tuple[int, ...], where: Placed | str) -> Run:
+    def _run(self, group: tuple[int, ...], where: PlacedInstances | str) -> DeploymentRun:
         """Return the result of a deployment, with all devices and after the allowed losses."""
         if isinstance(where, str):
-            return Run(group, where, None)
+            return DeploymentRun(group, where, None)
         policy = self.policies[group[0]]
-        rest: list[tuple[tuple[int, ...], Placed]] = []
-        for lost, left in lefts(self.question, where):
+        rest: list[tuple[tuple[int, ...], PlacedInstances]] = []
+        for lost, left in remaining_placements(self.question, where):
             if isinstance(left, str):
-                return Run(group, left, None, lost=lost)
+                return DeploymentRun(group, left, None, lost=lost)
             bound = self._under.excludes(left, policy)
             if bound is not None:
-                return Run(group, left, None, bound, lost)
+                return DeploymentRun(group, left, None, bound, lost)
             rest.append((lost, left))
-        found: list[Run] = []
+        found: list[DeploymentRun] = []
         # With losses it misses sooner.
         for lost, left in reversed(rest):
-            found.append(Run(group, left, self._play(left, policy), lost=lost))
+            found.append(DeploymentRun(group, left, self._play(left, policy), lost=lost))
             if found[-1].answer == "misses":
                 return found[-1]
         undecided = [run for run in found if run.answer == "undecided"]
         return undecided[0] if undecided else replace(found[-1], also=tuple(found[:-1]))
 
-    def meets(self, counts: Counts, first: Run | None = None) -> bool:
+    def meets(self, counts: Counts, first: DeploymentRun | None = None) -> bool:
         """Return whether a vector is seen to meet: not excluded by bounds, and some policy meets.
 
         The deployment of `first`, without losses, is tried before the policies, without enumerated
@@ -324,16 +329,16 @@ class Search:
         if excludes(self.tests, counts) or self._cut(counts):
             return False
         deployments = self._deployments(counts)
-        if first is not None and isinstance(first.placed, Placed) and not first.lost:
+        if first is not None and isinstance(first.placed, PlacedInstances) and not first.lost:
             mine = (first.policies, first.placed)
             deployments = [mine, *(one for one in deployments if one != mine)]
         return any(self._run(group, where).answer == "meets" for group, where in deployments)
 
     def _deployments(self, counts: Counts) -> Deployments:
         """Return the distinct deployments of all policies."""
-        found: dict[object, tuple[list[int], Placed | str]] = {}
+        found: dict[object, tuple[list[int], PlacedInstances | str]] = {}
         # Routing does not affect the assignment of models.
-        known: dict[Policy, Placed | str] = {}
+        known: dict[Policy, PlacedInstances | str] = {}
         for at, policy in enumerate(self.policies):
             if policy.placement == "each":
                 continue
@@ -342,12 +347,12 @@ class Search:
                 known[same] = placed(self.question, counts, policy)
             where = known[same]
             key: object = where
-            if isinstance(where, Placed):
+            if isinstance(where, PlacedInstances):
                 key = (where.instances, policy.max_batch, policy.line, routing_of(where, policy))
             found.setdefault(key, ([], where))[0].append(at)
         return [(tuple(group), where) for group, where in found.values()]
 
-    def _play(self, where: Placed, policy: Policy) -> Played:
+    def _play(self, where: PlacedInstances, policy: Policy) -> SimulatedDeployment:
         if self.question.given:
             self._played += 1
             # After this number, about as many more are expected.

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from hetsim.provisioning.platforms.policies import Placed, Policy, up_to
+from hetsim.provisioning.platforms.policies import PlacedInstances, Policy, up_to
 from hetsim.provisioning.platforms.question import Arrivals, Question, Way
 from hetsim.provisioning.rates.answer import ANSWERS
-from hetsim.simulation.clock.templates import Layout, Part, structure_of
+from hetsim.simulation.clock.templates import TemplateLayout, TemplatePart, structure_of
 from hetsim.simulation.service.figures import chosen, judged, latencies_of
 from hetsim.simulation.service.service import Stability, stability_of
 from hetsim.simulation.serving.engine import Serving, events_of, pays
-from hetsim.simulation.serving.setup import Model, Outcomes, Source
+from hetsim.simulation.serving.setup import ModelSetup, Outcomes, RequestSource
 from hetsim.simulation.serving.tables import loads, seconds_alone
 from hetsim.statistics.verdict import FIRST_LOOK, Answer, confidence_of_look, verdict_of
 
@@ -40,7 +40,7 @@ SEEN = 3
 """Number of looks after which a run is long enough to show lasting overload."""
 
 
-class Said(NamedTuple):
+class ObjectiveResult(NamedTuple):
     """Verdict of a run on one objective, from its first `requests`.
 
     Of the stream's requests `late` were late; the answer is wrong with probability at most `error`.
@@ -57,18 +57,18 @@ class Said(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """Result of a run: one ``Said`` for each objective of each stream."""
+class SimulatedDeployment:
+    """Result of a run: one ``ObjectiveResult`` for each objective of each stream."""
 
     played: int
-    said: tuple[Said, ...]
+    said: tuple[ObjectiveResult, ...]
 
     @property
     def answer(self) -> Answer:
         """Answer for all objectives together."""
         return max((one.answer for one in self.said), key=ANSWERS.index, default="undecided")
 
-    def worst(self, question: Question) -> Said:
+    def worst(self, question: Question) -> ObjectiveResult:
         """Return the verdict of the objective with the largest ratio of latency to limit."""
         return max(self.said, key=lambda one: _over(one, question))
 
@@ -77,11 +77,11 @@ class Played:
         return max((_over(one, question) for one in self.said), default=0.0)
 
 
-def _over(one: Said, question: Question) -> float:
+def _over(one: ObjectiveResult, question: Question) -> float:
     return one.latency_s / question.streams[one.stream].slos[one.slo].latency_s
 
 
-def said_of(
+def objective_result_of(
     question: Question,
     outcomes: Outcomes,
     stream: int,
@@ -89,7 +89,7 @@ def said_of(
     requests: int,
     error: float,
     kept_up: Stability | None = None,
-) -> Said:
+) -> ObjectiveResult:
     """Return the verdict of the first `requests` on one objective.
 
     Given requests are counted; random ones give a verdict with error probability `error`, none at
@@ -110,7 +110,7 @@ def said_of(
         answer = judged(asked, verdict, kept_up, rejects=False).answer
     needed = max(math.ceil(asked.share * len(latency_s)), 1) - 1
     at_s = float(np.partition(latency_s, needed)[needed]) if len(latency_s) else 0.0
-    return Said(stream, slo, requests, late, answer, error, at_s)
+    return ObjectiveResult(stream, slo, requests, late, answer, error, at_s)
 
 
 def judged_of(
@@ -134,7 +134,9 @@ def siblings(question: Question, stream: int) -> list[int]:
     return [at for at, one in enumerate(question.streams) if one.model == model]
 
 
-def play_given(question: Question, where: Placed, policy: Policy, runs: int = RUNS) -> Played:
+def play_given(
+    question: Question, where: PlacedInstances, policy: Policy, runs: int = RUNS
+) -> SimulatedDeployment:
     """Simulate all requests of a given workload, and count late ones.
 
     `runs`: expected number of further runs; the result does not depend on it.
@@ -144,23 +146,23 @@ def play_given(question: Question, where: Placed, policy: Policy, runs: int = RU
     engine = engine_for(question, where, policy, len(arrivals) * runs)
     outcomes = engine.serve_all(arrivals.time_s, *_columns(question, arrivals.ask))
     said = [
-        said_of(question, outcomes, at, place, len(arrivals), 0.0)
+        objective_result_of(question, outcomes, at, place, len(arrivals), 0.0)
         for at, stream in enumerate(question.streams)
         for place in range(len(stream.slos))
     ]
-    return Played(len(arrivals), tuple(said))
+    return SimulatedDeployment(len(arrivals), tuple(said))
 
 
 def play_drawn(
     question: Question,
     blocks: Iterable[Arrivals],
-    where: Placed,
+    where: PlacedInstances,
     policy: Policy,
     *,
     error: float,
     budget: int,
     by_batches: bool = False,
-) -> Played:
+) -> SimulatedDeployment:
     """Return the result of random requests until all objectives are decided or `blocks` end.
 
     At most `budget` requests, at the rates of the question, checked after 16,384 requests and at
@@ -170,7 +172,7 @@ def play_drawn(
     """
     engine = engine_for(question, where, policy, min(budget, 2 * FIRST_LOOK) * RUNS)
     parts: list[Outcomes] = []
-    said: dict[tuple[int, int], Said] = {}
+    said: dict[tuple[int, int], ObjectiveResult] = {}
     fed = told = looks = 0
     due = FIRST_LOOK
     for block in blocks:
@@ -183,7 +185,7 @@ def play_drawn(
             each = 1 - confidence_of_look(looks, 1 - error)
             parts = [Outcomes.joined(parts)]
             if _look(question, parts[0], said, each, long=looks >= SEEN):
-                return Played(fed, tuple(said.values()))
+                return SimulatedDeployment(fed, tuple(said.values()))
             due *= 2
     parts.extend(engine.rest())
     last = 1 - confidence_of_look(looks + 1, 1 - error)
@@ -196,7 +198,7 @@ def play_drawn(
                 slo = question.streams[at].slos[place]
                 late = _latencies(outcomes, mine) > slo.latency_s
                 said[at, place] = one._replace(answer=batch_means(late, slo.share, last))
-    return Played(fed, tuple(said.values()))
+    return SimulatedDeployment(fed, tuple(said.values()))
 
 
 def batch_means(late: NDArray[np.bool_], share: float, error: float) -> Answer:
@@ -223,7 +225,7 @@ def batch_means(late: NDArray[np.bool_], share: float, error: float) -> Answer:
 def _look(
     question: Question,
     outcomes: Outcomes,
-    said: dict[tuple[int, int], Said],
+    said: dict[tuple[int, int], ObjectiveResult],
     error: float,
     *,
     long: bool,
@@ -238,14 +240,16 @@ def _look(
     ]
     for at, place in asked:
         if (at, place) not in said or said[at, place].answer == "undecided":
-            said[at, place] = said_of(question, outcomes, at, place, requests, error)
+            said[at, place] = objective_result_of(question, outcomes, at, place, requests, error)
     for at, place in asked if long else ():
         if said[at, place].answer == "undecided":
             mine = siblings(question, at)
             own = chosen(outcomes, judged_of(question, outcomes, mine, requests))
             rate = sum(ask.rate_per_s or 0.0 for ask in question.asks if ask.stream in mine)
             kept_up = stability_of(own.arrival_s, own.finish_s, own.fresh, rate)
-            said[at, place] = said_of(question, outcomes, at, place, requests, error, kept_up)
+            said[at, place] = objective_result_of(
+                question, outcomes, at, place, requests, error, kept_up
+            )
     every = sum(len(stream.slos) for stream in question.streams)
     return len(said) == every and all(one.answer != "undecided" for one in said.values())
 
@@ -263,7 +267,9 @@ def _columns(question: Question, ask: Ints) -> tuple[Ints, Ints]:
     return stream_of[ask], np.array(row_of, dtype=np.int64)[ask]
 
 
-def engine_for(question: Question, where: Placed, policy: Policy, requests: float) -> Serving:
+def engine_for(
+    question: Question, where: PlacedInstances, policy: Policy, requests: float
+) -> Serving:
     """Return the engine of a deployment, compiled if worthwhile for `requests`.
 
     O(devices, classes, sizes and their tasks).
@@ -275,7 +281,7 @@ def engine_for(question: Question, where: Placed, policy: Policy, requests: floa
         if place.slot == 0:
             first[place.kind, place.unit] = links
             links += question.kinds[place.kind].links
-    parts: list[Part] = []
+    parts: list[TemplatePart] = []
     seconds: list[float] = []
     known: list[tuple[float, float]] = []
     models = []
@@ -297,7 +303,7 @@ def engine_for(question: Question, where: Placed, policy: Policy, requests: floa
                 for way in ways:
                     part, takes = _part(way)
                     parts.append(
-                        Part(
+                        TemplatePart(
                             [on[slot] for slot in part.device],
                             part.before,
                             [tuple(sorted(held[link] for link in own)) for own in part.held],
@@ -311,7 +317,7 @@ def engine_for(question: Question, where: Placed, policy: Policy, requests: floa
                 row.append([begin + at for at in holds])
         limits = tuple(policy.limit(where.streams(question, one)) for one in mine)
         by_size = np.array(table, dtype=np.int64)[:, :, :largest]
-        models.append(Model(by_size, limits, routing=policy.routing))
+        models.append(ModelSetup(by_size, limits, routing=policy.routing))
     names: Any = SimpleNamespace(
         strategy="single",
         problem=SimpleNamespace(
@@ -320,12 +326,12 @@ def engine_for(question: Question, where: Placed, policy: Policy, requests: floa
         ),
     )
     of_all = [question.types[place.of_type].streams for place in where.places]
-    layout = Layout(names, links, structure_of(parts, of_all))
+    layout = TemplateLayout(names, links, structure_of(parts, of_all))
     return Serving(
         layout,
         np.array(seconds),
         tuple(models),
-        tuple(Source(stream.model) for stream in question.streams),
+        tuple(RequestSource(stream.model) for stream in question.streams),
         window_s=WINDOW_S,
         machine_code=pays(requests * events_of(layout)),
         known=(np.array([one for one, _ in known]), np.array([one for _, one in known]))
@@ -345,9 +351,9 @@ def sizes_of(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _part(way: Way) -> tuple[Part, list[float]]:
+def _part(way: Way) -> tuple[TemplatePart, list[float]]:
     """Return a way as a template on its own slots and links, and the seconds of its tasks."""
-    part = Part(
+    part = TemplatePart(
         [task.slot for task in way.tasks],
         [task.before for task in way.tasks],
         [task.links for task in way.tasks],
@@ -361,6 +367,6 @@ def alone_and_load(way: Way, streams: tuple[int, ...]) -> tuple[float, float]:
     part, takes = _part(way)
     links = 1 + max((link for held in part.held for link in held), default=-1)
     alone: Any = SimpleNamespace(strategy="single")
-    layout = Layout(alone, links, structure_of([part], streams))
+    layout = TemplateLayout(alone, links, structure_of([part], streams))
     seconds = np.array(takes)
     return float(seconds_alone(layout, seconds)[0]), float(loads(layout, seconds)[0])

@@ -19,9 +19,16 @@ import numpy as np
 from hetsim.hardware.routes import build_routes
 from hetsim.provisioning.instances.candidates import SPLITS
 from hetsim.provisioning.platforms.components import Components
-from hetsim.provisioning.platforms.planner import Planner, off_of, ways_of
-from hetsim.provisioning.platforms.policies import carried_s
-from hetsim.provisioning.platforms.question import SLACK, Counts, Kind, Off, Question, Split
+from hetsim.provisioning.platforms.planner import Planner, time_uncertainty_of, ways_of
+from hetsim.provisioning.platforms.policies import busiest_device_s
+from hetsim.provisioning.platforms.question import (
+    SLACK,
+    Counts,
+    DeviceSplit,
+    Kind,
+    Question,
+    TimeUncertainty,
+)
 from hetsim.workload.deployment import Instances
 
 MOST_SETS = 32
@@ -105,21 +112,21 @@ def splits_of(
     components: Sequence[Components],
     planner: Planner,
     within: int | None = None,
-) -> tuple[tuple[Split, ...], dict[tuple[int, int], Off]]:
+) -> tuple[tuple[DeviceSplit, ...], dict[tuple[int, int], TimeUncertainty]]:
     """Return plans across several devices, highest rate first.
 
     Also returns the uncertainty of their devices, by (type, model). `question` has the results of
     devices alone; `within` a kind: only sets within one of it. Up to 2 * ``MOST_SETS`` plans per
     model are made, and kept ones are planned in each batch size.
     """
-    found: list[Split] = []
-    off: dict[tuple[int, int], Off] = {}
+    found: list[DeviceSplit] = []
+    off: dict[tuple[int, int], TimeUncertainty] = {}
     if within is None:
         sets = tuple(sets_of(question.kinds, question.max_devices))
     else:
         sets = tuple(sets_within(question.kinds, within))
     for model in range(len(question.models)):
-        mine: list[tuple[float, Split]] = []
+        mine: list[tuple[float, DeviceSplit]] = []
         helped: set[int] = set()
         # Sets examined, and the highest rate of each by any strategy.
         looked: dict[Set, float] = {}
@@ -130,7 +137,7 @@ def splits_of(
                 continue
             looked[kinds, devices] = 0.0
             for strategy in SPLITS:
-                bare = Split(model, strategy, kinds, devices, {})
+                bare = DeviceSplit(model, strategy, kinds, devices, {})
                 first = _planned(question, components, bare, (1,), planner)
                 carries = 0.0 if first is None else _carries(question, first[0])
                 parts = _of_parts(question, model, types, looked)
@@ -190,7 +197,7 @@ def _whole_s(question: Question, of_type: int, model: int) -> float:
     return found
 
 
-def _carries(question: Question, split: Split) -> float:
+def _carries(question: Question, split: DeviceSplit) -> float:
     """Return the requests per second that a set sustains, one by one; 0 if it is useless."""
     limit_s = question.limit_s[split.model]
     taken_s = 0.0
@@ -200,7 +207,7 @@ def _carries(question: Question, split: Split) -> float:
             range(len(split.devices))
         ):
             return 0.0
-        taken_s = max(taken_s, carried_s(question, split, way))
+        taken_s = max(taken_s, busiest_device_s(question, split, way))
     types = question.types_of(split)
     alone = sum(1 / _whole_s(question, of_type, split.model) for of_type in types)
     return 1 / taken_s if 1 / taken_s > alone * (1 + SLACK) else 0.0
@@ -220,7 +227,7 @@ def _of_parts(
     return found
 
 
-def _same(one: Split, other: Split) -> bool:
+def _same(one: DeviceSplit, other: DeviceSplit) -> bool:
     """Return whether two splits run requests in the same way on the same devices."""
     if (one.kinds, one.devices) != (other.kinds, other.devices):
         return False
@@ -230,10 +237,10 @@ def _same(one: Split, other: Split) -> bool:
 def _planned(
     question: Question,
     components: Sequence[Components],
-    bare: Split,
+    bare: DeviceSplit,
     sizes: Sequence[int],
     planner: Planner,
-) -> tuple[Split, dict[int, Off]] | None:
+) -> tuple[DeviceSplit, dict[int, TimeUncertainty]] | None:
     """Return a split with its ways in these sizes, and the uncertainty of its devices."""
     counts = _counts(question, bare.kinds, apart=planner.apart)
     copies = bare.copies
@@ -253,7 +260,7 @@ def _planned(
         links |= {name: len(links) + at for at, name in enumerate(every[first : first + count])}
     ways = ways_of(one, names, links)
     off = {
-        of_type: off_of(one.problem, one.problem.device_index(name))
+        of_type: time_uncertainty_of(one.problem, one.problem.device_index(name))
         for of_type, name in zip(question.types_of(bare), names, strict=True)
     }
     classes = question.classes_of[bare.model]

@@ -34,18 +34,18 @@ from hetsim.provisioning.platforms.bounds.bound import (
 )
 from hetsim.provisioning.platforms.bounds.pooled import late_on, misses, share_of
 from hetsim.provisioning.platforms.certificate import (
-    Broken,
+    BadCertificate,
     ChosenClaim,
     Claim,
+    FalseClaim,
     PlayedClaim,
-    Untrue,
     at,
     broken,
     runs_of,
     untrue,
 )
 from hetsim.provisioning.platforms.components import cost_of
-from hetsim.provisioning.platforms.policies import MOST_MODELS, Placed, Policy
+from hetsim.provisioning.platforms.policies import MOST_MODELS, PlacedInstances, Policy
 from hetsim.provisioning.platforms.question import (
     UNIT,
     UNITS,
@@ -55,8 +55,8 @@ from hetsim.provisioning.platforms.question import (
     Question,
     Way,
 )
-from hetsim.provisioning.platforms.search import ERROR, OF_BOUNDS, Search, Tried
-from hetsim.provisioning.platforms.simulation import Played, alone_and_load
+from hetsim.provisioning.platforms.search import ERROR, OF_BOUNDS, Search, TriedVector
+from hetsim.provisioning.platforms.simulation import SimulatedDeployment, alone_and_load
 from hetsim.provisioning.platforms.vectors import all_vectors, vectors_before
 
 MOST_BOXES = 1 << 22
@@ -84,7 +84,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class VerifiedParts:
     """Verified parts of a valid certificate.
 
     Of all `vectors`, those `before` the answer (or the runner-up, if any) are `excluded` by a
@@ -119,7 +119,7 @@ class Held:
         )
 
 
-def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
+def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> VerifiedParts:
     """Return the verified parts of a certificate file, with at most `budget` task events.
 
     Raises InvalidInput for another kind of file or runs above the budget, and CertificateRefuted
@@ -132,14 +132,14 @@ def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
         raise no_such_file(InvalidInput, where) from None
     except OSError as wrong:
         raise InvalidInput(f"cannot be read: {wrong.strerror}", where=where) from None
-    except Broken as wrong:
+    except BadCertificate as wrong:
         raise InvalidInput(f"no certificate: {wrong}", where=where) from None
-    except Untrue as wrong:
+    except FalseClaim as wrong:
         raise CertificateRefuted(f"does not hold: {wrong}", where=where) from None
 
 
-def _held(claim: Claim, budget: int) -> Held:
-    """Check every vector. Raises Broken, Untrue."""
+def _held(claim: Claim, budget: int) -> VerifiedParts:
+    """Check every vector. Raises BadCertificate, FalseClaim."""
     question, blocks = _question(claim)
     arrivals = Arrivals.joined(blocks)
     came = [_came(arrivals, k, ask.rate_per_s) for k, ask in enumerate(question.asks)]
@@ -183,7 +183,7 @@ def _held(claim: Claim, budget: int) -> Held:
             text = f"nothing is said of {list(counts)}, which costs {cost} and comes before"
             untrue("/played", text)
     answers = [known[counts].answer for counts in needed]
-    return Held(
+    return VerifiedParts(
         all_vectors(question),
         len(rows),
         int(np.count_nonzero(gone)),
@@ -210,7 +210,7 @@ def _told(question: Question, counts: Counts | None) -> str:
 
 
 def _question(claim: Claim) -> tuple[Question, list[Arrivals]]:
-    """Return the question of a certificate, and its arrivals. Raises Broken, Untrue."""
+    """Return the question of a certificate, and its arrivals. Raises BadCertificate, FalseClaim."""
     said, where = claim.question, "/question"
     if min(said.max_devices, said.losses, said.warm_up_s) < 0 or said.losses > MOST_LOSSES:
         broken(where, f"max_devices, losses or warm_up_s below 0, or more than {MOST_LOSSES} lost")
@@ -413,7 +413,7 @@ class _Bounds:
         )
 
     def checked(self, claim: Claim) -> list[Bound]:
-        """Return the bounds of a certificate. Raises Broken, Untrue."""
+        """Return the bounds of a certificate. Raises BadCertificate, FalseClaim."""
         if len(claim.bounds) > MOST_STREAMS:
             broken("/bounds", f"more than {MOST_STREAMS}")
         found = []
@@ -546,9 +546,9 @@ class _Replay(Search):
         super().__init__(question, budget=requests, cut=False, policies=policies, bounds=())
         self._every, self._blocks, self._left = bounds, blocks, budget
 
-    def known(self, played: Sequence[PlayedClaim]) -> dict[Counts, Tried]:
-        """Return the simulated vectors, simulated again in order. Raises Broken, Untrue."""
-        question, found = self.question, dict[Counts, Tried]()
+    def known(self, played: Sequence[PlayedClaim]) -> dict[Counts, TriedVector]:
+        """Return the vectors, simulated again in order. Raises BadCertificate, FalseClaim."""
+        question, found = self.question, dict[Counts, TriedVector]()
         last: Counts | None = None
         for k, one in enumerate(played):
             where, counts = f"/played/{k}", one.counts
@@ -563,7 +563,7 @@ class _Replay(Search):
             last = counts
         return found
 
-    def _again(self, one: PlayedClaim, where: str, *, first: bool) -> Tried:
+    def _again(self, one: PlayedClaim, where: str, *, first: bool) -> TriedVector:
         """Simulate a vector, and compare it with the claim; `first`: none met before."""
         if not len(self.bounds) <= one.bounds <= len(self._every):
             broken(f"{where}/bounds", f"no whole number from {len(self.bounds)} on of bounds")
@@ -578,15 +578,17 @@ class _Replay(Search):
         if differs := _difference(
             one.runs, json.loads(json.dumps(runs_of(found))), f"{where}/runs"
         ):
-            raise Untrue(differs)
+            raise FalseClaim(differs)
         return found
 
     def _spend(self, events: int) -> None:
         self._left -= events
         if self._left < 0:
-            raise Broken("/played: more task events than are to be played; allow them (--events)")
+            raise BadCertificate(
+                "/played: more task events than are to be played; allow them (--events)"
+            )
 
-    def _play(self, where: Placed, policy: Policy) -> Played:
+    def _play(self, where: PlacedInstances, policy: Policy) -> SimulatedDeployment:
         # By server of a model: the longest of its ways.
         served = {
             (model, one.split, where.places[one.devices[0]].of_type): one

@@ -75,7 +75,7 @@ class SustainedRate:
     ends: str
     requests: int = 0
     refused: Infeasible | None = None
-    losses: tuple[Without, ...] = ()
+    losses: tuple[RateWithoutDevices, ...] = ()
 
     @property
     def highest_per_s(self) -> float:
@@ -106,7 +106,7 @@ class SustainedRate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Without:
+class RateWithoutDevices:
     """Rate that a deployment sustains without some devices, or with all of them.
 
     `sets` are the equivalent losses: numbers of identical devices, together; each entry another

@@ -14,23 +14,28 @@ from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.provisioning.rates.answer import (
     Capacity,
     Rates,
+    RateWithoutDevices,
     SustainedRate,
-    Without,
     check_objectives,
     confidence_of_each,
 )
 from hetsim.provisioning.rates.ceiling import demand_of, impossible_as
 from hetsim.provisioning.rates.losses import LossModel, ways_of
-from hetsim.provisioning.rates.sustained_rate import Question, refused, sustained_rate
+from hetsim.provisioning.rates.sustained_rate import RateQuestion, refused, sustained_rate
 from hetsim.simulation.service.layout import check_together, set_up
-from hetsim.simulation.service.resolution import Asked, Made, Resolved, resolve
+from hetsim.simulation.service.resolution import ModelOptions, PlanCache, Resolved, resolve
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.deployment import Deployment
 from hetsim.workload.workload import Workload
 
 
 def sustained_without(
-    question: Question, platform: Platform, losses: int, *, most_requests: int | None, gap: float
+    question: RateQuestion,
+    platform: Platform,
+    losses: int,
+    *,
+    most_requests: int | None,
+    gap: float,
 ) -> SustainedRate:
     """Return the rates that a deployment sustains with all devices and without any `losses`."""
     rows = ways_of(LossModel(question.resolved, platform), losses)
@@ -43,11 +48,11 @@ def sustained_without(
             setup = left.set_up(question.workload)
             asked = replace(question, resolved=left.resolved, setup=setup)
             row = sustained_rate(asked, most_requests=most_requests, gap=gap, confidence=confidence)
-        found.append(Without(lost, sets, row))
+        found.append(RateWithoutDevices(lost, sets, row))
     return least_of(found)
 
 
-def least_of(found: Sequence[Without]) -> SustainedRate:
+def least_of(found: Sequence[RateWithoutDevices]) -> SustainedRate:
     """Return the rates sustained in all cases, the first of which is that of all devices."""
     rows = [one.sustained for one in found]
     rates = rows[0].rates
@@ -84,7 +89,7 @@ def least_of(found: Sequence[Without]) -> SustainedRate:
     )
 
 
-def _named(one: Without) -> str:
+def _named(one: RateWithoutDevices) -> str:
     return f" without {', '.join(one.lost)}" if one.lost else ""
 
 
@@ -126,7 +131,7 @@ def capacity(
     most_requests: int | None = None,
     gap: float = GAP,
     losses: int = 0,
-    settings: Asked | None = None,
+    settings: ModelOptions | None = None,
 ) -> Capacity:
     """Return the rates of a workload that meet its objectives, one row per deployment.
 
@@ -152,7 +157,7 @@ def capacity(
     losses : int
         Number of devices that may be lost with the objectives still met, as in ``survive``: each
         row is the minimum over these losses, and lists them.
-    settings : Asked, optional
+    settings : ModelOptions, optional
         Options for reading, pricing and planning models.
 
     Raises
@@ -175,7 +180,7 @@ def capacity(
             hint="leave failures: out, and simulate the rate that is found with them",
         )
     rates_per_s = demand_of(workload)
-    made = Made()
+    made = PlanCache()
     rows: list[SustainedRate] = []
     known: dict[object, SustainedRate] = {}
     for name in each(tuple(deployments)):
@@ -190,7 +195,7 @@ def capacity(
         if same in known:
             rows.append(replace(known[same], name=name, resolved=resolved, requests=0))
             continue
-        question = Question(
+        question = RateQuestion(
             name, resolved, set_up(resolved, workload, memory), workload, rates_per_s
         )
         if losses:
@@ -234,7 +239,7 @@ def _same(resolved: Sequence[Resolved]) -> object:
     )
 
 
-def _bound_per_s(workload: Workload, made: Made) -> float | None:
+def _bound_per_s(workload: Workload, made: PlanCache) -> float | None:
     """Return a bound on requests per second over all plans, at the best batch size."""
     models = {stream.model for stream in workload.streams}
     shapes = {tuple(sorted(dims.items())) for one in workload.streams for dims in one.variants}

@@ -18,12 +18,12 @@ from hetsim.placement.bounds.area import prices
 from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.placement.constraints import check_runnable
 from hetsim.placement.planning import without
-from hetsim.problem.parts import Held
+from hetsim.problem.parts import StorageWidth
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.metrics import busy_s
 from hetsim.simulation.clock.runs import timeline_of
-from hetsim.simulation.service.layout import Setup
-from hetsim.simulation.service.resolution import Made, Resolved
+from hetsim.simulation.service.layout import EngineArguments
+from hetsim.simulation.service.resolution import PlanCache, Resolved
 from hetsim.workload.arrivals import Closed
 from hetsim.workload.workload import Stream, Workload
 
@@ -73,7 +73,7 @@ def demand_of(workload: Workload) -> tuple[float, ...]:
 
 def ceiling_of(
     resolved: Sequence[Resolved],
-    setup: Setup,
+    setup: EngineArguments,
     rates_per_s: Sequence[float],
     variants: Sequence[Floats],
 ) -> Ceiling:
@@ -174,21 +174,21 @@ def balanced(
     return Balanced(np.asarray(found.x[:-1]), price, float(found.fun or 0.0))
 
 
-def quickest_s(setup: Setup, stream: int) -> float:
+def quickest_s(setup: EngineArguments, stream: int) -> float:
     """Return the least latency of a request of a stream, over all instances."""
     model = setup.sources[stream].model
     table = setup.models[model].template[np.unique(setup.variant[stream])]
     return min(_uncrowded_s(setup, which) for which in np.unique(table).tolist())
 
 
-def _uncrowded_s(setup: Setup, template: int) -> float:
+def _uncrowded_s(setup: EngineArguments, template: int) -> float:
     """Return the latency of one request with links that carry any number of transfers at once."""
     plan = setup.plan_tasks.templates[template].plan
     return timeline_of(plan, contention="none", trace=False).latency_s * (1 - SLACK)
 
 
 def _loads(
-    resolved: Sequence[Resolved], setup: Setup
+    resolved: Sequence[Resolved], setup: EngineArguments
 ) -> tuple[list[Floats], Floats, list[str], list[int]]:
     """Return by template busy seconds of devices, links, instances (0), and least latency."""
     problem = setup.plan_tasks.plan.problem
@@ -213,7 +213,7 @@ def _loads(
     return found, np.array([*width, 1.0]), [*names, ""], instance_at
 
 
-def impossible_as(workload: Workload, made: Made, lost: Sequence[str] = ()) -> str | None:
+def impossible_as(workload: Workload, made: PlanCache, lost: Sequence[str] = ()) -> str | None:
     """Return why no plan without some devices meets an objective, at any rate."""
     for stream in workload.streams:
         if not stream.slos:
@@ -249,7 +249,7 @@ Sized = Sequence[tuple[int, Problem]]
 """Problems of one model with their batch sizes, for any dimensions."""
 
 
-def problems_of(workload: Workload, made: Made) -> dict[str, Sized]:
+def problems_of(workload: Workload, made: PlanCache) -> dict[str, Sized]:
     """Return the problems of each model of a workload from the cache."""
     found: dict[str, list[tuple[int, Problem]]] = {one.model: [] for one in workload.streams}
     for (model, size, _), problem in made.problems.items():
@@ -259,7 +259,7 @@ def problems_of(workload: Workload, made: Made) -> dict[str, Sized]:
 
 
 def why_impossible(
-    workload: Workload, platform: Platform, made: Made, quick: Collection[str] = ()
+    workload: Workload, platform: Platform, made: PlanCache, quick: Collection[str] = ()
 ) -> str | None:
     """Return the reason why no placement meets the objectives; None without a proof.
 
@@ -287,7 +287,10 @@ def _too_heavy(each: Mapping[str, Sized], platform: Platform) -> str | None:
     for sized in each.values():
         needed += min(
             sum(constant.nbytes for constant in problem.constants)
-            * min((held.bits / held.wide_bits for held in problem.held or (Held(),)), default=1.0)
+            * min(
+                (held.bits / held.wide_bits for held in problem.held or (StorageWidth(),)),
+                default=1.0,
+            )
             for _, problem in sized
         )
     there = sum(spec.memory_bytes for spec in platform.devices.values())
@@ -313,7 +316,7 @@ def _too_much(workload: Workload, each: Mapping[str, Sized]) -> str | None:
     for stream, rate in zip(workload.streams, rates_of(workload), strict=True):
         share = max((slo.share for slo in stream.slos), default=0.0)
         demand[stream.model] = demand.get(stream.model, 0.0) + rate * share
-    most = most_carried(demand, each)
+    most = infeasible_factor(demand, each)
     if most >= 1:
         return None
     return (
@@ -322,7 +325,7 @@ def _too_much(workload: Workload, each: Mapping[str, Sized]) -> str | None:
     )
 
 
-def most_carried(demand: Mapping[str, float], each: Mapping[str, Sized]) -> float:
+def infeasible_factor(demand: Mapping[str, float], each: Mapping[str, Sized]) -> float:
     """Return a factor on a demand [requests per second by model] that no devices sustain.
 
     At any prices of device seconds, each request costs at least its nodes on their cheapest devices

@@ -25,13 +25,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.orders import Order, Task, order_of, resources
+from hetsim.simulation.orders import Order, OrderedTask, order_of, resources
 from hetsim.simulation.service.figures import latencies
-from hetsim.simulation.service.layout import Setup
+from hetsim.simulation.service.layout import EngineArguments
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.run import blocks_of
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Model
+from hetsim.simulation.serving.setup import ModelSetup
 from hetsim.workload.requests import Requests
 from hetsim.workload.workload import Slo, Workload
 
@@ -39,7 +39,7 @@ WINDOW_S = 1e9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Objective:
+class RequestObjective:
     """Objective of one stream: the requests that count, ascending, and how many may be late."""
 
     stream: int
@@ -49,7 +49,7 @@ class Objective:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sample:
+class SamplePath:
     """Requests on one path of the workload's randomness.
 
     Arrivals are those of the workload; a factor compresses them in time.
@@ -58,13 +58,15 @@ class Sample:
     arrival_s: NDArray[np.float64]
     stream: NDArray[np.int64]
     variant: NDArray[np.int64]
-    objectives: tuple[Objective, ...]
+    objectives: tuple[RequestObjective, ...]
 
     def __len__(self) -> int:
         return len(self.arrival_s)
 
 
-def sample_of(workload: Workload, setup: Setup, requests: int | None = None) -> Sample:
+def sample_of(
+    workload: Workload, setup: EngineArguments, requests: int | None = None
+) -> SamplePath:
     """Return the requests of a workload, or its first `requests`, regardless of its end."""
     if requests is not None:
         workload = replace(workload, duration_s=None, requests=requests)
@@ -78,9 +80,9 @@ def sample_of(workload: Workload, setup: Setup, requests: int | None = None) -> 
         which = np.flatnonzero((stream == at) & (arrival_s >= workload.warm_up_s))
         if len(which):
             objectives += [
-                Objective(at, slo, which, most_late(slo, len(which))) for slo in said.slos
+                RequestObjective(at, slo, which, most_late(slo, len(which))) for slo in said.slos
             ]
-    return Sample(arrival_s, stream, variant, tuple(objectives))
+    return SamplePath(arrival_s, stream, variant, tuple(objectives))
 
 
 def most_late(slo: Slo, requests: int) -> int:
@@ -92,7 +94,9 @@ def most_late(slo: Slo, requests: int) -> int:
     return math.floor(requests * (1 - Decimal(repr(slo.share))))
 
 
-def too_many(setup: Setup, sample: Sample, factor: float, *, machine_code: bool) -> int:
+def too_many(
+    setup: EngineArguments, sample: SamplePath, factor: float, *, machine_code: bool
+) -> int:
     """Return the excess of late requests of the objective that is missed most."""
     engine = Serving(
         setup.layout,
@@ -292,13 +296,13 @@ def pools(
     """
     rows = list(zip(pool, seconds, strict=True))
     known = {row: number for number, row in enumerate(dict.fromkeys(rows))}
-    tasks = tuple((Task(number, (), (which,)),) for (which, _), number in known.items())
+    tasks = tuple((OrderedTask(number, (), (which,)),) for (which, _), number in known.items())
     took = np.array([each for _, each in known])
     order = Order(tasks, tuple(servers), ())
     return in_order(order, took, [known[row] for row in rows], exponent)
 
 
-def why_not(resolved: Sequence[Resolved], setup: Setup) -> str | None:
+def why_not(resolved: Sequence[Resolved], setup: EngineArguments) -> str | None:
     """Return the reason why faster requests may be late less often; None if they never are.
 
     Two classes are proved: models that each dispatch requests at once, to one instance or to
@@ -328,7 +332,7 @@ def why_not(resolved: Sequence[Resolved], setup: Setup) -> str | None:
     return _pools(resolved, setup)
 
 
-def exact_factor(setup: Setup, sample: Sample) -> Fraction | float | None:
+def exact_factor(setup: EngineArguments, sample: SamplePath) -> Fraction | float | None:
     """Return the largest factor on the rate at which a sample meets every objective, exactly.
 
     Infinite if it does even when all requests arrive at once; None if it does at no rate. Arrivals,
@@ -361,11 +365,11 @@ def exact_factor(setup: Setup, sample: Sample) -> Fraction | float | None:
     return 1 / stretch if stretch else math.inf
 
 
-def _sent_at_once(models: Sequence[Model]) -> bool:
+def _sent_at_once(models: Sequence[ModelSetup]) -> bool:
     return not any(limit for model in models for limit in model.limits)
 
 
-def _pools(resolved: Sequence[Resolved], setup: Setup) -> str | None:
+def _pools(resolved: Sequence[Resolved], setup: EngineArguments) -> str | None:
     """Return the reason why instances with limits do not act as servers with one queue."""
     held: set[int] = set()
     for one, model, alone_s in zip(resolved, setup.models, setup.alone_s, strict=True):
@@ -384,7 +388,7 @@ def _pools(resolved: Sequence[Resolved], setup: Setup) -> str | None:
     return None
 
 
-def _alone(setup: Setup, sample: Sample) -> list[float]:
+def _alone(setup: EngineArguments, sample: SamplePath) -> list[float]:
     """Return the latency of each request alone, by its model and variant."""
     found = np.empty(len(sample))
     for at, source in enumerate(setup.sources):
@@ -393,7 +397,7 @@ def _alone(setup: Setup, sample: Sample) -> list[float]:
     return found.tolist()
 
 
-def _templates(setup: Setup, sample: Sample) -> list[int]:
+def _templates(setup: EngineArguments, sample: SamplePath) -> list[int]:
     """Return the template of each request: instances take turns."""
     found = np.empty(len(sample), dtype=np.int64)
     model_of = np.array([source.model for source in setup.sources], dtype=np.int64)

@@ -21,7 +21,12 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem, interchangeable
 from hetsim.provisioning.rates.answer import Choice
 from hetsim.simulation.clock.templates import template_of
-from hetsim.simulation.service.layout import Memory, Setup, check_together, set_up
+from hetsim.simulation.service.layout import (
+    DeploymentMemory,
+    EngineArguments,
+    check_together,
+    set_up,
+)
 from hetsim.simulation.service.resolution import Resolved, devices_of, kept_as
 from hetsim.workload.deployment import Instances
 from hetsim.workload.workload import Workload
@@ -225,13 +230,13 @@ class Remainder:
     """
 
     resolved: tuple[Resolved, ...] = field(repr=False)
-    memory: Memory | None = field(repr=False)
+    memory: DeploymentMemory | None = field(repr=False)
     shape: Shape = field(repr=False)
     used: Lost
     anew: tuple[str, ...] = ()
     refused: Infeasible | None = None
 
-    def set_up(self, workload: Workload) -> Setup:
+    def set_up(self, workload: Workload) -> EngineArguments:
         """Return the setup of a workload on the remaining devices, which can serve it."""
         assert self.memory is not None
         return set_up(self.resolved, workload, self.memory)
@@ -356,7 +361,7 @@ Counts: TypeAlias = tuple[int | None, ...]
 """Number of failed devices of each class; None: any, as nothing uses them."""
 
 
-class Way(NamedTuple):
+class LossWay(NamedTuple):
     """Representative loss (`lost`) of all `states`, as `sets`, with the same remainder."""
 
     lost: tuple[str, ...]
@@ -365,7 +370,7 @@ class Way(NamedTuple):
     states: tuple[Counts, ...]
 
 
-def ways_of(loss_model: LossModel, losses: int) -> list[Way]:
+def ways_of(loss_model: LossModel, losses: int) -> list[LossWay]:
     """Return the ways to lose up to that number of devices, first that without losses.
 
     Raises UsageError if there are too many.
@@ -375,14 +380,14 @@ def ways_of(loss_model: LossModel, losses: int) -> list[Way]:
     return ways(loss_model, states)
 
 
-def ways(loss_model: LossModel, states: Sequence[Counts]) -> list[Way]:
+def ways(loss_model: LossModel, states: Sequence[Counts]) -> list[LossWay]:
     """Return states grouped by the shape that they leave, in order of the first of each."""
     rows: dict[object, tuple[Remainder, list[Counts]]] = {}
     for state in states:
         left = loss_model.without(frozenset(names_of(loss_model, state)))
         rows.setdefault(left.shape, (left, []))[1].append(state)
     return [
-        Way(
+        LossWay(
             names_of(loss_model, same[0]),
             tuple(
                 tuple((n, names) for n, names in zip(state, loss_model.classes, strict=True) if n)

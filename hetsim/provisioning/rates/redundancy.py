@@ -11,7 +11,7 @@ from functools import partial
 
 from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
-from hetsim.hardware.price import DeviceAvailability, exactly, of_times
+from hetsim.hardware.price import DeviceAvailability, availability_of, exactly
 from hetsim.hardware.spec import Platform, numbered
 from hetsim.provisioning.rates.answer import (
     Availability,
@@ -23,9 +23,9 @@ from hetsim.provisioning.rates.answer import (
     confidence_of_each,
 )
 from hetsim.provisioning.rates.ceiling import impossible_as
-from hetsim.provisioning.rates.losses import Counts, LossModel, Way, states_of, ways, ways_of
+from hetsim.provisioning.rates.losses import Counts, LossModel, LossWay, states_of, ways, ways_of
 from hetsim.simulation.service.layout import check_together
-from hetsim.simulation.service.resolution import Asked, Made, resolve
+from hetsim.simulation.service.resolution import ModelOptions, PlanCache, resolve
 from hetsim.simulation.service.serving import played
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.deployment import Deployment
@@ -56,8 +56,8 @@ def survive(
     losses: int = 1,
     until_answered: bool = False,
     within: float | None = None,
-    settings: Asked | None = None,
-    made: Made | None = None,
+    settings: ModelOptions | None = None,
+    made: PlanCache | None = None,
 ) -> Survived:
     """Return whether a workload's objectives hold after losing any one device, or any few.
 
@@ -83,7 +83,7 @@ def survive(
 
     Complexity: that of ``simulate`` for each distinct loss.
     """
-    made = Made() if made is None else made
+    made = PlanCache() if made is None else made
     deployment.check_steady("not asked what survives")
     check_asked(workload)
     resolved = resolve(deployment, workload, platform, settings, made)
@@ -122,8 +122,8 @@ def availability(
     available: Mapping[str, float | Fraction] | None = None,
     until_answered: bool = False,
     within: float | None = None,
-    settings: Asked | None = None,
-    made: Made | None = None,
+    settings: ModelOptions | None = None,
+    made: PlanCache | None = None,
 ) -> Availability:
     """Return the share of time in which a workload's objectives hold, by device availability.
 
@@ -157,7 +157,7 @@ def availability(
     """
     given = {name: _share(one, f"available of '{name}'") for name, one in (available or {}).items()}
     target = _share(target, "target")
-    made = Made() if made is None else made
+    made = PlanCache() if made is None else made
     failing = workload.failures
     if failing is not None and failing.injected:
         raise UsageError(
@@ -192,7 +192,12 @@ def availability(
         for names in loss_model.classes
     ]
     rows = [
-        (way, _loss(way, sum((chance_of(state, down) for state in way.states), Fraction(0))))
+        (
+            way,
+            _loss(
+                way, sum((probability_of_state(state, down) for state in way.states), Fraction(0))
+            ),
+        )
         for way in ways(loss_model, counts)
     ]
     rows.sort(key=lambda row: row[1].chance, reverse=True)
@@ -224,7 +229,7 @@ def shares_of(
     }
     devices = tuple(platform.devices)
     for name, (works_s, down_s) in (failing.cycles_s(devices) if failing else {}).items():
-        found[name] = DeviceAvailability(of_times(works_s, down_s), MEAN_TIMES)
+        found[name] = DeviceAvailability(availability_of(works_s, down_s), MEAN_TIMES)
     for pattern in sorted(given, key=lambda one: one in platform.devices):
         fits = [name for name in devices if fnmatchcase(name, pattern)]
         fits = fits or list(numbered(pattern, devices))
@@ -263,7 +268,7 @@ def counts_down(shares: Sequence[Fraction]) -> tuple[Fraction, ...]:
     return tuple(found)
 
 
-def chance_of(state: Counts, down: Sequence[Sequence[Fraction]]) -> Fraction:
+def probability_of_state(state: Counts, down: Sequence[Sequence[Fraction]]) -> Fraction:
     """Return the probability of a state, by the probability of each class's number of failures."""
     return math.prod(
         (of[count] for count, of in zip(state, down, strict=True) if count is not None),
@@ -271,7 +276,7 @@ def chance_of(state: Counts, down: Sequence[Sequence[Fraction]]) -> Fraction:
     )
 
 
-def _loss(way: Way, chance: Fraction = Fraction(0)) -> Loss:
+def _loss(way: LossWay, chance: Fraction = Fraction(0)) -> Loss:
     """Return the loss before anything is simulated."""
     left = way.left
     answer: Answer = "undecided" if left.refused is None else "misses"
@@ -280,7 +285,7 @@ def _loss(way: Way, chance: Fraction = Fraction(0)) -> Loss:
 
 def _played(
     workload: Workload,
-    way: Way,
+    way: LossWay,
     loss: Loss,
     *,
     until_answered: bool,
@@ -311,7 +316,7 @@ def _between(states: Sequence[Loss]) -> tuple[Fraction, Fraction]:
 
 
 def _asked(
-    rows: Sequence[tuple[Way, Loss]], target: Fraction, play: Callable[..., Loss]
+    rows: Sequence[tuple[LossWay, Loss]], target: Fraction, play: Callable[..., Loss]
 ) -> list[Loss]:
     """Simulate states, the most likely first, until the rest no longer matters."""
     found = [loss for _, loss in rows]
@@ -329,7 +334,7 @@ def _asked(
 
 
 def _impossible(
-    states: Sequence[Loss], workload: Workload, target: Fraction, made: Made
+    states: Sequence[Loss], workload: Workload, target: Fraction, made: PlanCache
 ) -> str | None:
     """Return the reason why no plan reaches the target; None without a proof for enough states."""
     proved = Fraction(0)

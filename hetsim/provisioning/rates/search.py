@@ -9,9 +9,9 @@ from itertools import pairwise
 
 from hetsim.core.progress import say
 from hetsim.simulation.service.figures import judged
-from hetsim.simulation.service.layout import Setup
+from hetsim.simulation.service.layout import EngineArguments
 from hetsim.simulation.service.resolution import Resolved
-from hetsim.simulation.service.run import Run, engine_of
+from hetsim.simulation.service.run import ServiceRun, engine_of
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import service_of
 from hetsim.simulation.serving.tables import SERVED
@@ -231,11 +231,11 @@ class RateVerdict:
 
     factor: float
     answer: Answer
-    run: Run
+    run: ServiceRun
     end: End
 
 
-class Judge:
+class RateJudge:
     """Deployment, ready for verdicts at one rate after another.
 
     All verdicts together are right at `confidence`: each new rate gets a smaller share of the
@@ -245,7 +245,7 @@ class Judge:
     def __init__(
         self,
         resolved: Sequence[Resolved],
-        setup: Setup,
+        setup: EngineArguments,
         workload: Workload,
         *,
         budget: int,
@@ -261,7 +261,7 @@ class Judge:
         if factor not in self.seen:
             workload = self._workload.faster(factor)
             engine = engine_of(workload, self._setup, early=True)
-            run = Run(workload, self._setup, engine)
+            run = ServiceRun(workload, self._setup, engine)
             confidence = confidence_of_look(len(self.seen) + 1, self._confidence)
             end = run.play(until_answered=True, confidence=confidence)
             verdicts = self._verdicts(run)
@@ -280,7 +280,7 @@ class Judge:
         one = self.at(factor)
         return service_of(one.run, self._resolved, one.end)
 
-    def _verdicts(self, run: Run) -> list[Verdict]:
+    def _verdicts(self, run: ServiceRun) -> list[Verdict]:
         """Return the verdicts of the run, but without intervals if a model is overloaded."""
         if all(one.answer != "undecided" for one in run.verdicts.values()):
             return list(run.verdicts.values())

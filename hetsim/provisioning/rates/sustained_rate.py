@@ -14,17 +14,23 @@ from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, UsageError
 from hetsim.provisioning.rates.answer import Rates, SustainedRate, nearest_miss
 from hetsim.provisioning.rates.ceiling import Ceiling, ceiling_of, quickest_s
-from hetsim.provisioning.rates.exact_rate import Sample, exact_factor, sample_of, too_many, why_not
+from hetsim.provisioning.rates.exact_rate import (
+    SamplePath,
+    exact_factor,
+    sample_of,
+    too_many,
+    why_not,
+)
 from hetsim.provisioning.rates.search import (
     CONFIDENCE,
     LEAST,
-    Judge,
+    RateJudge,
     Span,
     lower_end,
     spans,
     upper_end,
 )
-from hetsim.simulation.service.layout import Setup
+from hetsim.simulation.service.layout import EngineArguments
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.run import most_requests as most_requests_of
 from hetsim.simulation.service.service import Service
@@ -34,7 +40,7 @@ from hetsim.statistics.verdict import Answer
 from hetsim.workload.workload import Workload
 
 
-def ends_of_trace(sample: Sample, rates: Sequence[Rates], *, exact: bool) -> str:
+def ends_of_trace(sample: SamplePath, rates: Sequence[Rates], *, exact: bool) -> str:
     """Return the reason why a trace cannot be faster."""
     if not rates:
         return f"too many requests are late at {'any' if exact else 'each simulated'} rate"
@@ -46,7 +52,7 @@ def ends_of_trace(sample: Sample, rates: Sequence[Rates], *, exact: bool) -> str
 
 
 def ends_of_verdicts(
-    judge: Judge,
+    judge: RateJudge,
     found: Sequence[Span],
     beyond: Service | None,
     above: float | None,
@@ -110,12 +116,12 @@ EVALUATIONS = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
+class RateQuestion:
     """Deployment, set up for rates; `rates_per_s` is by stream, as in the workload."""
 
     name: str
     resolved: tuple[Resolved, ...]
-    setup: Setup
+    setup: EngineArguments
     workload: Workload
     rates_per_s: tuple[float, ...]
 
@@ -125,7 +131,7 @@ class Question:
         return sum(self.rates_per_s)
 
     def ceiling(
-        self, streams: Sequence[int] | None = None, sample: Sample | None = None
+        self, streams: Sequence[int] | None = None, sample: SamplePath | None = None
     ) -> Ceiling:
         """Return the ceiling of all arrivals, or of some streams only."""
         shares = []
@@ -153,7 +159,7 @@ def refused(name: str, error: Infeasible) -> SustainedRate:
 
 
 def sustained_rate(
-    question: Question, *, most_requests: int | None, gap: float, confidence: float = CONFIDENCE
+    question: RateQuestion, *, most_requests: int | None, gap: float, confidence: float = CONFIDENCE
 ) -> SustainedRate:
     """Return the rate of a deployment; `confidence`: probability that no verdict is wrong."""
     if question.workload.traces:
@@ -161,7 +167,7 @@ def sustained_rate(
     return _in_the_long_run(question, most_requests, gap, confidence)
 
 
-def _of_trace(question: Question) -> SustainedRate:
+def _of_trace(question: RateQuestion) -> SustainedRate:
     workload, setup = question.workload, question.setup
     if workload.closed:
         raise UsageError("a trace, and clients who wait for answers", hint="ask of one of them")
@@ -232,7 +238,7 @@ def _rates(span: Span, rate_per_s: float) -> Rates:
 
 
 def _in_the_long_run(
-    question: Question, budget: int | None, gap: float, confidence: float
+    question: RateQuestion, budget: int | None, gap: float, confidence: float
 ) -> SustainedRate:
     setup, workload = question.setup, question.workload
     ceiling = question.ceiling()
@@ -240,7 +246,7 @@ def _in_the_long_run(
     late = _too_slow(question)
     why = why_not(question.resolved, setup)
     budget = budget or most_requests_of(setup)
-    judge = Judge(question.resolved, setup, workload, budget=budget, confidence=confidence)
+    judge = RateJudge(question.resolved, setup, workload, budget=budget, confidence=confidence)
     sample_factor: float | None = None
     found: list[Span] = []
     count = SAMPLE if why is None else ROUGH
@@ -287,7 +293,7 @@ def _in_the_long_run(
 
 
 def _judged_spans(
-    judge: Judge, guesses: Sequence[Span], missed: float, gap: float, *, one: bool
+    judge: RateJudge, guesses: Sequence[Span], missed: float, gap: float, *, one: bool
 ) -> list[Span]:
     """Return the spans near these guesses shown by verdicts; `one`: a single one from 0."""
     found: list[Span] = []
@@ -317,7 +323,7 @@ def _judged_spans(
     ]
 
 
-def _lower_end(judge: Judge, guess: float, high: float, gap: float) -> float:
+def _lower_end(judge: RateJudge, guess: float, high: float, gap: float) -> float:
     """The lowest factor that meets, near a guess and up to `high`, which does.
 
     Factors beyond that, and below a LEAST of the guess, are not looked at.
@@ -339,7 +345,7 @@ def _apart(found: Sequence[Span]) -> list[Span]:
     return joined
 
 
-def _guessed(setup: Setup, sample: Sample, ceiling: float) -> tuple[Span, ...]:
+def _guessed(setup: EngineArguments, sample: SamplePath, ceiling: float) -> tuple[Span, ...]:
     """Return the approximate spans of a short sample, or its best rate without any."""
     top = ceiling if math.isfinite(ceiling) else 1.0
     seen: dict[float, int] = {}
@@ -356,7 +362,7 @@ def _guessed(setup: Setup, sample: Sample, ceiling: float) -> tuple[Span, ...]:
     return (Span(best, best, None, None),)
 
 
-def _overloaded(question: Question) -> float:
+def _overloaded(question: RateQuestion) -> float:
     """Return the least factor proved to overload some stream with an objective."""
     least = math.inf
     setup = question.setup
@@ -380,7 +386,7 @@ def _overloaded(question: Question) -> float:
     return least
 
 
-def _too_slow(question: Question) -> str | None:
+def _too_slow(question: RateQuestion) -> str | None:
     """Return the reason why no rate meets an objective: a request alone is too slow; else None."""
     for at, stream in enumerate(question.workload.streams):
         for slo in stream.slos:

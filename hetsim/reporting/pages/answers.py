@@ -12,7 +12,7 @@ from hetsim.core.text import Record, to_compact_json
 from hetsim.core.units import format_bytes
 from hetsim.reporting.console import ROWS_MOST, parts
 from hetsim.reporting.formatting import count
-from hetsim.reporting.pages.page import Island, Section, Table, Verdict, table
+from hetsim.reporting.pages.page import Island, PageTable, PageVerdict, Section, table
 from hetsim.reporting.pages.records import beside, headline, record_tables, tiles
 from hetsim.reporting.pages.saved import KINDS, LIMIT_BYTES, TRACE, SavedAnswer, whole
 from hetsim.reporting.pages.subgraphs import subgraphs_section
@@ -86,7 +86,7 @@ def answer_island(
         title=title(record),
         command=tuple(command),
         record=_lean(record),
-        verdict=Verdict(say, binds(record), sure),
+        verdict=PageVerdict(say, binds(record), sure),
         tiles=tuple(tiles(beside(top, top))),
         sections=tuple(sections),
         pictures=pictures,
@@ -255,7 +255,7 @@ def folder_island(
             "schema": "hetsim-folder/1",
             "answers": [dict(zip(keys, one, strict=True)) for one in named],
         },
-        verdict=Verdict(f"This page has {count(len(answers), 'answer')} with their verdicts."),
+        verdict=PageVerdict(f"This page has {count(len(answers), 'answer')} with their verdicts."),
         sections=(
             Section("index", "Index", caption, (index,), open=True, order=0),
             *(
@@ -276,7 +276,7 @@ def _made_by(left: SavedAnswer, island: Island) -> str:
     return f" Made by: {island.command_line}" if left.command else ""
 
 
-def _tables_of(island: Island) -> tuple[Table, ...]:
+def _tables_of(island: Island) -> tuple[PageTable, ...]:
     """All tables of an answer, its figures first."""
     tiles = [(tile.label, tile.figure, tile.note) for tile in island.tiles]
     figures = [table("Figures", ("what", "#figure", ""), tiles)] if tiles else []

@@ -11,8 +11,8 @@ from hetsim.core.text import Record, tally
 from hetsim.core.units import format_seconds
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.reporting.formatting import ABSENT, count, listed, time_text
-from hetsim.reporting.pages.page import Island, Section, Verdict, table
-from hetsim.reporting.pages.records import Change, beside, changes, headline, same, tiles
+from hetsim.reporting.pages.page import Island, PageVerdict, Section, table
+from hetsim.reporting.pages.records import RecordChange, beside, changes, headline, same, tiles
 from hetsim.reporting.pages.saved import SavedAnswer, whole
 from hetsim.sweeping.rows import ASKED
 
@@ -68,7 +68,7 @@ def difference_island(first: SavedAnswer, second: SavedAnswer, command: Sequence
             title=f"Difference of {first.source} and {second.source}",
             command=tuple(command),
             record=_record(first, second, why, figures, moved),
-            verdict=Verdict(_say(top, figures, moved), _because(first, second, why, bool(
+            verdict=PageVerdict(_say(top, figures, moved), _because(first, second, why, bool(
                 figures or any(one.nodes for one in moved)))),
             tiles=tuple(tiles(top, _note)),
             sections=(
@@ -108,7 +108,7 @@ class Cause:
     """
 
     sort: str
-    change: Change
+    change: RecordChange
 
 
 def causes(first: SavedAnswer, second: SavedAnswer) -> list[Cause]:
@@ -218,7 +218,7 @@ def _words(command: Sequence[str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedNodes:
     """Devices of a plan's nodes, and their times where known."""
 
     plan: str
@@ -227,7 +227,7 @@ class Placed:
     groups: int
 
 
-def placed(left: SavedAnswer) -> list[Placed]:
+def placed(left: SavedAnswer) -> list[PlacedNodes]:
     """Return the placement of each plan of an answer, the first plan first.
 
     Empty if the answer has no nodes. Raises InvalidInput if its plans are damaged.
@@ -241,32 +241,32 @@ def placed(left: SavedAnswer) -> list[Placed]:
             where = {one["name"]: one["device"] for one in nodes}
             taken = {one["name"]: one["seconds"] for one in nodes if one["seconds"] is not None}
             groups = len({one["group"] for one in nodes})
-            return [Placed(str(record["strategy"]), where, taken, groups)] if nodes else []
+            return [PlacedNodes(str(record["strategy"]), where, taken, groups)] if nodes else []
         plan = left.plan if left.plan is not None else record
         if "groups" not in plan or "deal" in plan:
             return []
         where = {name: group["device"] for group in plan["groups"] for name in group["nodes"]}
-        return [Placed(str(plan["strategy"]), where, {}, len(plan["groups"]))]
+        return [PlacedNodes(str(plan["strategy"]), where, {}, len(plan["groups"]))]
     except (KeyError, IndexError, TypeError):
         raise InvalidInput(
             "its plans are damaged", where=left.source, hint="write it again"
         ) from None
 
 
-def _of_columns(found: Record, plan: Record) -> Placed:
+def _of_columns(found: Record, plan: Record) -> PlacedNodes:
     names, of = found["name"], plan["device"]
     on = [found["devices"][of[group]] for group in plan["group"]]
     taken = dict(zip(names, plan["seconds"], strict=True))
-    return Placed(plan["name"], dict(zip(names, on, strict=True)), taken, len(of))
+    return PlacedNodes(plan["name"], dict(zip(names, on, strict=True)), taken, len(of))
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedNodes:
     """Two plans, and the nodes that changed device."""
 
-    was: Placed
-    now: Placed
-    nodes: tuple[Change, ...]
+    was: PlacedNodes
+    now: PlacedNodes
+    nodes: tuple[RecordChange, ...]
 
     @property
     def name(self) -> str:
@@ -274,22 +274,26 @@ class Moved:
         was, now = self.was.plan, self.now.plan
         return was if was == now else f"{was} to {now}"
 
-    def row(self, one: Change) -> tuple[str, ...]:
+    def row(self, one: RecordChange) -> tuple[str, ...]:
         """Return a node's devices and times before and now."""
         [node], on = one.path, (str(each or "not there") for each in (one.was, one.now))
         return (node, *on, *(time_text(each.seconds.get(node)) for each in (self.was, self.now)))
 
 
-def _moved(first: list[Placed], second: list[Placed]) -> list[Moved]:
+def _moved(first: list[PlacedNodes], second: list[PlacedNodes]) -> list[MovedNodes]:
     """Pairs of the best plans, then of plans with one name."""
     named = {one.plan: one for one in first}
     pairs = [(first[0], second[0])] if first and second else []
     pairs += [(named[one.plan], one) for one in second if one.plan in named]
     unique = {(was.plan, now.plan): (was, now) for was, now in pairs}
-    return [Moved(was, now, tuple(changes(was.device, now.device))) for was, now in unique.values()]
+    return [
+        MovedNodes(was, now, tuple(changes(was.device, now.device))) for was, now in unique.values()
+    ]
 
 
-def _say(top: Sequence[Change], figures: Sequence[Change], moved: Sequence[Moved]) -> str:
+def _say(
+    top: Sequence[RecordChange], figures: Sequence[RecordChange], moved: Sequence[MovedNodes]
+) -> str:
     parts = []
     for one in [each for each in top if not same(each.was, each.now)][:2]:
         by = one.difference()
@@ -305,7 +309,7 @@ def _say(top: Sequence[Change], figures: Sequence[Change], moved: Sequence[Moved
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _became(one: Change) -> str:
+def _became(one: RecordChange) -> str:
     was, now, _ = one.texts()
     return f"{one.name} changed from {was} to {now}"
 
@@ -323,7 +327,7 @@ def _because(first: SavedAnswer, second: SavedAnswer, why: Sequence[Cause], move
     return f"The questions differ in {sorts}: {'; '.join(told)}.{effect}"
 
 
-def _note(one: Change) -> str:
+def _note(one: RecordChange) -> str:
     was, _, by = one.texts()
     return "unchanged" if same(one.was, one.now) else f"was {was}: {by}"
 
@@ -342,7 +346,7 @@ def _why_section(why: Sequence[Cause]) -> Section:
     )
 
 
-def _nodes_section(moved: Sequence[Moved]) -> Section:
+def _nodes_section(moved: Sequence[MovedNodes]) -> Section:
     overview = []
     tables = []
     for one in moved:
@@ -366,7 +370,7 @@ def _nodes_section(moved: Sequence[Moved]) -> Section:
     )
 
 
-def _figures_table(title: str, found: Sequence[Change]) -> Any:
+def _figures_table(title: str, found: Sequence[RecordChange]) -> Any:
     rows = [(one.name, *one.texts()[:2], ABSENT if same(one.was, one.now) else one.difference())
             for one in found]  # fmt: skip
     return table(title, ("figure", "#was", "#is", "#difference"), rows)
@@ -389,8 +393,8 @@ def _record(
     first: SavedAnswer,
     second: SavedAnswer,
     why: Sequence[Cause],
-    figures: Sequence[Change],
-    moved: Sequence[Moved],
+    figures: Sequence[RecordChange],
+    moved: Sequence[MovedNodes],
 ) -> Record:
     return {
         "schema": "hetsim-difference/1",

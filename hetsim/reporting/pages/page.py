@@ -47,7 +47,7 @@ Cell = str | Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PageVerdict:
     """Answer in a sentence, its bottleneck, and its confidence."""
 
     say: str
@@ -71,7 +71,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PageTable:
     """Rows of text under headings; ``#`` marks columns of figures, `marked` highlighted rows."""
 
     title: str
@@ -95,9 +95,9 @@ class Table:
 
 def table(
     title: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]], marked: Sequence[int] = ()
-) -> Table:
+) -> PageTable:
     """Return a table; headings of figures begin with ``#``."""
-    return Table(title, tuple(headings), tuple(map(tuple, rows)), frozenset(marked))
+    return PageTable(title, tuple(headings), tuple(map(tuple, rows)), frozenset(marked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Section:
     view: str
     title: str
     caption: str
-    tables: tuple[Table, ...] = ()
+    tables: tuple[PageTable, ...] = ()
     open: bool = False
     order: int = 50
     notes: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ class Island:
     title: str
     command: tuple[str, ...]
     record: Mapping[str, Any]
-    verdict: Verdict
+    verdict: PageVerdict
     tiles: tuple[Tile, ...] = ()
     sections: tuple[Section, ...] = ()
     pictures: Mapping[str, Any] = field(default_factory=dict)

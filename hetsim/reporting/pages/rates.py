@@ -11,7 +11,7 @@ from hetsim.core.text import Record, fields, plain
 from hetsim.errors import HetsimError
 from hetsim.hardware.spec import Platform
 from hetsim.provisioning.rates.ceiling import rates_of
-from hetsim.provisioning.rates.sustained_rate import Question
+from hetsim.provisioning.rates.sustained_rate import RateQuestion
 from hetsim.reporting.formatting import percent, time_text
 from hetsim.reporting.pages.figures import (
     axis,
@@ -116,7 +116,7 @@ def rates_picture(
         none = "all requests arrive at once" if at_once else "clients wait for answers"
         return {"name": name, "why_not": none}
     first = first_of(workload, from_file=from_file)
-    ceiling = Question(name, tuple(resolved), setup, first, rates_per_s).ceiling()
+    ceiling = RateQuestion(name, tuple(resolved), setup, first, rates_per_s).ceiling()
     base = [*without(command, verb, (*RATE, *gone)), *options]
     factors = factors_of(ceiling.factor, (own,))
     if not from_file:

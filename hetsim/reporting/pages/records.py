@@ -8,7 +8,7 @@ from math import isclose
 from typing import Any
 
 from hetsim.reporting.formatting import ABSENT, SHARES, figure_text, percent, relative_change
-from hetsim.reporting.pages.page import Table, Tile, table
+from hetsim.reporting.pages.page import PageTable, Tile, table
 
 ROWS_MOST = 200
 """Maximum number of rows of a table of a record."""
@@ -38,7 +38,7 @@ def leaf(value: Any) -> Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RecordChange:
     """Figure, or text, of both records; None in the one that lacks it."""
 
     path: tuple[str, ...]
@@ -95,15 +95,15 @@ def leaves(
         yield path, leaf(value)
 
 
-def changes(first: Any, second: Any) -> list[Change]:
+def changes(first: Any, second: Any) -> list[RecordChange]:
     """Return the differences of two records, in the order of the first, new figures last."""
     pairs = beside(dict(leaves(first)), dict(leaves(second)))
     return [one for one in pairs if not same(one.was, one.now)]
 
 
-def beside(was: Leaves, now: Leaves) -> list[Change]:
+def beside(was: Leaves, now: Leaves) -> list[RecordChange]:
     """Return all figures of both, in the order of the first, new ones last."""
-    return [Change(path, was.get(path), now.get(path)) for path in {**was, **now}]
+    return [RecordChange(path, was.get(path), now.get(path)) for path in {**was, **now}]
 
 
 def same(was: Leaf, now: Leaf) -> bool:
@@ -196,16 +196,18 @@ def headline(record: Mapping[str, Any]) -> dict[tuple[str, ...], Leaf]:
     return found
 
 
-def tiles(top: Sequence[Change], note: Callable[[Change], str] = lambda one: "") -> Iterator[Tile]:
+def tiles(
+    top: Sequence[RecordChange], note: Callable[[RecordChange], str] = lambda one: ""
+) -> Iterator[Tile]:
     """Yield tiles of the first headline figures, each with a note."""
     for one in [each for each in top if (each.was, each.now) != (None, None)][:TILES_MOST]:
         yield Tile(one.name.replace(" / ", " ").replace("_", " "), one.texts()[1], note(one))
 
 
-def record_tables(record: Mapping[str, Any], title: str) -> list[Table]:
+def record_tables(record: Mapping[str, Any], title: str) -> list[PageTable]:
     """Return a record as tables: its own figures, and one for each part with several entries."""
     own: list[tuple[str, str]] = []
-    tables: list[Table] = []
+    tables: list[PageTable] = []
     waiting: list[tuple[tuple[str, ...], Any]] = [((key,), one) for key, one in record.items()]
     while waiting:
         path, value = waiting.pop(0)
@@ -238,7 +240,7 @@ def _named(value: Any) -> list[tuple[str, Any]]:
     return [(_name(one) or str(place), one) for place, one in enumerate(each)]
 
 
-def _entries_table(title: str, key: str, entries: list[tuple[str, Mapping[str, Any]]]) -> Table:
+def _entries_table(title: str, key: str, entries: list[tuple[str, Mapping[str, Any]]]) -> PageTable:
     rows = [(name, _cells(one)) for name, one in entries[:ROWS_MOST]]
     known = dict.fromkeys(path for _, one in rows for path in one)
     paths = sorted(known, key=len)[:COLUMNS_MOST]

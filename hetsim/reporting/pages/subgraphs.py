@@ -10,7 +10,7 @@ import numpy as np
 from hetsim.core.text import Record, to_compact_json
 from hetsim.core.units import significant
 from hetsim.problem.groups import owners
-from hetsim.problem.parts import shared_out
+from hetsim.problem.parts import distributed_seconds
 from hetsim.problem.plan import Plan
 from hetsim.reporting.console import plain_table
 from hetsim.reporting.formatting import ABSENT, time_text
@@ -92,7 +92,9 @@ def _node_seconds(plan: Plan) -> Any:
     for group in plan.groups:
         device = problem.devices.index(group.device)
         for members, whole_s in problem.kernels(device, group.nodes):
-            taken_s[list(members)] = shared_out(whole_s, problem.seconds[list(members), device])
+            taken_s[list(members)] = distributed_seconds(
+                whole_s, problem.seconds[list(members), device]
+            )
     return taken_s
 
 

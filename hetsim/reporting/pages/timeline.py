@@ -19,7 +19,7 @@ from hetsim.problem.timeline import Event as PlayedEvent
 from hetsim.problem.timeline import Events, Timeline
 from hetsim.reporting.formatting import listed, percent
 from hetsim.reporting.pages.figures import STACKED_MOST, Area, colour, label, stacked
-from hetsim.reporting.pages.page import Section, Table, packed, table, told, unpacked
+from hetsim.reporting.pages.page import PageTable, Section, packed, table, told, unpacked
 from hetsim.reporting.trace import REAL, SIMULATED, trace_json
 from hetsim.reporting.trace_tracks import read_nanoseconds
 
@@ -65,7 +65,7 @@ class Track:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TrackTask:
     """Task on one or several tracks: `text` names it and its place.
 
     ``request`` is -1 if it belongs to none.
@@ -97,7 +97,7 @@ def _whole_requests(tasks: list[list[Event]], most: int) -> tuple[list[list[Even
     )
 
 
-def _timeline(name: str, tracks: Sequence[Track], tasks: Sequence[Task], note: str) -> Record:
+def _timeline(name: str, tracks: Sequence[Track], tasks: Sequence[TrackTask], note: str) -> Record:
     """Timeline: rows, and tasks as packed columns.
 
     ``tasks`` has one entry per task and track: ``track``, ``start_ns``, ``duration_ns``,
@@ -154,7 +154,7 @@ def timeline_section(pictures: Mapping[str, Any]) -> list[Section]:
     return [Section("timeline", "Timeline", caption, (_tasks_table(drawn[0]),), order=30)]
 
 
-def _tasks_table(picture: Record) -> Table:
+def _tasks_table(picture: Record) -> PageTable:
     columns = unpacked(picture["tasks"])
     count = len(columns["start_ns"])
     order = sorted(range(count), key=lambda k: (columns["start_ns"][k], columns["track"][k]))
@@ -175,7 +175,7 @@ def _tasks_table(picture: Record) -> Table:
 
 
 def _utilization(
-    name: str, tracks: Sequence[Track], tasks: Iterable[Task], streams: Mapping[int, int]
+    name: str, tracks: Sequence[Track], tasks: Iterable[TrackTask], streams: Mapping[int, int]
 ) -> Record:
     """Utilization of devices and links over time, of the busiest rows.
 
@@ -240,7 +240,7 @@ def _covered(spans: Sequence[tuple[int, int]], edges: np.ndarray[Any, Any]) -> A
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class DeviceMemory:
     """Memory use of a device: bytes from each time to the next; capacity None: unknown."""
 
     device: str
@@ -265,7 +265,7 @@ def _memory(
         steps = [one for one in clock.memory if one["pid"] == pid]
         times_s = [read_nanoseconds(one["ts"]) / 1e9 for one in steps] or [0.0]
         nbytes = [int(one["args"]["bytes"]) for one in steps] or [own]
-        held.append(Held(device, times_s, nbytes, own, capacity.get(device)))
+        held.append(DeviceMemory(device, times_s, nbytes, own, capacity.get(device)))
     places = {one.device: place for place, one in enumerate(held)}
     end_s = max((one.times_s[-1] for one in held), default=0.0)
     kept = sorted((one for one in held if one.peak), key=lambda one: -one.peak)
@@ -284,7 +284,7 @@ def _memory(
     return [stacked(rows, name=name, alt=alt, note=note.strip())]
 
 
-def _held_area(one: Held, place: int, end_s: float) -> Area:
+def _held_area(one: DeviceMemory, place: int, end_s: float) -> Area:
     times, nbytes = np.array(one.times_s), np.array(one.nbytes)
     if len(times) > STEPS_MOST:
         starts = np.linspace(0, len(times), STEPS_MOST, endpoint=False).astype(np.int64)
@@ -465,7 +465,7 @@ def _add(found: Record, clock: _Clock, name: str, most: int) -> None:
     found["utilization"].append(_utilization(name, tracks, tasks, streams))
 
 
-def _task(clock: _Clock, slices: Sequence[Event], labels: dict[str, str]) -> Task:
+def _task(clock: _Clock, slices: Sequence[Event], labels: dict[str, str]) -> TrackTask:
     first = slices[0]
     args = first["args"]
     target = clock.devices.get(first["pid"], args.get("to", ""))
@@ -477,7 +477,7 @@ def _task(clock: _Clock, slices: Sequence[Event], labels: dict[str, str]) -> Tas
     lost = "lost by a failure" if args.get("lost") else ""
     tracks = tuple(map(clock.track, slices))
     on = f" on {' + '.join(track.name for track in tracks)}"
-    return Task(
+    return TrackTask(
         tracks,
         read_nanoseconds(first["ts"]),
         read_nanoseconds(first["dur"]),

@@ -28,7 +28,7 @@ from hetsim.reporting.pages.figures import (
     pattern,
     scatter,
 )
-from hetsim.reporting.pages.page import Section, Table, table, told
+from hetsim.reporting.pages.page import PageTable, Section, table, told
 from hetsim.reporting.pages.records import leaf
 from hetsim.reporting.tables.recommendation import amount, counts_text
 from hetsim.reporting.tables.verdicts import Found, saved_share
@@ -320,7 +320,7 @@ def load_sections(pictures: Found) -> list[Section]:
     return [Section("load", "Latency over rate", text, tables, order=5)]
 
 
-def _stops_table(row: Found) -> Table:
+def _stops_table(row: Found) -> PageTable:
     names = dict.fromkeys(name for stop in row["stops"] for name, _ in stop["figures"])
     rows = []
     for stop in row["stops"]:

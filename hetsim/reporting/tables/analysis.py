@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.analysis.explanation import Explanation, Step
+from hetsim.analysis.explanation import CriticalStep, Explanation
 from hetsim.analysis.lint.lint import Finding, Lint
 from hetsim.analysis.lint.suspects import Change
 from hetsim.analysis.nodes.facts import CHOICE, Facts, NodeFacts
@@ -86,7 +86,7 @@ def _path_table(explanation: Explanation) -> RenderableType:
     return Group(made, Text(f"{count(len(rest), 'shorter step')} take {total_s} in total."))
 
 
-def _named(problem: Problem, step: Step) -> str:
+def _named(problem: Problem, step: CriticalStep) -> str:
     if step.kind == "transfer":
         return step.what
     names = [problem.node_names[v] for v in (step.nodes[0], step.nodes[-1])]

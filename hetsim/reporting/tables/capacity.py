@@ -19,9 +19,9 @@ from hetsim.provisioning.rates.answer import (
     Capacity,
     Choice,
     Loss,
+    RateWithoutDevices,
     Survived,
     SustainedRate,
-    Without,
     nearest_miss,
 )
 from hetsim.reporting.console import bold, pairs, stack, table, table_of
@@ -103,7 +103,7 @@ def sized_by_ceiling(best: SustainedRate) -> str:
 def _losses(row: SustainedRate) -> Table:
     """Table of the best deployment's sustained rate by lost devices, the lowest first."""
 
-    def bottleneck(one: Without) -> str:
+    def bottleneck(one: RateWithoutDevices) -> str:
         refused = one.sustained.refused
         return _bottleneck(one.sustained) if refused is None else f"cannot be served: {refused}"
 

@@ -16,7 +16,7 @@ from hetsim.reporting.formatting import ABSENT, count, ratio
 
 if TYPE_CHECKING:
     from hetsim.execution.cluster import ClusterFile, Seat
-    from hetsim.execution.transports.live_cluster import LiveCluster, NodeReport, Transfer
+    from hetsim.execution.transports.live_cluster import LiveCluster, MeasuredTransfer, NodeReport
 
 ID_SHOWN = 8
 """Characters of a node's id that are shown: enough to find the node in Ray's logs."""
@@ -80,10 +80,10 @@ def live_report(live: LiveCluster) -> RenderableType:
     return stack(pairs(header), nodes, _seats_table(live.seats, ips))
 
 
-def transfers_report(transfers: Sequence[Transfer]) -> RenderableType:
+def transfers_report(transfers: Sequence[MeasuredTransfer]) -> RenderableType:
     """Return measured and modelled transfers, with notes on those that cross no network."""
 
-    def times(one: Transfer) -> str:
+    def times(one: MeasuredTransfer) -> str:
         return ratio(one.measured_s / one.modelled_s if one.modelled_s > 0 else None)
 
     made = table_of(

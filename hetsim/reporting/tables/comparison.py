@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.comparison import Comparison, Row
-from hetsim.analysis.confidence import Sureness
+from hetsim.analysis.confidence import Confidence
 from hetsim.analysis.next_measurement import LEAST_SHARE, NextMeasurement
-from hetsim.analysis.verdict import Choice
+from hetsim.analysis.verdict import PlanChoice
 from hetsim.core.text import Record, fields, grouped, plain
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.problem.record import problem_record
@@ -190,12 +190,12 @@ def verdict(comparison: Comparison) -> str:
     return f"{head}: {text}"
 
 
-def _cost(comparison: Comparison, one: Choice) -> str:
+def _cost(comparison: Comparison, one: PlanChoice) -> str:
     each = " a request" if comparison.objective == "throughput" else ""
     return f"{format_seconds(one.cost_s)}{each}"
 
 
-def _choice(comparison: Comparison, one: Choice, takes: str = ", ") -> str:
+def _choice(comparison: Comparison, one: PlanChoice, takes: str = ", ") -> str:
     """Plan, its cost and its devices: ``auto, 7.13 ms on cpu, gpu and npu``."""
     text = f"{plan_name(one.strategy)}{takes}{_cost(comparison, one)}"
     if one.strategy.startswith("single:"):
@@ -226,7 +226,7 @@ def _samples(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def _gap(comparison: Comparison, one: Choice) -> str:
+def _gap(comparison: Comparison, one: PlanChoice) -> str:
     if comparison.problem.unpriced:
         return ", without nodes that have no price"
     if not comparison.bound_s:
@@ -407,16 +407,16 @@ def sureness_table(comparison: Comparison, *, wide: bool = False) -> Table:
     """
     counted = "latency" if comparison.objective == "latency" else "time a request"
 
-    def cost(sure: Sureness) -> str:
+    def cost(sure: Confidence) -> str:
         return between(format_seconds(sure.cost_s.low), format_seconds(sure.cost_s.high))
 
-    def speedup(sure: Sureness) -> str:
+    def speedup(sure: Confidence) -> str:
         if sure.speedup is None:
             return ABSENT
         ends = (ratio(one).removesuffix("x") for one in (sure.speedup.low, sure.speedup.high))
         return f"{between(*ends)}x"
 
-    columns: list[tuple[str, Callable[[Sureness], str]]] = [
+    columns: list[tuple[str, Callable[[Confidence], str]]] = [
         (f"#{counted},\n80 % interval", cost),
         ("#vs best\nsingle", speedup),
         ("#fastest\nin, %", lambda sure: percent(sure.best).removesuffix(" %")),

@@ -23,7 +23,7 @@ from hetsim.reporting.tables.question import named_as_if
 
 if TYPE_CHECKING:
     from hetsim.cost.calibration.calibrate import Calibration
-    from hetsim.cost.calibration.fit import Judged
+    from hetsim.cost.calibration.fit import JudgedNetwork
     from hetsim.device.device import Support
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import DeviceSpec
@@ -48,7 +48,7 @@ class OpAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SupportAnswer:
     """Support of a model by a device: op types, most nodes first; matches of patterns.
 
     `reasons` has by reason, without the names of tensors, the refused nodes by op type; `refused`
@@ -61,7 +61,7 @@ class Answer:
     refused: Mapping[int, str]
 
 
-def answer_of(graph: Graph, spec: DeviceSpec, support: Support) -> Answer:
+def answer_of(graph: Graph, spec: DeviceSpec, support: Support) -> SupportAnswer:
     """Return the summary of `support`, of a device of `spec` for `graph`. O(V + matches)."""
     kinds: dict[str, Counter[str]] = {}
     why: dict[str, Counter[str]] = {}
@@ -87,7 +87,7 @@ def answer_of(graph: Graph, spec: DeviceSpec, support: Support) -> Answer:
     for match in support.composites:
         number, nodes = matches.get(match.pattern, (0, 0))
         matches[match.pattern] = number + 1, nodes + len(match.nodes)
-    return Answer(
+    return SupportAnswer(
         tuple(sorted(ops, key=lambda answer: (-answer.nodes, answer.op))),
         matches,
         {
@@ -103,7 +103,9 @@ def _ordered(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def query_report(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> RenderableType:
+def query_report(
+    name: str, spec: DeviceSpec, model: Model, answer: SupportAnswer
+) -> RenderableType:
     """Return the support table by op type, the patterns, and the reasons by number of nodes."""
     total = sum(op.nodes for op in answer.ops)
     alone = sum(op.alone for op in answer.ops)
@@ -131,7 +133,7 @@ def query_report(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> R
     )
 
 
-def _ops_table(answer: Answer) -> Table:
+def _ops_table(answer: SupportAnswer) -> Table:
     rows = []
     for op in answer.ops:
         found = list(op.reasons.items())
@@ -146,7 +148,9 @@ def _ops_table(answer: Answer) -> Table:
     return table(("op type", "#nodes", "#alone", "#in a pattern", "#unsupported", "reason"), rows)
 
 
-def query_record(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> dict[str, Any]:
+def query_record(
+    name: str, spec: DeviceSpec, model: Model, answer: SupportAnswer
+) -> dict[str, Any]:
     """Return the answer as a record for ``to_json``, with every refused node."""
     nodes = model.graph.nodes
     return {
@@ -347,7 +351,7 @@ def calibration_record(done: Calibration) -> dict[str, Any]:
     }
 
 
-def _said(what: str, judged: list[Judged]) -> str:
+def _said(what: str, judged: list[JudgedNetwork]) -> str:
     from hetsim.cost.calibration.fit import median_and_p90
 
     found = median_and_p90(judged)

@@ -13,7 +13,7 @@ from hetsim.core.text import Record, fields, records
 from hetsim.core.units import GIGA, format_bytes, format_seconds
 from hetsim.hardware.catalog import offers
 from hetsim.hardware.datasheet import CORES, FAMILIES
-from hetsim.hardware.files.checking import Checked
+from hetsim.hardware.files.checking import CheckedFile
 from hetsim.hardware.files.device_schema import MICROSECONDS
 from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
 from hetsim.hardware.files.platform_schema import LinkModel
@@ -348,7 +348,7 @@ def _evidence(platform: Platform) -> tuple[list[Evidence], list[Evidence]]:
     )
 
 
-def checked_line(checked: Checked) -> str:
+def checked_line(checked: CheckedFile) -> str:
     """Return a line on a valid file."""
     found = checked.found
     if isinstance(found, DeviceSpec):

@@ -10,7 +10,12 @@ from rich.table import Table
 
 from hetsim.core.text import fields, grouped, plain
 from hetsim.problem.record import problem_record
-from hetsim.provisioning.instances.answer import Apart, Placed, Placement, Sought
+from hetsim.provisioning.instances.answer import (
+    BatchingSearch,
+    Interference,
+    Placement,
+    PlacementOutcome,
+)
 from hetsim.reporting.console import bold, pairs, stack, table, table_of
 from hetsim.reporting.formatting import ABSENT, big, bytes_text, latency_text, percent, time_text
 from hetsim.reporting.tables.service_record import served_rows, service_record
@@ -60,7 +65,7 @@ def best_sentence(found: Placement) -> str:
     return text
 
 
-def _by_model(row: Placed) -> dict[str, list[str]]:
+def _by_model(row: PlacementOutcome) -> dict[str, list[str]]:
     return grouped((one.model, "+".join(one.devices)) for one in row.instances)
 
 
@@ -80,7 +85,7 @@ def _batching(batching: DynamicBatching | None) -> str:
     return "unbatched" if batching is None else f"batch size {batching.max_batch_size}"
 
 
-def _sought(one: Sought) -> str:
+def _sought(one: BatchingSearch) -> str:
     slow = sum(row.slow for row in one.refused)
     text = f"{one.offered} candidate instances"
     if one.refused:
@@ -95,11 +100,11 @@ def _sought(one: Sought) -> str:
 
 def _table(found: Placement) -> Table:
     # Best of the batchings and routings of one set of instances.
-    best: dict[object, Placed] = {}
+    best: dict[object, PlacementOutcome] = {}
     for row in found.rows:
         best.setdefault((row.batching, row.places), row)
 
-    def placement(row: Placed) -> list[str]:
+    def placement(row: PlacementOutcome) -> list[str]:
         lines = [f"{model}: {', '.join(mine)}" for model, mine in _by_model(row).items()]
         return lines if row.batching is None else [*lines, _batching(row.batching)]
 
@@ -114,7 +119,7 @@ def _table(found: Placement) -> Table:
     )
 
 
-def _instances(best: Placed) -> Table:
+def _instances(best: PlacementOutcome) -> Table:
     return table_of(
         best.instances,
         "model=model",
@@ -142,8 +147,8 @@ def _devices(found: Placement) -> Table:
     return table(("device or link", "#busy at peak", "#busy", "#memory", "#capacity"), rows)
 
 
-def _apart(rows: tuple[Apart, ...]) -> Table:
-    def others(row: Apart) -> str:
+def _apart(rows: tuple[Interference, ...]) -> Table:
+    def others(row: Interference) -> str:
         if not row.together.percentiles or not math.isfinite(row.others_s):
             return ABSENT
         share = row.others_s / row.together.mean_s if row.together.mean_s else math.nan
@@ -195,7 +200,7 @@ def place_record(found: Placement) -> dict[str, Any]:
     }
 
 
-def _sought_record(one: Sought) -> dict[str, Any]:
+def _sought_record(one: BatchingSearch) -> dict[str, Any]:
     batching = one.batching
     return {
         "max_batch_size": 1 if batching is None else batching.max_batch_size,
@@ -208,7 +213,7 @@ def _sought_record(one: Sought) -> dict[str, Any]:
     }
 
 
-def _row_record(row: Placed) -> dict[str, Any]:
+def _row_record(row: PlacementOutcome) -> dict[str, Any]:
     return {
         "instances": [
             {

@@ -19,7 +19,7 @@ from hetsim.core.units import format_bytes, format_seconds
 from hetsim.partitioning.borders import crossings
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.groups import Group, owners
-from hetsim.problem.parts import GRAPH_INPUT, Slower
+from hetsim.problem.parts import GRAPH_INPUT, Slowdown
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
@@ -425,7 +425,7 @@ def plan_record(plan: Plan) -> Record:
     }
 
 
-def slower_record(problem: Problem, slower: Slower | None) -> Record | None:
+def slower_record(problem: Problem, slower: Slowdown | None) -> Record | None:
     """Slowdown factors of devices; None without a slowdown."""
     if slower is None:
         return None

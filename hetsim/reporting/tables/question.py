@@ -11,7 +11,7 @@ from hetsim.core.text import grouped, plain, tally
 from hetsim.core.units import GIGA, format_seconds
 from hetsim.hardware.kernel_figures import Basis
 from hetsim.hardware.spec import Platform
-from hetsim.problem.parts import Z80, Evidence, Floor, Measured, Slower
+from hetsim.problem.parts import Z80, Evidence, Floor, Measured, Slowdown
 from hetsim.problem.problem import Problem
 from hetsim.reporting.formatting import (
     count,
@@ -296,7 +296,7 @@ def sustained_rows(problem: Problem) -> list[tuple[str, str]]:
     return [("sustained", f"devices that are busy at the same time share {shared}")]
 
 
-def slower_text(problem: Problem, slower: Slower) -> str:
+def slower_text(problem: Problem, slower: Slowdown) -> str:
     """Return ``1.12x by the power limit; by shared memory gpu 1.30x, dla 1.05x``."""
     parts = [f"{ratio(slower.power)} by the power limit"] if slower.power > 1.0 else []
     slowed = [

@@ -22,7 +22,7 @@ from hetsim.provisioning.platforms.priced import (
     HOST_PARTS_USD,
     TARIFF_OF,
     TARIFF_USD_PER_KWH,
-    Had,
+    PricedOffer,
     Purchase,
 )
 from hetsim.provisioning.platforms.question import Question
@@ -320,7 +320,7 @@ def purchase_record(bought: Purchase) -> dict[str, Any]:
     }
 
 
-def _offer_record(had: Had | None) -> dict[str, Any]:
+def _offer_record(had: PricedOffer | None) -> dict[str, Any]:
     if had is None:
         return {}
     return fields(had, "what hardware=offer.name month source=offer.source host=host.name")

@@ -34,11 +34,11 @@ from hetsim.simulation.service.figures import ends_of
 from hetsim.simulation.service.replicas import ReplicaBound, Scaled
 from hetsim.simulation.service.service import (
     Failed,
+    LatencyPart,
     Loading,
     ModelFailed,
     ModelService,
     Objective,
-    Part,
     Period,
     Service,
     StreamService,
@@ -227,7 +227,7 @@ def _number(value: float, interval: Mean | None) -> str:
 def _parts(service: Service) -> Table:
     """Parts of the latency, each as mean above p99, and rejected requests."""
 
-    def part(one: Part) -> list[str]:
+    def part(one: LatencyPart) -> list[str]:
         return [time_text(one.mean_s), time_text(one.p99_s)]
 
     def answers(one: StreamService) -> list[str]:

@@ -13,7 +13,7 @@ from hetsim.core.text import Record, fields, plain
 from hetsim.reporting.console import bold, pairs, stack, table
 from hetsim.reporting.formatting import ABSENT, count, figure_text
 from hetsim.reporting.tables.verdicts import verdict_of
-from hetsim.sweeping.evaluation import Progress
+from hetsim.sweeping.evaluation import SweepProgress
 from hetsim.sweeping.rows import ASKED, TEXT, Row
 from hetsim.sweeping.verb import Swept
 
@@ -24,7 +24,7 @@ ANSWERS = ("latency_s", "energy_j", "p99_s", "throughput_per_s", "verdict", "kin
 """Columns of answers that a table shows, if a row has them."""
 
 
-def progress_text(so_far: Progress) -> str:
+def progress_text(so_far: SweepProgress) -> str:
     """Return the progress of a sweep."""
     text = f"{so_far.done} of {so_far.total}"
     if so_far.failed:

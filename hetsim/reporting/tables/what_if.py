@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.sensitivity import Sensitivities
-from hetsim.analysis.what_if_comparison import Beside
+from hetsim.analysis.what_if_comparison import WhatIfComparison
 from hetsim.core.text import Record, fields, plain
 from hetsim.core.units import format_seconds
 from hetsim.problem.plan import Plan
@@ -43,13 +43,13 @@ WORDS = {
 """Names of decisions."""
 
 
-def beside_report(found: Beside) -> RenderableType:
+def beside_report(found: WhatIfComparison) -> RenderableType:
     """Return a table of both answers, and the difference in a sentence."""
     made = sides_table(("now", "plan kept", "what if", "change"), _rows(found))
     return stack(made, bold(sentence(found)))
 
 
-def _rows(found: Beside) -> Iterator[tuple[str, ...]]:
+def _rows(found: WhatIfComparison) -> Iterator[tuple[str, ...]]:
     cost = "latency" if found.objective == "latency" else "time a request"
     lines: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
         (cost, "cost_s", _time), ("strategy", "strategy", str), ("devices", "devices", _names),
@@ -68,7 +68,7 @@ def _rows(found: Beside) -> Iterator[tuple[str, ...]]:
             yield (name, *cells, change)
 
 
-def sentence(found: Beside) -> str:
+def sentence(found: WhatIfComparison) -> str:
     """Return the effect of the assumed change on the answer, in a sentence or two."""
     was, now = found.was, found.now
     of = "latency" if found.objective == "latency" else "time a request"
@@ -107,7 +107,7 @@ _SIDE = (
 )
 
 
-def beside_record(found: Beside) -> Record:
+def beside_record(found: WhatIfComparison) -> Record:
     """Return both answers as plain data."""
     return fields(
         found,

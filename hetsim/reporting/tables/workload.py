@@ -20,7 +20,7 @@ from hetsim.workload.requests import MOST, StreamSummary
 from hetsim.workload.workload import Stream, Workload
 
 if TYPE_CHECKING:
-    from hetsim.provisioning.platforms.question import Stream as Asked
+    from hetsim.provisioning.platforms.question import QuestionStream as Asked
 
 
 def workload_report(

@@ -31,7 +31,7 @@ AT_LEAST_S = 1e-3
 """Minimum seconds for which the last count holds."""
 
 
-class Ongoing(NamedTuple):
+class OngoingRequests(NamedTuple):
     """Requests queued or under way, as a function of time.
 
     Attributes
@@ -67,18 +67,18 @@ class Ongoing(NamedTuple):
         return self.last + self.beyond / (self.long_s + (since if since > 0 else AT_LEAST_S))
 
 
-def ongoing(series: Sequence[Series]) -> Ongoing:
+def ongoing(series: Sequence[Series]) -> OngoingRequests:
     """Return the sum of several series. O(n log n) for n counts."""
     series = [one for one in series if one]
     if not series:
-        return Ongoing()
+        return OngoingRequests()
     if len(series) == 1:
         steps = list(series[0])
         since_s = steps[0][0]
     else:
         steps = _summed(series)
         if not steps:
-            return Ongoing()
+            return OngoingRequests()
         # Counted from the time at which all have begun.
         begin_s = max(one[0][0] for one in series)
         since_s = max(begin_s, steps[0][0]) if begin_s <= steps[-1][0] else steps[0][0]
@@ -88,7 +88,9 @@ def ongoing(series: Sequence[Series]) -> Ongoing:
         if until_s > since_s:
             beyond.append((count - last) * (until_s - max(from_s, since_s)))
     counts = [count for time_s, count in steps if time_s >= since_s]
-    return Ongoing(last_s, last, last_s - since_s, math.fsum(beyond), max(counts), min(counts))
+    return OngoingRequests(
+        last_s, last, last_s - since_s, math.fsum(beyond), max(counts), min(counts)
+    )
 
 
 def _summed(series: Sequence[Series]) -> list[tuple[float, int]]:
@@ -111,7 +113,7 @@ ROUNDING_S = 1e-6
 """Tolerance by which a delay counts as over early, as time differences are rounded."""
 
 
-class Leaning(NamedTuple):
+class ScalingTrend(NamedTuple):
     """Direction and start of an uninterrupted demand for more or fewer replicas.
 
     Attributes
@@ -126,7 +128,7 @@ class Leaning(NamedTuple):
     since_s: float = math.nan
 
 
-NOWHERE = Leaning()
+NOWHERE = ScalingTrend()
 
 
 def wanted(config: Autoscaling, total: float, running: int, target: int) -> int:
@@ -165,8 +167,13 @@ def goal_of(config: Autoscaling, replicas: int, target: int) -> int:
 
 
 def decide(
-    config: Autoscaling, total: float, running: int, target: int, leaning: Leaning, now_s: float
-) -> tuple[int, Leaning]:
+    config: Autoscaling,
+    total: float,
+    running: int,
+    target: int,
+    leaning: ScalingTrend,
+    now_s: float,
+) -> tuple[int, ScalingTrend]:
     """Return the new target and the new leaning.
 
     Parameters
@@ -178,7 +185,7 @@ def decide(
         Replicas that have started and are not stopping.
     target : int
         Current target number of replicas.
-    leaning : Leaning
+    leaning : ScalingTrend
     now_s : float
     """
     many = wanted(config, total, running, target)
@@ -188,7 +195,7 @@ def decide(
     if direction == 0:
         return bounded(config, target), NOWHERE
     if direction != leaning.direction:
-        leaning = Leaning(direction, now_s)
+        leaning = ScalingTrend(direction, now_s)
     delay_s = config.upscale_delay_s
     if direction < 0:
         delay_s = config.to_zero_delay_s if target == 1 else config.downscale_delay_s
@@ -223,7 +230,7 @@ class Controller:
         self._counted: dict[int, list[tuple[float, int]]] = {}
         self._told: dict[int, list[tuple[float, int]]] = {}
         self._running: tuple[int, ...] = ()
-        self._ongoing = Ongoing()
+        self._ongoing = OngoingRequests()
 
     @property
     def record_s(self) -> float:
@@ -327,7 +334,7 @@ class Controller:
         shown = [self._told.get(key, ()) for key in (QUEUE, *self._running)]
         self._ongoing = ongoing(shown)
 
-    def _ahead(self, until_s: float) -> tuple[int, int, Leaning]:
+    def _ahead(self, until_s: float) -> tuple[int, int, ScalingTrend]:
         """Return the next turn, target and leaning after all turns before `until_s`.
 
         Stops just after the first turn that changes the target.
@@ -358,7 +365,7 @@ class Controller:
         now_s = turn * self.config.control_loop_interval_s
         return self._ongoing.at(now_s, self.config.aggregation_function)
 
-    def _decided(self, turn: int, leaning: Leaning) -> tuple[int, Leaning]:
+    def _decided(self, turn: int, leaning: ScalingTrend) -> tuple[int, ScalingTrend]:
         """Return the target and leaning decided in a turn with the current counts."""
         now_s = turn * self.config.control_loop_interval_s
         return decide(

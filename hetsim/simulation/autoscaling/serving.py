@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from hetsim.simulation.autoscaling.controller import Controller
 from hetsim.simulation.clock import heaps, virtual_time
 from hetsim.simulation.clock.rules import ADMITTED, MASK, OLDEST, SHIFT, STARTING, admit
-from hetsim.simulation.clock.templates import Layout
+from hetsim.simulation.clock.templates import TemplateLayout
 from hetsim.simulation.serving.driver import restrict
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Clients, Model, Options, Source
+from hetsim.simulation.serving.setup import Clients, EngineOptions, ModelSetup, RequestSource
 from hetsim.simulation.serving.tables import FOREIGN, TAKEN, TOLD
 from hetsim.workload.autoscaling import Autoscaling
 
@@ -54,7 +54,7 @@ class Replica:
         return self.up_s < math.inf and self.leave_s == math.inf
 
 
-class Replicas:
+class ModelReplicas:
     """All replicas of a model so far.
 
     Parameters
@@ -207,18 +207,18 @@ class ScalingServing(Serving):
 
     def __init__(
         self,
-        layout: Layout,
+        layout: TemplateLayout,
         duration: NDArray[np.float64],
-        models: Sequence[Model],
-        sources: Sequence[Source],
+        models: Sequence[ModelSetup],
+        sources: Sequence[RequestSource],
         clients: Sequence[Clients] = (),
         *,
         scalings: Sequence[Scaling | None],
-        **options: Unpack[Options],
+        **options: Unpack[EngineOptions],
     ) -> None:
         super().__init__(layout, duration, models, sources, clients, **options)
         self._controllers: dict[int, Controller] = {}
-        self.replicas: dict[int, Replicas] = {}
+        self.replicas: dict[int, ModelReplicas] = {}
         self._loading: dict[int, tuple[int, int]] = {}
         self._dealt: dict[int, object] = {}
         self._coming: Any = None
@@ -230,7 +230,7 @@ class ScalingServing(Serving):
             self._deal(model)
         self._until_s = self._next_s()
 
-    def _replicas_of(self, model: int, scaling: Scaling) -> Replicas:
+    def _replicas_of(self, model: int, scaling: Scaling) -> ModelReplicas:
         first = int(self._setup.instance_at[model])
 
         def busy(at: int) -> bool:
@@ -239,7 +239,7 @@ class ScalingServing(Serving):
         def load(at: int) -> bool:
             return self._load(model, at, scaling.loads[at])
 
-        return Replicas(scaling.config, len(scaling.loads), load, busy)
+        return ModelReplicas(scaling.config, len(scaling.loads), load, busy)
 
     @property
     def now_s(self) -> float:

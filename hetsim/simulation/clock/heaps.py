@@ -83,7 +83,7 @@ def pop_key(heap: Ints, first: int, size: int) -> None:
     heap[first + hole] = key
 
 
-class Events(NamedTuple):
+class EventHeap(NamedTuple):
     """Heap of events; the arrays hold `size` [1] of them and have room for the maximum."""
 
     times: Floats
@@ -91,18 +91,18 @@ class Events(NamedTuple):
     size: Ints
 
 
-def earliest(events: Events) -> float:
+def earliest(events: EventHeap) -> float:
     """Return the time of the next event, or infinity without one."""
     return events.times[0] if events.size[0] > 0 else math.inf
 
 
-def put(events: Events, time: float, code: int) -> None:
+def put(events: EventHeap, time: float, code: int) -> None:
     """Add an event. O(log events)."""
     push_event(events.times, events.codes, events.size[0], time, code)
     events.size[0] += 1
 
 
-def take(events: Events) -> int:
+def take(events: EventHeap) -> int:
     """Remove the next event; return its code. O(log events)."""
     code = events.codes[0]
     pop_event(events.times, events.codes, events.size[0])
@@ -110,7 +110,7 @@ def take(events: Events) -> int:
     return code
 
 
-def with_room(events: Events | None, room: int) -> Events:
+def with_room(events: EventHeap | None, room: int) -> EventHeap:
     """Return an empty heap of this capacity."""
     times, codes, size = np.zeros(room), np.zeros(room, np.int64), np.zeros(1, np.int64)
     if events is not None:
@@ -118,4 +118,4 @@ def with_room(events: Events | None, room: int) -> Events:
         times[:many], codes[:many] = events.times[:many], events.codes[:many]
     # mypy does not accept arrays as sequences.
     parts: Any = (times, codes, size)
-    return Events._make(parts)
+    return EventHeap._make(parts)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.graph.dag import Ints, Rows
+from hetsim.graph.dag import Ints, NodeRows
 from hetsim.problem.columns import cached
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
@@ -114,7 +114,7 @@ class OneRequest:
 
     def placed(self, groups: Sequence[Group]) -> tuple[Ints, Ints]:
         """Return the group of each node, and the device of each group."""
-        rows = Rows.of([group.nodes for group in groups])
+        rows = NodeRows.of([group.nodes for group in groups])
         owner = np.full(self._n, -1, dtype=np.int64)
         owner[rows.node] = rows.owner
         devices = self._devices
@@ -203,7 +203,7 @@ class OneRequest:
             np.add.at(total, group, problem.seconds[nodes, device[group]])
             total += np.array(problem.dispatch_s)[device]
             return total
-        rows = Rows.sorted_by(len(device), group, nodes)
+        rows = NodeRows.sorted_by(len(device), group, nodes)
         raw, wide, known = rows.node.tobytes(), rows.node.itemsize, self._group_seconds
         if len(known) > MOST_KEPT:
             known.clear()

@@ -15,7 +15,13 @@ from hetsim.problem.timeline import Timeline
 from hetsim.simulation.clock.memory import check_capacity, curves, resident_weights
 from hetsim.simulation.clock.metrics import Recording, summarise
 from hetsim.simulation.clock.rules import MASK, SHIFT
-from hetsim.simulation.clock.templates import Layout, PlanTasks, Template, laid_out, tasks_of_plan
+from hetsim.simulation.clock.templates import (
+    PlanTasks,
+    Template,
+    TemplateLayout,
+    laid_out,
+    tasks_of_plan,
+)
 from hetsim.simulation.clock.virtual_time import VirtualTime, pays
 
 
@@ -57,7 +63,7 @@ def timeline_of(
     return summarise(plan_tasks, recording, weights, peaks, trace=trace)
 
 
-class Once(NamedTuple):
+class SingleRun(NamedTuple):
     """Latency of a single request of a plan, and its bytes by device.
 
     Peak bytes, the weights among them, and the excess of the peak over the capacity.
@@ -74,10 +80,10 @@ class Once(NamedTuple):
         return sum(self.lacks)
 
 
-_once: WeakKeyDictionary[Plan, Once] = WeakKeyDictionary()
+_once: WeakKeyDictionary[Plan, SingleRun] = WeakKeyDictionary()
 
 
-def once(plan: Plan) -> Once:
+def once(plan: Plan) -> SingleRun:
     """Return the latency and memory of one request, whatever the capacities; cached.
 
     For a plan of several replicas, those of the first request.
@@ -89,7 +95,7 @@ def once(plan: Plan) -> Once:
         recording = play(plan_tasks, np.zeros(1), traced=True)
         peaks = tuple(peaks_of(plan_tasks, recording))
         held = plan.problem.capacity_bytes or peaks
-        _once[plan] = Once(
+        _once[plan] = SingleRun(
             float(recording.finish[0]),
             peaks,
             tuple(resident_weights(plan_tasks)),
@@ -139,7 +145,7 @@ def play(
 
 
 def run(
-    layout: Layout,
+    layout: TemplateLayout,
     duration: NDArray[np.float64],
     arrival: NDArray[np.float64],
     template: NDArray[np.int64],
@@ -235,7 +241,7 @@ def finishes(
 
 
 def _played(
-    layout: Layout,
+    layout: TemplateLayout,
     durations: Array,
     arrival: Array,
     of_request: NDArray[np.int64],
@@ -263,7 +269,7 @@ LEAST_ALIKE = 8
 """Number of rows that one order must cover for the remaining rows to be computed by orders too."""
 
 
-def _in_order(template: Template, layout: Layout, durations: Array) -> Array:
+def _in_order(template: Template, layout: TemplateLayout, durations: Array) -> Array:
     """Return the end [N] of one request arriving at 0, for each row of seconds [N, tasks].
 
     One row is simulated, and all rows are computed in its order of task starts. A device starts its

@@ -257,7 +257,7 @@ def _predecessors(
     return tuple(tuple(sorted(tasks)) for tasks in before)
 
 
-class Part(NamedTuple):
+class TemplatePart(NamedTuple):
     """Part of a structure: one template.
 
     Attributes
@@ -278,7 +278,7 @@ class Part(NamedTuple):
     under_way: Sequence[int] = ()
 
 
-def structure_of(parts: Iterable[Part], streams: Sequence[int]) -> Structure:
+def structure_of(parts: Iterable[TemplatePart], streams: Sequence[int]) -> Structure:
     """Return the concatenation of templates. O(tasks and dependencies)."""
     devices = len(streams)
     first = [0]
@@ -322,7 +322,7 @@ def structure_of(parts: Iterable[Part], streams: Sequence[int]) -> Structure:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TemplateLayout:
     """Templates of a plan as input of the rules, without the tasks' durations.
 
     Attributes
@@ -342,10 +342,10 @@ class Layout:
         return self.structure.first
 
 
-def laid_out(plan_tasks: PlanTasks) -> Layout:
+def laid_out(plan_tasks: PlanTasks) -> TemplateLayout:
     """Return the layout of a plan's templates. O(tasks and dependencies)."""
     parts = [
-        Part(
+        TemplatePart(
             [*one.group_device, *[-1 - transfer.target for transfer in one.transfers]],
             one.predecessors,
             [()] * one.groups + [transfer.resources for transfer in one.transfers],
@@ -353,4 +353,4 @@ def laid_out(plan_tasks: PlanTasks) -> Layout:
         for one in plan_tasks.templates
     ]
     structure = structure_of(parts, plan_tasks.plan.problem.streams)
-    return Layout(plan_tasks.plan, len(plan_tasks.links), structure)
+    return TemplateLayout(plan_tasks.plan, len(plan_tasks.links), structure)

@@ -45,7 +45,7 @@ OVER, MOMENT, CROWDED, LOGGED = 0, 1, 2, 3
 """Reasons why ``advance`` returns: no more events; `until_s` reached; no free slot; log full."""
 
 
-class Requests(NamedTuple):
+class ArrivingRequests(NamedTuple):
     """Arriving requests.
 
     Attributes
@@ -79,7 +79,7 @@ def advance(
     structure: Structure,
     state: State,
     duration: Sequence[float],
-    requests: Requests,
+    requests: ArrivingRequests,
     events: Any,
     now_s: Floats,
     until_s: float,
@@ -321,13 +321,13 @@ class VirtualTime(Driver):
             self.finish: Any = np.full(count, np.nan)
             ranks: Any = np.zeros(count, np.int8) if rank is None else rank
             coming: Any = (arrival, template, ranks, self.finish)
-            self._requests: Any = Requests(*coming)
+            self._requests: Any = ArrivingRequests(*coming)
             self._now = np.full(1, -np.inf)
         else:
             self.finish = [math.nan] * count
             ranks = [0] * count if rank is None else rank.tolist()
             self._requests = in_slots(
-                Requests(arrival.tolist(), template.tolist(), ranks, self.finish)
+                ArrivingRequests(arrival.tolist(), template.tolist(), ranks, self.finish)
             )
             self._now = [-math.inf]
         self._log: Any = empty_log(lines, arrays)

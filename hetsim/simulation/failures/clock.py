@@ -54,11 +54,11 @@ from hetsim.simulation.failures.recovery import (
     InFlight,
     InstanceStates,
     Ints,
-    Layout,
+    RecoveryTask,
     Replan,
     Rest,
     Rests,
-    Task,
+    TaskLayout,
     continuations,
 )
 from hetsim.workload.failure import Failure, What, moments
@@ -180,7 +180,7 @@ class FailingDriver(Driver, ABC):
         ways: Sequence[Continuation],
         way: Ints,
         expected: Ints,
-    ) -> Moved:
+    ) -> TaskOutcomes:
         """Replace each request in flight by its continuation, and go on.
 
         `expected`: further rests to lay out, for later arrivals.
@@ -209,7 +209,7 @@ class FailingDriver(Driver, ABC):
             [(new, stream[code]) for code, (new, _, _) in moves.items()],
             [(time, moves[code][0]) for time, code in self.ends if code in moves],
         )
-        return Moved(moves, lost)
+        return TaskOutcomes(moves, lost)
 
     def _take(
         self,
@@ -298,7 +298,7 @@ class Running(NamedTuple):
         return Running(self.row[which], self.place[which], self.code[which])
 
 
-class Moved(NamedTuple):
+class TaskOutcomes(NamedTuple):
     """Outcomes of running tasks.
 
     Attributes
@@ -321,12 +321,12 @@ def running_of(flight: InFlight, rests: Rests) -> Running:
 
 
 @dataclass(frozen=True, eq=False)
-class Started:
+class StartLog:
     """Log of starts, in order.
 
     Attributes
     ----------
-    tasks : sequence of Task
+    tasks : sequence of RecoveryTask
         All tasks, over all rests.
     request, task, stream : int array [lines]
         `task` is an index into `tasks`.
@@ -336,7 +336,7 @@ class Started:
         Whether the task was cut off; whether its request was still open.
     """
 
-    tasks: Sequence[Task]
+    tasks: Sequence[RecoveryTask]
     request: NDArray[np.int64]
     task: NDArray[np.int64]
     stream: NDArray[np.int64]
@@ -382,7 +382,7 @@ class Ledger:
             self._moved[lines[new]] = rest, place
         self._line_of = lines
 
-    def closed(self) -> Started:
+    def closed(self) -> StartLog:
         """Return all lines. O(lines + tasks of all rests)."""
         request, rest, place, stream = (
             np.concatenate([chunk[part] for chunk in self._chunks]) for part in range(4)
@@ -401,7 +401,7 @@ class Ledger:
         lost = np.zeros(len(start), dtype=np.bool_)
         for line, at_s in self._lost_s.items():
             lost[line], end[line] = True, at_s
-        return Started(tasks, request, task_of, stream, start, end, lost, counts[task_of])
+        return StartLog(tasks, request, task_of, stream, start, end, lost, counts[task_of])
 
 
 class FailingClock(VirtualTime, FailingDriver):
@@ -425,7 +425,7 @@ class FailingClock(VirtualTime, FailingDriver):
     ----------
     finish : list of float
         End of each request.
-    started : Started
+    started : StartLog
         Log of all tasks that ran.
     versions : list of Version
         The plan and its successors.
@@ -519,7 +519,7 @@ class FailingClock(VirtualTime, FailingDriver):
             self.versions += [self._states.versions[at] for at in self._states.lose(device)]
         version, now = self.versions[-1], float(self._now[0])
 
-        def layout_for(rest: Rest, replica: int) -> Layout:
+        def layout_for(rest: Rest, replica: int) -> TaskLayout:
             return version.layout_of(rest.groups, replica)
 
         flight, running = self._under_way()

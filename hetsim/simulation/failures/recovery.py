@@ -15,7 +15,13 @@ from hetsim.problem.parts import GRAPH_INPUT, Contention
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.rules import Structure
-from hetsim.simulation.clock.templates import Part, PlanTasks, Template, structure_of, tasks_of_plan
+from hetsim.simulation.clock.templates import (
+    PlanTasks,
+    Template,
+    TemplatePart,
+    structure_of,
+    tasks_of_plan,
+)
 
 WAITS, HAS_ENDED, IS_RUNNING = 0, 1, 2
 
@@ -63,7 +69,7 @@ Held = Mapping[int, frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class RecoveryTask:
     """Subgraph or transfer of a request.
 
     Attributes
@@ -114,7 +120,7 @@ class Rest:
     held : mapping of int to set of int
     computed : set of int
         Nodes without readers that have run.
-    tasks : tuple of Task
+    tasks : tuple of RecoveryTask
         Tasks by (version, index), including those running at that time.
     before : tuple of tuple of int
         By task: indices of tasks that must end first.
@@ -127,7 +133,7 @@ class Rest:
     groups: tuple[Group, ...]
     held: Held
     computed: frozenset[int]
-    tasks: tuple[Task, ...]
+    tasks: tuple[RecoveryTask, ...]
     before: tuple[tuple[int, ...], ...]
     under_way: tuple[int, ...]
     counts: tuple[bool, ...]
@@ -147,7 +153,7 @@ def runs_again(before: Rest, progress: NDArray[np.int8], after: Rest) -> bool:
     )
 
 
-def leftovers(rest: Rest, running: Sequence[Task]) -> Rest:
+def leftovers(rest: Rest, running: Sequence[RecoveryTask]) -> Rest:
     """Return the rest of a finished request: running tasks that nothing waits for."""
     order = sorted(range(len(running)), key=lambda k: (running[k].version, running[k].index))
     none: tuple[tuple[int, ...], ...] = ((),) * len(running)
@@ -180,7 +186,7 @@ class Rests:
         self.first: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         self._streams = streams
         self._number_of: dict[Hashable, int] = {}
-        self._parts: list[Part] = []
+        self._parts: list[TemplatePart] = []
 
     def number(self, key: Hashable, make: Callable[[], Rest]) -> int:
         """Return the number of the rest with this key, creating it if needed."""
@@ -189,7 +195,7 @@ class Rests:
             self._number_of[key] = len(self.known)
             self.known.append(rest)
             self._parts.append(
-                Part(
+                TemplatePart(
                     [t.device if t.device >= 0 else -1 - t.target for t in rest.tasks],
                     rest.before,
                     [task.resources for task in rest.tasks],
@@ -226,10 +232,10 @@ class Version:
         self.plan = plan
         self.plan_tasks: PlanTasks = tasks_of_plan(plan, contention)
         self.layouts = [
-            Layout(template, version, contention) for template in self.plan_tasks.templates
+            TaskLayout(template, version, contention) for template in self.plan_tasks.templates
         ]
 
-    def layout_of(self, groups: Sequence[Group], replica: int) -> Layout:
+    def layout_of(self, groups: Sequence[Group], replica: int) -> TaskLayout:
         """Return the layout with these groups, or else that of `replica`."""
         for layout in self.layouts:
             if layout.plan.groups == groups:
@@ -242,7 +248,7 @@ class Version:
         return {device for one in self.plan_tasks.templates for device in one.group_device}
 
 
-class Layout:
+class TaskLayout:
     """Template as tasks with their inputs and outputs. O(V + E)."""
 
     def __init__(self, template: Template, version: int, contention: Contention) -> None:
@@ -283,7 +289,7 @@ class Layout:
         held = {} if host is None else {value: frozenset({host}) for value in self.inputs}
         return self.rest(held, frozenset(), ())
 
-    def rest(self, held: Held, computed: frozenset[int], running: Sequence[Task]) -> Rest:
+    def rest(self, held: Held, computed: frozenset[int], running: Sequence[RecoveryTask]) -> Rest:
         """Return the remaining tasks of a request while `running` are in progress.
 
         A value is taken from where it is, or will be when a running task ends; values available
@@ -331,7 +337,7 @@ class Layout:
                 bring(value, problem.host)
             else:
                 counted.update(name for (made, _), name in coming.items() if made == value)
-        found: dict[Name, Task] = {("runs", k, 0): task for k, task in enumerate(running)}
+        found: dict[Name, RecoveryTask] = {("runs", k, 0): task for k, task in enumerate(running)}
         found |= {("group", g, 0): self._subgraph(g) for g in sorted(needed)}
         found |= self._transfers(moves, found)
         # Running tasks come first among equals.
@@ -350,8 +356,8 @@ class Layout:
     def _transfers(
         self,
         moves: Mapping[tuple[int, int], tuple[int, Name | None]],
-        found: Mapping[Name, Task],
-    ) -> dict[Name, Task]:
+        found: Mapping[Name, RecoveryTask],
+    ) -> dict[Name, RecoveryTask]:
         """Return transfers in the order of (sending subgraph, value, destination)."""
         problem = self.plan.problem
 
@@ -361,11 +367,11 @@ class Layout:
             return task.group if task is not None and ours else -1
 
         ordered = sorted((sender(maker), *place) for place, (_, maker) in moves.items())
-        made: dict[Name, Task] = {}
+        made: dict[Name, RecoveryTask] = {}
         for index, (group, value, target) in enumerate(ordered, start=self.template.groups):
             source = moves[value, target][0]
             route = problem.routes[source][target]
-            made["move", value, target] = Task(
+            made["move", value, target] = RecoveryTask(
                 self.version,
                 index,
                 route.seconds(problem.values[value].nbytes),
@@ -383,7 +389,7 @@ class Layout:
         self,
         held: Held,
         computed: frozenset[int],
-        running: Iterable[Task],
+        running: Iterable[RecoveryTask],
         coming: Iterable[tuple[int, int]],
         due: Iterable[int],
     ) -> set[int]:
@@ -427,9 +433,9 @@ class Layout:
         host = self.plan.problem.host
         return bool(places) if host is None else host in places
 
-    def _subgraph(self, group: int) -> Task:
+    def _subgraph(self, group: int) -> RecoveryTask:
         device = self.template.group_device[group]
-        return Task(
+        return RecoveryTask(
             self.version,
             group,
             float(self.template.duration[group]),
@@ -553,7 +559,7 @@ class InstanceStates:
         return set().union(*(self.versions[one].devices for one in self._templates[instance]))
 
 
-LayoutFor = Callable[[Rest, int], Layout]
+LayoutFor = Callable[[Rest, int], TaskLayout]
 
 
 class Continuation(NamedTuple):

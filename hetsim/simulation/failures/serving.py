@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hetsim.errors import WorkloadError
 from hetsim.problem.parts import Contention
 from hetsim.simulation.clock.rules import SHIFT
-from hetsim.simulation.clock.templates import Layout, PlanTasks, laid_out
+from hetsim.simulation.clock.templates import PlanTasks, TemplateLayout, laid_out
 from hetsim.simulation.clock.virtual_time import empty_log
 from hetsim.simulation.failures.clock import FailingDriver, Running
 from hetsim.simulation.failures.recovery import (
@@ -30,20 +30,20 @@ from hetsim.simulation.failures.recovery import (
     InFlight,
     InstanceStates,
     Ints,
+    RecoveryTask,
     Replan,
     Rest,
     Rests,
-    Task,
     alike,
     continuations,
     runs_again,
 )
-from hetsim.simulation.failures.recovery import Layout as PlanLayout
+from hetsim.simulation.failures.recovery import TaskLayout as PlanLayout
 from hetsim.simulation.serving.batcher import account
 from hetsim.simulation.serving.driver import restrict
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.routing import leave, mark
-from hetsim.simulation.serving.setup import Clients, Model, Options, Source
+from hetsim.simulation.serving.setup import Clients, EngineOptions, ModelSetup, RequestSource
 from hetsim.simulation.serving.tables import (
     FOREIGN,
     LEAST_FINISH,
@@ -51,7 +51,7 @@ from hetsim.simulation.serving.tables import (
     TOLD,
     Batches,
     Flow,
-    Records,
+    RequestRecords,
     Setup,
     loads,
     requests_of,
@@ -60,7 +60,7 @@ from hetsim.simulation.serving.tables import (
 from hetsim.workload.failure import Failure, Moment, moments
 
 
-def templates_of(models: Sequence[Model]) -> list[list[list[int]]]:
+def templates_of(models: Sequence[ModelSetup]) -> list[list[list[int]]]:
     """Return the templates that each instance of each model runs."""
     return [
         [np.unique(model.template[:, at]).tolist() for at in range(model.template.shape[1])]
@@ -127,7 +127,7 @@ class BusyTime:
         """Count the started templates, by number among those laid out."""
         self._began = self.begun(ran)
 
-    def add(self, task: Task, seconds: float) -> None:
+    def add(self, task: RecoveryTask, seconds: float) -> None:
         """Add seconds of a task; negative seconds for time that it did not run."""
         self._more += self._of(task, seconds)
 
@@ -183,7 +183,7 @@ class BusyTime:
             left -= self._of(tasks[place], tasks[place].seconds)
         return left
 
-    def _of(self, task: Task, seconds: float) -> Floats:
+    def _of(self, task: RecoveryTask, seconds: float) -> Floats:
         found = np.zeros(len(self._more))
         if task.device >= 0:
             found[task.device] = seconds
@@ -192,7 +192,9 @@ class BusyTime:
         return found
 
 
-def take_back(flow: Flow, batches: Batches, records: Records, slot: int, now: float) -> list[int]:
+def take_back(
+    flow: Flow, batches: Batches, records: RequestRecords, slot: int, now: float
+) -> list[int]:
     """Remove a batch from its instance as if it had not been sent; return its requests.
 
     The caller accounts for its model's lengths before, and requeues the requests afterwards.
@@ -212,7 +214,7 @@ def take_back(flow: Flow, batches: Batches, records: Records, slot: int, now: fl
     return found
 
 
-def put_first(setup: Setup, flow: Flow, records: Records, requests: Collection[int]) -> None:
+def put_first(setup: Setup, flow: Flow, records: RequestRecords, requests: Collection[int]) -> None:
     """Put requests at the head of their queues in order of arrival."""
     told = flow.counts[TOLD]
     for request in sorted(requests, reverse=True):
@@ -237,7 +239,7 @@ then does not find the initial state."""
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class WeightLoad:
     """Weights that a returned device loads before it starts a task.
 
     Attributes
@@ -267,7 +269,7 @@ class FailingServing(Serving, FailingDriver):
         As in ``Serving``.
     failures : iterable of Failure
         Failures by time, of existing devices that are not down; may be infinite.
-    loads : sequence of Load or None
+    loads : sequence of WeightLoad or None
         By device; empty: none. Without a host there is no source to load from.
 
     Attributes
@@ -293,13 +295,13 @@ class FailingServing(Serving, FailingDriver):
         plan_tasks: PlanTasks,
         contention: Contention,
         replan: Replan,
-        models: Sequence[Model],
-        sources: Sequence[Source],
+        models: Sequence[ModelSetup],
+        sources: Sequence[RequestSource],
         clients: Sequence[Clients] = (),
         *,
         failures: Iterable[Failure],
-        loads: Sequence[Load | None] = (),
-        **options: Unpack[Options],
+        loads: Sequence[WeightLoad | None] = (),
+        **options: Unpack[EngineOptions],
     ) -> None:
         plans = [template.plan for template in plan_tasks.templates]
         problem = plans[0].problem
@@ -316,7 +318,7 @@ class FailingServing(Serving, FailingDriver):
         self._fresh = [self._fresh_number(template) for template in range(len(plans))]
         structure, duration = self._rests.lay_out(self._expected())
         super().__init__(
-            Layout(plan_tasks.plan, len(plan_tasks.links), structure),
+            TemplateLayout(plan_tasks.plan, len(plan_tasks.links), structure),
             duration,
             models,
             sources,
@@ -647,7 +649,7 @@ class FailingServing(Serving, FailingDriver):
         # Its route starts and ends with the caller, so it is not withheld.
         caller = self._host
         assert caller is not None
-        task = Task(0, device, load.seconds, -1, -1, -1, caller, caller, load.resources)
+        task = RecoveryTask(0, device, load.seconds, -1, -1, -1, caller, caller, load.resources)
 
         def make() -> Rest:
             return Rest((), {}, frozenset(), (task,), ((),), (0,) if runs else (), (True,))

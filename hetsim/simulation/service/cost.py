@@ -20,7 +20,7 @@ SECONDS_AN_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class ServicePrices:
     """Prices given by the user.
 
     Attributes
@@ -97,7 +97,7 @@ class Cost:
         return None if usd is None or not self.on_time else 1000 * usd / self.on_time
 
 
-def priced(platform: Platform, prices: Prices) -> Platform:
+def priced(platform: Platform, prices: ServicePrices) -> Platform:
     """Return the platform with the given prices.
 
     Raises UsageError if a price matches nothing of the platform, or if both the platform and one
@@ -126,7 +126,7 @@ def priced(platform: Platform, prices: Prices) -> Platform:
     return replace(platform, devices=devices, price=whole)
 
 
-def cost_of(service: Service, platform: Platform, prices: Prices | None = None) -> Cost:
+def cost_of(service: Service, platform: Platform, prices: ServicePrices | None = None) -> Cost:
     """Return the cost of a run on `platform`, for its duration.
 
     A platform's own price covers all its devices; otherwise the device prices add up, used or not.
@@ -136,7 +136,7 @@ def cost_of(service: Service, platform: Platform, prices: Prices | None = None) 
 
     Raises UsageError if a price matches nothing of the platform.
     """
-    prices = Prices() if prices is None else prices
+    prices = ServicePrices() if prices is None else prices
     platform = priced(platform, prices)
     if platform.price is not None:
         stated: dict[str, Price | None] = {WHOLE: platform.price}

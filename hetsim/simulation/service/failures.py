@@ -12,9 +12,9 @@ import numpy as np
 
 from hetsim.errors import UsageError
 from hetsim.placement.planning import replan
-from hetsim.simulation.failures.serving import FailingServing, Load, Outage
-from hetsim.simulation.service.figures import chosen, latencies, percentile_said
-from hetsim.simulation.service.layout import Setup, load_s
+from hetsim.simulation.failures.serving import FailingServing, Outage, WeightLoad
+from hetsim.simulation.service.figures import chosen, latencies, percentile_result
+from hetsim.simulation.service.layout import EngineArguments, load_s
 from hetsim.simulation.service.service import (
     DeviceFailed,
     Failed,
@@ -80,7 +80,7 @@ def _recovered(
     return float(gone_s[at + few[0]]) if len(few) else math.inf
 
 
-def felt_by(windows: Sequence[Window], arrival_s: Seconds, left_s: Seconds) -> Any:
+def window_of_each(windows: Sequence[Window], arrival_s: Seconds, left_s: Seconds) -> Any:
     """Return the first window in which each request was inside, or -1."""
     if not windows:
         return np.full(len(arrival_s), -1)
@@ -95,7 +95,7 @@ PERCENTILES = (50.0, 99.0)
 
 
 def failing_engine(
-    workload: Workload, setup: Setup, *, until_s: float, machine_code: bool
+    workload: Workload, setup: EngineArguments, *, until_s: float, machine_code: bool
 ) -> FailingServing:
     """Return the engine of a workload with device failures."""
     assert workload.failures is not None
@@ -120,23 +120,23 @@ def failing_engine(
     )
 
 
-def _loads(setup: Setup) -> list[Load | None]:
+def _loads(setup: EngineArguments) -> list[WeightLoad | None]:
     """Return by device the loading of all models' weights from the host."""
     problem = setup.plan_tasks.plan.problem
     if problem.host is None:
         return []
-    found: list[Load | None] = []
+    found: list[WeightLoad | None] = []
     for device in range(len(problem.devices)):
         sizes = [held.weights[device] for held in setup.memory.held]
         seconds = sum(load_s(problem, device, size) for size in sizes if size)
         route = problem.routes[problem.host][device]
         held = route.resources if problem.contention == "fifo" else ()
         loads = device != problem.host and 0 < seconds < math.inf
-        found.append(Load(seconds, held) if loads else None)
+        found.append(WeightLoad(seconds, held) if loads else None)
     return found
 
 
-def left_s(outcomes: Outcomes, timeout_s: float) -> np.ndarray[Any, np.dtype[np.float64]]:
+def end_of_each_s(outcomes: Outcomes, timeout_s: float) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the end of each request; for an expired one, the time of the next batch."""
     left = np.where(outcomes.why == FULL, outcomes.arrival_s, outcomes.finish_s)
     expired = outcomes.why == EXPIRED
@@ -151,7 +151,7 @@ def under_failures(
     verdict: Verdict,
     workload: Workload,
     engine: FailingServing,
-    setup: Setup,
+    setup: EngineArguments,
     outcomes: Outcomes,
     slo: Slo,
     confidence: float,
@@ -169,9 +169,10 @@ def under_failures(
     if len(outages) >= ENOUGH_LATE:
         return verdict
     if verdict.answer == "misses":
-        left = left_s(outcomes, setup.models[model].timeout_s)
+        left = end_of_each_s(outcomes, setup.models[model].timeout_s)
         others = (
-            felt_by(windows_of(outages, outcomes.arrival_s, left), outcomes.arrival_s, left) < 0
+            window_of_each(windows_of(outages, outcomes.arrival_s, left), outcomes.arrival_s, left)
+            < 0
         )
         if others.any():
             calm = verdict_of(
@@ -193,7 +194,7 @@ def under_failures(
 def failed(
     workload: Workload,
     engine: FailingServing,
-    setup: Setup,
+    setup: EngineArguments,
     outcomes: Outcomes,
     names: Sequence[str],
 ) -> Failed:
@@ -207,9 +208,9 @@ def failed(
     for at, one in enumerate(setup.models):
         mine = of_model == at
         arrival_s = outcomes.arrival_s[mine]
-        left = left_s(chosen(outcomes, mine), one.timeout_s)
+        left = end_of_each_s(chosen(outcomes, mine), one.timeout_s)
         windows = windows_of(engine.outages.broken[at], arrival_s, left)
-        felt[mine] = felt_by(windows, arrival_s, left)
+        felt[mine] = window_of_each(windows, arrival_s, left)
         out_s = sum(
             min(outage.end_s, duration_s) - min(outage.begin_s, duration_s)
             for outage in engine.outages.out[at]
@@ -267,6 +268,6 @@ def _period(
         answered,
         count - answered,
         float(latency_s[served].mean()) if answered else math.nan,
-        tuple(percentile_said(latency_s, fresh, at) for at in asked) if count else (),
+        tuple(percentile_result(latency_s, fresh, at) for at in asked) if count else (),
         tuple(float((latency_s <= slo.latency_s).mean()) if count else math.nan for slo in slos),
     )

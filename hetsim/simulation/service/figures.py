@@ -10,16 +10,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hetsim.simulation.clock.metrics import busy_s
-from hetsim.simulation.service.layout import Setup
+from hetsim.simulation.service.layout import EngineArguments
 from hetsim.simulation.service.service import (
+    LatencyPart,
     ModelService,
     Objective,
-    Part,
     Queue,
     Stability,
     StreamService,
     Use,
-    lately_s,
+    recent_from_s,
     stability_of,
 )
 from hetsim.simulation.serving.setup import Lengths, Outcomes
@@ -82,7 +82,7 @@ def with_lengths(model: ModelService, outcomes: Outcomes, duration_s: float) -> 
 
 def with_uses(
     uses: tuple[Mapping[str, Use], Mapping[str, Use]],
-    setup: Setup,
+    setup: EngineArguments,
     outcomes: Outcomes,
     duration_s: float,
 ) -> tuple[dict[str, Use], dict[str, Use]]:
@@ -200,7 +200,7 @@ def stability(
     """Return how a model kept up with its requests; None without any."""
     if not len(outcomes.arrival_s):
         return None
-    since_s = lately_s(outcomes.arrival_s)
+    since_s = recent_from_s(outcomes.arrival_s)
     offered = rate_of(workload, streams, since_s, float(outcomes.arrival_s[-1]))
     return stability_of(outcomes.arrival_s, outcomes.finish_s, outcomes.fresh, offered)
 
@@ -226,7 +226,7 @@ def stream_service(
     percentiles: tuple[Percentile, ...] = ()
     if requests and not overloaded:
         percentiles = tuple(
-            percentile_said(latency_s, outcomes.fresh, at, innovation) for at in asked
+            percentile_result(latency_s, outcomes.fresh, at, innovation) for at in asked
         )
     answered_s = latency_s[served]
     size = outcomes.size[served]
@@ -277,7 +277,7 @@ def queue_of(lengths: Lengths, model: int, duration_s: float) -> Queue:
     )
 
 
-def percentile_said(
+def percentile_result(
     latency_s: Array, fresh: Array, percentile: float, innovation: Array | None = None
 ) -> Percentile:
     """Return a percentile with its interval; infinite if it falls on rejected requests."""
@@ -307,8 +307,8 @@ def _beyond(latency_s: Array, service_s: Array, unit_s: float) -> Array:
     return np.where(beyond > unit_s, beyond, 0.0)
 
 
-def _part(seconds: Array) -> Part:
+def _part(seconds: Array) -> LatencyPart:
     if not len(seconds):
-        return Part(math.nan, math.nan, math.nan, math.nan)
+        return LatencyPart(math.nan, math.nan, math.nan, math.nan)
     p50_s, p99_s = np.percentile(seconds, (50, 99), method="inverted_cdf")
-    return Part(float(seconds.mean()), float(p50_s), float(p99_s), float(seconds.max()))
+    return LatencyPart(float(seconds.mean()), float(p50_s), float(p99_s), float(seconds.max()))

@@ -19,22 +19,22 @@ from hetsim.problem.problem import Problem
 from hetsim.simulation.autoscaling.serving import Scaling
 from hetsim.simulation.clock.runs import once
 from hetsim.simulation.clock.templates import (
-    Layout,
     PlanTasks,
     Template,
+    TemplateLayout,
     Transfer,
     laid_out,
     template_of,
 )
 from hetsim.simulation.service.resolution import Resolved, devices_of
-from hetsim.simulation.serving.setup import Clients, Model, Source, Turns
+from hetsim.simulation.serving.setup import Clients, ModelSetup, RequestSource, Turns
 from hetsim.workload.arrivals import Closed
 from hetsim.workload.deployment import Instances, Served
 from hetsim.workload.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ModelMemory:
     """Bytes that one model holds on each device: weights, and `whole` with activations.
 
     `copy`: bytes of weights on devices other than the host, which are also kept in host memory if
@@ -47,18 +47,18 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class DeploymentMemory:
     """Bytes that all models hold on each device.
 
     `stays` is held throughout; models loaded on demand take turns in `room`.
     """
 
-    held: tuple[Held, ...]
+    held: tuple[ModelMemory, ...]
     stays: tuple[int, ...]
     room: tuple[int, ...]
 
 
-def check_together(resolved: Sequence[Resolved], platform: Platform) -> Memory:
+def check_together(resolved: Sequence[Resolved], platform: Platform) -> DeploymentMemory:
     """Return the memory of all models. Raises OutOfMemory if it does not fit.
 
     Weights are held once per model for all its instances, batch sizes and bindings; for an
@@ -94,7 +94,7 @@ def check_together(resolved: Sequence[Resolved], platform: Platform) -> Memory:
                 raise _refused(name, spec.memory_bytes, alone, "at once", parts, turns=False)
         stays.append(needed)
         rooms.append(spec.memory_bytes - needed)
-    return Memory(each, tuple(stays), tuple(rooms))
+    return DeploymentMemory(each, tuple(stays), tuple(rooms))
 
 
 def _refused(
@@ -147,7 +147,7 @@ def held_by_instance(
     return InstanceHeld(weights_of(rows), tuple(times * each for each in most))
 
 
-def held(one: Resolved) -> Held:
+def held(one: Resolved) -> ModelMemory:
     """Return a model's memory on each device; see ``check_together``."""
     devices = len(one.problem.devices)
     constants: tuple[dict[str, int], ...] = tuple({} for _ in range(devices))
@@ -169,7 +169,7 @@ def held(one: Resolved) -> Held:
             elsewhere.update(there)
     if host is not None:
         elsewhere = {k: size for k, size in elsewhere.items() if k not in constants[host]}
-    return Held(
+    return ModelMemory(
         tuple(one.problem.held_bytes(p, size) for p, size in enumerate(stored)),
         tuple(one.problem.held_bytes(p, size) for p, size in enumerate(whole)),
         sum(elsewhere.values()),
@@ -203,7 +203,7 @@ LOADED = -1
 
 
 def turns_of(
-    resolved: Sequence[Resolved], memory: Memory, templates: int
+    resolved: Sequence[Resolved], memory: DeploymentMemory, templates: int
 ) -> tuple[Turns | None, tuple[Template, ...]]:
     """Return how models share memory, and weight-loading templates numbered from `templates`."""
     devices = len(memory.room)
@@ -296,7 +296,7 @@ US = 1e6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Setup:
+class EngineArguments:
     """Arguments of the engine.
 
     Attributes
@@ -316,19 +316,21 @@ class Setup:
     """
 
     plan_tasks: PlanTasks
-    layout: Layout
+    layout: TemplateLayout
     duration: NDArray[np.float64]
-    models: tuple[Model, ...]
-    sources: tuple[Source, ...]
+    models: tuple[ModelSetup, ...]
+    sources: tuple[RequestSource, ...]
     clients: tuple[Clients, ...]
     variant: tuple[NDArray[np.int64], ...]
     alone_s: tuple[NDArray[np.float64], ...]
     turns: Turns | None
-    memory: Memory
+    memory: DeploymentMemory
     scalings: tuple[Scaling | None, ...] | None = None
 
 
-def set_up(resolved: Sequence[Resolved], workload: Workload, memory: Memory) -> Setup:
+def set_up(
+    resolved: Sequence[Resolved], workload: Workload, memory: DeploymentMemory
+) -> EngineArguments:
     """Return the layout of every plan once, with the plan of each batch size.
 
     A batch runs with the smallest planned size that holds it. `memory` is the result of
@@ -361,7 +363,7 @@ def set_up(resolved: Sequence[Resolved], workload: Workload, memory: Memory) -> 
     for at, stream in enumerate(workload.streams):
         served = resolved[of_model[stream.model]].served
         level = served.default_priority_level if stream.priority is None else stream.priority
-        sources.append(Source(of_model[stream.model], max(level - 1, 0)))
+        sources.append(RequestSource(of_model[stream.model], max(level - 1, 0)))
         places = resolved[of_model[stream.model]].of_stream[at]
         variant.append(np.asarray(places, dtype=np.int64))
     clients = tuple(
@@ -374,7 +376,7 @@ def set_up(resolved: Sequence[Resolved], workload: Workload, memory: Memory) -> 
         for at, stream in enumerate(workload.streams)
         if isinstance(stream.arrivals, Closed)
     )
-    return Setup(
+    return EngineArguments(
         plan_tasks,
         laid_out(plan_tasks),
         np.concatenate([one.duration for one in templates]),
@@ -389,13 +391,13 @@ def set_up(resolved: Sequence[Resolved], workload: Workload, memory: Memory) -> 
     )
 
 
-def _model(served: Served, numbers: list[list[list[int]]]) -> Model:
+def _model(served: Served, numbers: list[list[list[int]]]) -> ModelSetup:
     """Return the model; `numbers`: template by instance, variant and index in `served.sizes`."""
     batching = served.dynamic_batching
     template = np.asarray(numbers, dtype=np.int64).swapaxes(0, 1)[:, :, _holds(served)]
     policy = served.queue_policy
     levels = max(served.priority_levels, 1)
-    return Model(
+    return ModelSetup(
         template,
         tuple(served.in_flight(entry) for entry in served.instances for _ in range(entry.count)),
         served.routing,

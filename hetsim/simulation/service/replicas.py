@@ -41,7 +41,7 @@ import numpy as np
 from hetsim.simulation.autoscaling.serving import Replica, ScalingServing
 from hetsim.simulation.clock.metrics import busy_s
 from hetsim.simulation.clock.runs import timeline_of
-from hetsim.simulation.service.layout import Setup
+from hetsim.simulation.service.layout import EngineArguments
 from hetsim.simulation.service.resolution import Resolved, devices_of
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.workload.autoscaling import Autoscaling
@@ -231,7 +231,7 @@ class Scaled:
         return found
 
 
-def lived(ever: Sequence[Replica], duration_s: float) -> tuple[ReplicaLife, ...]:
+def replicas_at_end(ever: Sequence[Replica], duration_s: float) -> tuple[ReplicaLife, ...]:
     """Return the replicas that existed until the end of a run."""
     return tuple(
         ReplicaLife(
@@ -271,7 +271,7 @@ def scaled_of(
     workload: Workload,
     engine: ScalingServing,
     resolved: Sequence[Resolved],
-    setup: Setup,
+    setup: EngineArguments,
     outcomes: Outcomes,
     duration_s: float,
 ) -> tuple[Scaled, ...]:
@@ -282,7 +282,7 @@ def scaled_of(
         config = one.served.autoscaling
         assert config is not None
         ever = [each for each in replicas.ever if each.start_s <= duration_s]
-        there = lived(ever, duration_s)
+        there = replicas_at_end(ever, duration_s)
         begun = [
             each.up_s - each.start_s for each in ever[config.initial :] if each.up_s < math.inf
         ]
@@ -311,7 +311,7 @@ def instances_s(there: Sequence[ReplicaLife], instances: int) -> list[float]:
 
 
 def _fewest(
-    workload: Workload, one: Resolved, setup: Setup, at: int, outcomes: Outcomes
+    workload: Workload, one: Resolved, setup: EngineArguments, at: int, outcomes: Outcomes
 ) -> ReplicaBound | None:
     """Return the lower bound over all policies for these requests; None with closed loops."""
     config = one.served.autoscaling
@@ -348,7 +348,7 @@ def _fewest(
     return max(bounds, key=lambda bound: bound.replica_s)
 
 
-def _least_load_s(setup: Setup, at: int) -> float:
+def _least_load_s(setup: EngineArguments, at: int) -> float:
     """Return the minimum seconds to load a replica's weights, over all instances."""
     assert setup.scalings is not None
     scaling = setup.scalings[at]
@@ -360,7 +360,7 @@ def _least_load_s(setup: Setup, at: int) -> float:
     )
 
 
-def _works(one: Resolved, setup: Setup, at: int, requests: Array) -> Array:
+def _works(one: Resolved, setup: EngineArguments, at: int, requests: Array) -> Array:
     """Return the minimum replica-seconds of a request of each variant; see ``fewest``."""
     model = setup.models[at]
     problem = one.problem

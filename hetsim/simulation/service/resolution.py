@@ -40,7 +40,7 @@ from hetsim.workload.workload import Workload, by_model
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelOptions:
     """Options of ``load_model``, ``Problem.of`` and ``plan`` for every served model.
 
     Full shapes and inputs also fix the batch. Profiles belong to the single served model, in one
@@ -244,7 +244,7 @@ def devices_of(rows: Sequence[Sequence[Plan]]) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Made:
+class PlanCache:
     """Cache of problems, plans and inputs shared by deployments on one platform.
 
     Loaded `models` do not depend on the platform and may be shared with other platforms.
@@ -255,17 +255,17 @@ class Made:
     inputs: dict[str, Inputs] = field(default_factory=dict)
     models: dict[Any, Model] = field(default_factory=dict)
 
-    def elsewhere(self) -> Made:
+    def elsewhere(self) -> PlanCache:
         """Return one for another platform, with the same models."""
-        return Made(inputs=self.inputs, models=self.models)
+        return PlanCache(inputs=self.inputs, models=self.models)
 
 
 def resolve(
     deployment: Deployment,
     workload: Workload,
     platform: Platform,
-    asked: Asked | None = None,
-    made: Made | None = None,
+    asked: ModelOptions | None = None,
+    made: PlanCache | None = None,
 ) -> tuple[Resolved, ...]:
     """Load, bind, price and plan every served model.
 
@@ -286,8 +286,8 @@ def resolve(
 
     Complexity: one plan per entry of ``instances``, variant and batch size.
     """
-    asked = Asked() if asked is None else asked
-    made = Made() if made is None else made
+    asked = ModelOptions() if asked is None else asked
+    made = PlanCache() if made is None else made
     deployment = deployment.named_as(workload)
     deployment.check(workload)
     if asked.profiles and len(deployment.models) > 1:
@@ -299,7 +299,7 @@ def resolve(
 
 
 def resolve_model(
-    served: Served, workload: Workload, platform: Platform, asked: Asked, made: Made
+    served: Served, workload: Workload, platform: Platform, asked: ModelOptions, made: PlanCache
 ) -> Resolved:
     """Return the result of ``resolve`` for one model alone."""
     # A model without requests holds its memory all the same.
@@ -367,7 +367,7 @@ def _replicas(served: Served, rows: Sequence[Sequence[Sequence[object]]]) -> int
 
 
 def _problems(
-    served: Served, dims: Dims, platform: Platform, asked: Asked, made: Made
+    served: Served, dims: Dims, platform: Platform, asked: ModelOptions, made: PlanCache
 ) -> list[Problem]:
     """Return one problem per batch size."""
     found: list[Problem] = []
@@ -382,7 +382,7 @@ def _problems(
 
 
 def _problem(
-    served: Served, bound: Dims, size: int, platform: Platform, asked: Asked, made: Made
+    served: Served, bound: Dims, size: int, platform: Platform, asked: ModelOptions, made: PlanCache
 ) -> Problem:
     key = (served.model, tuple(sorted(bound.items())))
     try:
@@ -417,7 +417,11 @@ def _problem(
 
 
 def _plans(
-    served: Served, entry: Instances, problems: Sequence[Problem], asked: Asked, made: Made
+    served: Served,
+    entry: Instances,
+    problems: Sequence[Problem],
+    asked: ModelOptions,
+    made: PlanCache,
 ) -> list[list[Plan]]:
     """Return by batch size the replicas of an entry's plan."""
     strategy = entry.strategy or served.strategy
@@ -438,7 +442,9 @@ def _plans(
     return found
 
 
-def _planned(entry: Instances, strategy: str, problem: Problem, asked: Asked) -> tuple[Plan, ...]:
+def _planned(
+    entry: Instances, strategy: str, problem: Problem, asked: ModelOptions
+) -> tuple[Plan, ...]:
     """Return the replicas of an entry's plan for one batch size."""
     narrow = only_devices(problem, entry.devices)
     check_runnable(narrow)

@@ -17,7 +17,7 @@ from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.orders import foreseeable
 from hetsim.simulation.service.failures import failing_engine, under_failures
 from hetsim.simulation.service.figures import chosen, latencies, rate_of, stability
-from hetsim.simulation.service.layout import Setup
+from hetsim.simulation.service.layout import EngineArguments
 from hetsim.simulation.service.service import Stability
 from hetsim.simulation.serving.batcher import account, lengths_of
 from hetsim.simulation.serving.engine import Serving, events_of, pays, python_until
@@ -39,7 +39,7 @@ from hetsim.workload.requests import Requests, requests_of
 from hetsim.workload.workload import Workload
 
 
-class Recorded:
+class RecordedRequests:
     """Outcomes of one model's requests in order of arrival, for engines that record them.
 
     Request outcomes have the form of an engine's own; requests of instance k ran template k.
@@ -105,7 +105,7 @@ def expected(workload: Workload) -> float:
     return min(counts)
 
 
-def most_requests(setup: Setup, most_tasks: float = MOST_TASKS) -> int:
+def most_requests(setup: EngineArguments, most_tasks: float = MOST_TASKS) -> int:
     """Return the number of requests after which an undecided run ends by default."""
     return max(FIRST_LOOK, int(min(MOST_REQUESTS, most_tasks / events_of(setup.layout))))
 
@@ -120,7 +120,7 @@ def check_room(requests: float) -> None:
         )
 
 
-def blocks_of(workload: Workload, setup: Setup) -> Iterator[Requests]:
+def blocks_of(workload: Workload, setup: EngineArguments) -> Iterator[Requests]:
     """Yield the open-loop requests in blocks, with variants numbered by model."""
     for block in requests_of(workload):
         for first in range(0, len(block), BLOCK):
@@ -135,7 +135,7 @@ def blocks_of(workload: Workload, setup: Setup) -> Iterator[Requests]:
 
 def engine_of(
     workload: Workload,
-    setup: Setup,
+    setup: EngineArguments,
     *,
     machine_code: bool | None = None,
     early: bool = False,
@@ -170,14 +170,14 @@ def until_s(workload: Workload) -> float:
     return math.inf if workload.duration_s is None else workload.duration_s
 
 
-class Run:
+class ServiceRun:
     """Workload in progress on an engine, with its outcomes so far."""
 
     def __init__(
         self,
         workload: Workload,
-        setup: Setup,
-        engine: Serving | Recorded,
+        setup: EngineArguments,
+        engine: Serving | RecordedRequests,
         *,
         machine_code: bool | None = None,
     ) -> None:
@@ -301,7 +301,7 @@ class Run:
         check_room(max(self.fed, self.told))
 
     def _playing(self) -> Serving:
-        assert not isinstance(self.engine, Recorded)
+        assert not isinstance(self.engine, RecordedRequests)
         return self.engine
 
     def _rest(self) -> None:

@@ -77,7 +77,7 @@ def stability_of(
     fresh : bool[requests]
         Requests with which a busy period begins.
     offered_per_s : float, optional
-        Rate stated by the arrivals from ``lately_s`` on. Absent: the observed rate, e.g. with
+        Rate stated by the arrivals from ``recent_from_s`` on. Absent: the observed rate, e.g. with
         clients, which never overload on their own.
 
     Complexity: O(n log n).
@@ -105,7 +105,7 @@ def stability_of(
     return Stability(state, caught_up_s, left, came, carried)
 
 
-def lately_s(arrival_s: Seconds) -> float:
+def recent_from_s(arrival_s: Seconds) -> float:
     """Return the time from which requests represent the current rate."""
     first_s, last_s = float(arrival_s[0]), float(arrival_s[-1])
     return last_s - LATELY * (last_s - first_s)
@@ -217,7 +217,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LatencyPart:
     """Component of the latencies of a stream's answered requests; NaN without any."""
 
     mean_s: float
@@ -249,12 +249,12 @@ class StreamService:
         Latency of answered requests; NaN without any.
     percentiles : tuple of Percentile
         Percentiles of latency, rejected requests being infinite; empty if overloaded.
-    queue : Part
+    queue : LatencyPart
         Latency above that of its batch alone: waiting for an instance, for others in its batch, and
         for devices, links and memory held by others.
-    loading : Part
+    loading : LatencyPart
         Waiting for weights loaded on demand.
-    service : Part
+    service : LatencyPart
         Latency of its batch alone.
     batch : float
         Mean batch size of a request; NaN without answers.
@@ -272,9 +272,9 @@ class StreamService:
     throughput_per_s: float
     mean_s: float
     percentiles: tuple[Percentile, ...]
-    queue: Part
-    loading: Part
-    service: Part
+    queue: LatencyPart
+    loading: LatencyPart
+    service: LatencyPart
     batch: float
     objectives: tuple[Objective, ...]
     mean: Mean | None
@@ -375,7 +375,7 @@ class ModelService:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class KeptRequests:
     """First requests of a run one by one, and all its failures."""
 
     outcomes: Outcomes
@@ -409,7 +409,7 @@ class Service(Result):
         All objectives were decided, the budget was spent, or no more requests came.
     loading, failures, scaled
         Results for models loaded on demand, requested failures, and replicas.
-    kept : Kept or None
+    kept : KeptRequests or None
         Single requests, if requested; not compared.
     """
 
@@ -429,7 +429,7 @@ class Service(Result):
     loading: tuple[Loading, ...] = ()
     failures: Failed | None = None
     scaled: tuple[Scaled, ...] = ()
-    kept: Kept | None = field(default=None, repr=False)
+    kept: KeptRequests | None = field(default=None, repr=False)
 
     @property
     def state(self) -> State:

@@ -26,18 +26,25 @@ from hetsim.simulation.service.figures import (
     with_lengths,
     with_uses,
 )
-from hetsim.simulation.service.layout import Setup, check_together, load_s, set_up
+from hetsim.simulation.service.layout import EngineArguments, check_together, load_s, set_up
 from hetsim.simulation.service.replicas import Scaled, instances_s, scaled_of
-from hetsim.simulation.service.resolution import Asked, Made, Resolved, kept_as, resolve
+from hetsim.simulation.service.resolution import ModelOptions, PlanCache, Resolved, kept_as, resolve
 from hetsim.simulation.service.run import (
-    Recorded,
-    Run,
+    RecordedRequests,
+    ServiceRun,
     check_room,
     engine_of,
     expected,
     most_requests,
 )
-from hetsim.simulation.service.service import Failed, Kept, Loading, ModelService, Service, Use
+from hetsim.simulation.service.service import (
+    Failed,
+    KeptRequests,
+    Loading,
+    ModelService,
+    Service,
+    Use,
+)
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.statistics.verdict import CONFIDENCE, End
@@ -55,8 +62,8 @@ def serve(
     workload: Workload,
     platform: Platform,
     *,
-    asked: Asked | None = None,
-    made: Made | None = None,
+    asked: ModelOptions | None = None,
+    made: PlanCache | None = None,
     until_answered: bool = False,
     within: float | None = None,
     most_tasks: float = math.inf,
@@ -67,9 +74,9 @@ def serve(
 
     Parameters
     ----------
-    asked : Asked, optional
+    asked : ModelOptions, optional
         Options for reading, pricing and planning models.
-    made : Made, optional
+    made : PlanCache, optional
         Problems and plans of other workloads on the same platform with the same `asked`.
     until_answered : bool
         Whether to end as soon as every objective is met or missed, after `requests` or `duration_s`
@@ -122,7 +129,7 @@ def serve(
 def played(
     workload: Workload,
     resolved: Sequence[Resolved],
-    setup: Setup,
+    setup: EngineArguments,
     *,
     until_answered: bool = False,
     within: float | None = None,
@@ -144,7 +151,7 @@ def played(
     if math.isfinite(coming) and not early:
         check_room(coming)
     engine = engine_of(workload, setup, machine_code=machine_code, early=early)
-    run = Run(workload, setup, engine, machine_code=machine_code)
+    run = ServiceRun(workload, setup, engine, machine_code=machine_code)
     end = run.play(
         until_answered=until_answered,
         within=within,
@@ -163,11 +170,11 @@ def keeping(
     if not keep:
         return service
     columns: Any = (column[:keep].copy() for column in outcomes)
-    return replace(service, kept=Kept(Outcomes(*columns), tuple(happened)))
+    return replace(service, kept=KeptRequests(Outcomes(*columns), tuple(happened)))
 
 
 def service_of(
-    run: Run,
+    run: ServiceRun,
     resolved: Sequence[Resolved],
     end: End,
     busy: Busy | None = None,
@@ -271,9 +278,9 @@ def service_of(
 
 
 def _loading(
-    engine: Serving | Recorded,
+    engine: Serving | RecordedRequests,
     resolved: Sequence[Resolved],
-    setup: Setup,
+    setup: EngineArguments,
     duration_s: float,
 ) -> tuple[tuple[Loading, ...], Sequence[int]]:
     """Return the loads by model and device, and the maximum shared bytes on each device."""
@@ -353,7 +360,7 @@ def _bottleneck(
     return max(uses, key=lambda use: use[0])[1]
 
 
-def at_bad_end(service: Service, platform: Platform) -> Service | None:
+def at_pessimistic_end(service: Service, platform: Platform) -> Service | None:
     """Return the result of the same requests and plans at the pessimistic end of all times.
 
     Every device and link takes the upper end of its own 80 % interval, all at once. If no model

@@ -35,13 +35,13 @@ from hetsim.simulation.serving.tables import (
     TOLD,
     WINDOWS,
     Flow,
-    Records,
+    RequestRecords,
     Setup,
     Spans,
 )
 
 
-def append(flow: Flow, records: Records, line: int, request: int) -> None:
+def append(flow: Flow, records: RequestRecords, line: int, request: int) -> None:
     """Append a request to a line: a queue, or its timed-out requests."""
     told = flow.counts[TOLD]
     records.following[request - told] = -1
@@ -53,7 +53,7 @@ def append(flow: Flow, records: Records, line: int, request: int) -> None:
     flow.tail[line] = request
 
 
-def unlink(flow: Flow, records: Records, line: int, before: int, request: int) -> None:
+def unlink(flow: Flow, records: RequestRecords, line: int, before: int, request: int) -> None:
     """Remove a request from a line; `before` is its predecessor, or -1 for none."""
     told = flow.counts[TOLD]
     following = records.following[request - told]
@@ -68,7 +68,7 @@ def unlink(flow: Flow, records: Records, line: int, before: int, request: int) -
 def walk(
     setup: Setup,
     flow: Flow,
-    records: Records,
+    records: RequestRecords,
     model: int,
     now: float,
     just_after: bool,
@@ -76,7 +76,7 @@ def walk(
     """Walk over the waiting requests; return the first that was rejected, or -1.
 
     The findings are in the flow's counts and times; rejected requests are linked by
-    ``Records.following``. O(largest batch + timed-out requests).
+    ``RequestRecords.following``. O(largest batch + timed-out requests).
     """
     counts, told = flow.counts, flow.counts[TOLD]
     timeout, largest, liked = setup.timeout[model], setup.largest[model], setup.liked_at[model]
@@ -151,7 +151,7 @@ def wait(setup: Setup, flow: Flow, model: int, now: float) -> bool:
     return True
 
 
-def take_first(setup: Setup, flow: Flow, records: Records, model: int, size: int) -> int:
+def take_first(setup: Setup, flow: Flow, records: RequestRecords, model: int, size: int) -> int:
     """Remove the first `size` waiting requests; return the first, which links to the others."""
     told = flow.counts[TOLD]
     first, last = -1, -1

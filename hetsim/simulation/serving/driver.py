@@ -30,7 +30,15 @@ from hetsim.simulation.clock.rules import (
 )
 from hetsim.simulation.clock.virtual_time import earliest, put, take
 from hetsim.simulation.serving.batcher import account, append, decide, take_first, wait, walk
-from hetsim.simulation.serving.routing import arrived, fetch, leave, mark, renounce, send, settle
+from hetsim.simulation.serving.routing import (
+    arrived,
+    fetch,
+    leave,
+    mark,
+    release_claim,
+    send,
+    settle,
+)
 from hetsim.simulation.serving.tables import (
     ASKED,
     CALM,
@@ -51,7 +59,7 @@ from hetsim.simulation.serving.tables import (
     WHOLE,
     Batches,
     Flow,
-    Records,
+    RequestRecords,
     Setup,
     Spans,
 )
@@ -64,7 +72,7 @@ processed; the next event is after ``Flow.times[LIMIT]``; the run of template ``
 alone is needed."""
 
 
-class Coming(NamedTuple):
+class RequestBlock(NamedTuple):
     """Block of open-loop requests, ascending; ``Flow.counts[TAKEN]`` have arrived.
 
     Attributes
@@ -87,9 +95,9 @@ def advance(
     setup: Setup,
     flow: Flow,
     batches: Batches,
-    records: Records,
+    records: RequestRecords,
     spans: Spans,
-    coming: Coming,
+    coming: RequestBlock,
     events: Any,
     returning: Any,
     now_s: Floats,
@@ -178,10 +186,10 @@ def advance(
                 spans.since[model] = now
         now_s[0] = now
         if flow.times[SOONEST] == now:
-            ring(flow, now)
+            mark_expired_timers(flow, now)
 
 
-def upcoming(setup: Setup, flow: Flow, coming: Coming, events: Any, returning: Any) -> float:
+def upcoming(setup: Setup, flow: Flow, coming: RequestBlock, events: Any, returning: Any) -> float:
     """Return the time of the next event, as far as arrivals are known.
 
     Arrivals beyond the number of requests, or too late, do not count.
@@ -199,7 +207,7 @@ def calm(
     state: State,
     setup: Setup,
     flow: Flow,
-    coming: Coming,
+    coming: RequestBlock,
     events: Any,
     returning: Any,
     until_s: float,
@@ -225,7 +233,7 @@ def launch(
     count[STARTING] = 0
 
 
-def ring(flow: Flow, now: float) -> None:
+def mark_expired_timers(flow: Flow, now: float) -> None:
     """Mark the batchers whose timers have expired. O(models)."""
     soonest = math.inf
     for model in range(len(flow.timer)):
@@ -250,7 +258,7 @@ def finish(
     setup: Setup,
     flow: Flow,
     batches: Batches,
-    records: Records,
+    records: RequestRecords,
     spans: Spans,
     returning: Any,
     code: int,
@@ -277,7 +285,7 @@ def finish(
 
 
 def answer(
-    setup: Setup, flow: Flow, records: Records, returning: Any, first: int, now: float
+    setup: Setup, flow: Flow, records: RequestRecords, returning: Any, first: int, now: float
 ) -> None:
     """Start the think times of the clients of linked requests."""
     if len(setup.stream_of) == 0:
@@ -298,7 +306,7 @@ def come(
     setup: Setup,
     flow: Flow,
     batches: Batches,
-    records: Records,
+    records: RequestRecords,
     spans: Spans,
     returning: Any,
     stream: int,
@@ -363,7 +371,7 @@ def look(
     setup: Setup,
     flow: Flow,
     batches: Batches,
-    records: Records,
+    records: RequestRecords,
     spans: Spans,
     returning: Any,
     now: float,
@@ -386,7 +394,7 @@ def look(
                 return
             size *= found
         elif flow.spare[model] > 0 or flow.waiting[model] == 0:
-            renounce(setup, flow, model, now)
+            release_claim(setup, flow, model, now)
     if size == 0:
         flow.dirty[model] = 0
         flow.counts[LOOKS] -= 1
@@ -399,7 +407,7 @@ def look(
 
 
 def sized(
-    setup: Setup, flow: Flow, records: Records, returning: Any, model: int, now: float
+    setup: Setup, flow: Flow, records: RequestRecords, returning: Any, model: int, now: float
 ) -> int:
     """Return how many requests go now, and reject those that timed out.
 

@@ -21,7 +21,7 @@ from hetsim.simulation.clock.rules import (
     new_state,
     widened,
 )
-from hetsim.simulation.clock.templates import Layout
+from hetsim.simulation.clock.templates import TemplateLayout
 from hetsim.simulation.clock.virtual_time import PARTS, Driver, in_slots, never_start
 from hetsim.simulation.serving import batcher, driver, routing
 from hetsim.simulation.serving.batcher import lengths_of
@@ -33,15 +33,15 @@ from hetsim.simulation.serving.driver import (
     MORE,
     RETRIED,
     THINK,
-    Coming,
+    RequestBlock,
 )
 from hetsim.simulation.serving.setup import (
     Clients,
     Lengths,
-    Model,
+    ModelSetup,
     Outcomes,
+    RequestSource,
     Residency,
-    Source,
     Turns,
 )
 from hetsim.simulation.serving.tables import (
@@ -52,7 +52,7 @@ from hetsim.simulation.serving.tables import (
     THINKS,
     TOLD,
     Flow,
-    Records,
+    RequestRecords,
     Setup,
     as_arrays,
     learn,
@@ -79,12 +79,12 @@ class Serving(Driver):
 
     Parameters
     ----------
-    layout : Layout
+    layout : TemplateLayout
         Layout of all templates, from ``clock.templates.laid_out``.
     duration : float array [tasks]
         Seconds.
-    models : sequence of Model
-    sources : sequence of Source
+    models : sequence of ModelSetup
+    sources : sequence of RequestSource
         Model of each stream.
     clients : sequence of Clients
         Clients of closed-loop streams.
@@ -111,10 +111,10 @@ class Serving(Driver):
 
     def __init__(
         self,
-        layout: Layout,
+        layout: TemplateLayout,
         duration: Floats,
-        models: Sequence[Model],
-        sources: Sequence[Source],
+        models: Sequence[ModelSetup],
+        sources: Sequence[RequestSource],
         clients: Sequence[Clients] = (),
         *,
         requests: int | None = None,
@@ -238,7 +238,7 @@ class Serving(Driver):
         else:
             columns = [np.asarray(part).tolist() for part in columns]
         block: Any = (*columns, last)
-        coming: Any = Coming._make(block)
+        coming: Any = RequestBlock._make(block)
         self._flow.counts[TAKEN] = 0
         # All arrivals get records at once, as they are reported together.
         self._make_room(min(len(arrival), BLOCK))
@@ -416,7 +416,7 @@ class _Unused:
         return 1
 
     @staticmethod
-    def renounce(setup: Setup, flow: Flow, model: int, now: float) -> None:
+    def release_claim(setup: Setup, flow: Flow, model: int, now: float) -> None:
         return
 
     @staticmethod
@@ -429,7 +429,7 @@ class _Unused:
 
     @staticmethod
     def occupy(
-        setup: Setup, flow: Flow, records: Records, model: int, instance: int, first: int,
+        setup: Setup, flow: Flow, records: RequestRecords, model: int, instance: int, first: int,
         now: float,
     ) -> None:  # fmt: skip
         return
@@ -440,12 +440,12 @@ class _Unused:
 
 
 _ALL_LOADED = (
-    _Unused.able, _Unused.settle, _Unused.renounce, _Unused.fetch,
+    _Unused.able, _Unused.settle, _Unused.release_claim, _Unused.fetch,
     _Unused.arrived, _Unused.occupy, _Unused.vacate,
 )  # fmt: skip
 _IN_TURNS = (
-    routing.wake, routing.unclaim, routing.outrun, routing.able, routing.missing,
-    routing.evict, routing.use, routing.reserve, routing.settle, routing.renounce,
+    routing.wake, routing.unclaim, routing.claimed_before, routing.able, routing.missing,
+    routing.evict, routing.use, routing.reserve, routing.settle, routing.release_claim,
     routing.fetch, routing.arrived, routing.occupy, routing.vacate,
 )  # fmt: skip
 
@@ -460,18 +460,19 @@ def compiled(*, turns: bool) -> Compiled:
         *PARTS, batcher.double, batcher.account, batcher.append, batcher.unlink, batcher.walk,
         batcher.decide, batcher.wait, batcher.take_first, routing.mark,
         *(_IN_TURNS if turns else _ALL_LOADED), routing.choose, routing.leave, routing.passes,
-        routing.send, driver.upcoming, driver.calm, driver.launch, driver.ring, driver.answered,
-        driver.answer, driver.full, driver.sized, driver.finish, driver.look, driver.come,
+        routing.send, driver.upcoming, driver.calm, driver.launch, driver.mark_expired_timers,
+        driver.answered, driver.answer, driver.full, driver.sized, driver.finish, driver.look,
+        driver.come,
     )  # fmt: skip
     return machine_code(driver.advance, *parts, inline=True, forced=False)
 
 
-def events_of(layout: Layout) -> float:
+def events_of(layout: TemplateLayout) -> float:
     """Return the mean number of task events per request, its own included."""
     return OWN_EVENTS + float(np.diff(layout.first).mean())
 
 
-def python_until(layout: Layout) -> float:
+def python_until(layout: TemplateLayout) -> float:
     """Return the number of requests from which a run begun without machine code switches to it."""
     share = compile_threshold.LOADING if compiled(turns=False).kept else 1.0
     return share * COMPILE_FROM / events_of(layout)

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.simulation.clock import rules, virtual_time
-from hetsim.simulation.clock.templates import Layout
-from hetsim.simulation.serving.driver import FILLED, LATER, MORE, OVER, Coming, upcoming
+from hetsim.simulation.clock.templates import TemplateLayout
+from hetsim.simulation.serving.driver import FILLED, LATER, MORE, OVER, RequestBlock, upcoming
 from hetsim.simulation.serving.engine import BLOCK, Serving
-from hetsim.simulation.serving.setup import Clients, Model, Outcomes, Source
+from hetsim.simulation.serving.setup import Clients, ModelSetup, Outcomes, RequestSource
 from hetsim.simulation.serving.tables import LIMIT, TAKEN, requests_of
 
 Block = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
@@ -59,10 +59,10 @@ class RealTime(Serving):
 
     def __init__(
         self,
-        layout: Layout,
+        layout: TemplateLayout,
         duration: NDArray[np.float64],
-        models: Sequence[Model],
-        sources: Sequence[Source],
+        models: Sequence[ModelSetup],
+        sources: Sequence[RequestSource],
         clients: Sequence[Clients] = (),
         *,
         lasts: NDArray[np.float64],
@@ -82,7 +82,7 @@ class RealTime(Serving):
         )
         self._duration = lasts.tolist()
         self._blocks_to_come = iter(blocks)
-        self._coming: Any = Coming([], [], [], 0)
+        self._coming: Any = RequestBlock([], [], [], 0)
         self._outside: set[tuple[int, int]] = set()
         self._parts: list[Outcomes] = []
         self._advance(-math.inf)
@@ -146,5 +146,5 @@ class RealTime(Serving):
         if block is not None:
             columns = [part.tolist() for part in block]
         made: Any = (*columns, int(block is None))
-        self._coming = Coming._make(made)
+        self._coming = RequestBlock._make(made)
         self._flow.counts[TAKEN] = 0

@@ -38,7 +38,7 @@ from hetsim.simulation.serving.tables import (
     WHOLE,
     Batches,
     Flow,
-    Records,
+    RequestRecords,
     Setup,
 )
 
@@ -57,7 +57,7 @@ def wake(setup: Setup, flow: Flow) -> None:
             mark(flow, model)
 
 
-def outrun(setup: Setup, flow: Flow, model: int, instance: int) -> bool:
+def claimed_before(setup: Setup, flow: Flow, model: int, instance: int) -> bool:
     """Return whether another model claimed memory of an instance before this model did.
 
     O(models times devices of the instance).
@@ -83,7 +83,7 @@ def able(setup: Setup, flow: Flow, model: int, instance: int) -> bool:
     for at in range(setup.place_at[instance], setup.place_at[instance + 1]):
         if flow.there[row + setup.places[at]] != THERE:
             return False
-    return flow.reserved[instance] > 0 or not outrun(setup, flow, model, instance)
+    return flow.reserved[instance] > 0 or not claimed_before(setup, flow, model, instance)
 
 
 def missing(setup: Setup, flow: Flow, model: int, device: int, spared: bool) -> int:
@@ -122,7 +122,7 @@ def reserve(setup: Setup, flow: Flow, model: int, instance: int, spared: bool, n
 
     O(models times devices of the instance), and as much again for each eviction.
     """
-    if outrun(setup, flow, model, instance):
+    if claimed_before(setup, flow, model, instance):
         return False
     row = model * len(flow.room)
     for at in range(setup.place_at[instance], setup.place_at[instance + 1]):
@@ -192,7 +192,7 @@ def unclaim(setup: Setup, flow: Flow, model: int) -> None:
         wake(setup, flow)
 
 
-def renounce(setup: Setup, flow: Flow, model: int, now: float) -> None:
+def release_claim(setup: Setup, flow: Flow, model: int, now: float) -> None:
     """Without requests to send, release reserved memory with loaded weights, and the claim."""
     row = model * len(flow.room)
     given = False
@@ -256,7 +256,13 @@ def arrived(setup: Setup, flow: Flow, model: int, device: int, now: float) -> No
 
 
 def occupy(
-    setup: Setup, flow: Flow, records: Records, model: int, instance: int, first: int, now: float
+    setup: Setup,
+    flow: Flow,
+    records: RequestRecords,
+    model: int,
+    instance: int,
+    first: int,
+    now: float,
 ) -> None:
     """Assign a batch to an instance: it uses the memory, and the reservation ends."""
     if setup.on_demand[model] == 0:
@@ -370,7 +376,7 @@ def send(
     setup: Setup,
     flow: Flow,
     batches: Batches,
-    records: Records,
+    records: RequestRecords,
     model: int,
     first: int,
     size: int,
@@ -424,7 +430,7 @@ def leave(
     setup: Setup,
     flow: Flow,
     batches: Batches,
-    records: Records,
+    records: RequestRecords,
     batch: int,
     now: float,
 ) -> None:

@@ -14,7 +14,7 @@ from hetsim.workload.deployment import Routing, TimeoutAction
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Model:
+class ModelSetup:
     """Model with its instances, queues and batcher.
 
     Attributes
@@ -85,7 +85,7 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RequestSource:
     """Model and priority level of a stream of requests; level 0 comes first."""
 
     model: int
@@ -113,7 +113,7 @@ class Clients:
     variant: int = 0
 
 
-class Options(TypedDict, total=False):
+class EngineOptions(TypedDict, total=False):
     """Options of engines, as in ``engine.Serving``."""
 
     requests: int | None

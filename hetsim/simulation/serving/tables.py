@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from hetsim.simulation.clock.heaps import Floats, Ints
 from hetsim.simulation.clock.runs import run
-from hetsim.simulation.clock.templates import Layout
-from hetsim.simulation.serving.setup import Clients, Model, Source, Turns
+from hetsim.simulation.clock.templates import TemplateLayout
+from hetsim.simulation.serving.setup import Clients, ModelSetup, RequestSource, Turns
 from hetsim.workload.deployment import ROUTINGS
 
 SERVED, FULL, EXPIRED = 0, 1, 2
@@ -205,7 +205,7 @@ class Batches(NamedTuple):
     Attributes
     ----------
     first : [window]
-        Its first request; ``Records.following`` links the others.
+        Its first request; ``RequestRecords.following`` links the others.
     instance, model : [window]
         Model -1: no batch, or an answered one with tasks that nothing waits for. Model -2 - m:
         loading of model m's weights to a device, given as the instance.
@@ -223,7 +223,7 @@ class Batches(NamedTuple):
     needed: Ints
 
 
-class Records(NamedTuple):
+class RequestRecords(NamedTuple):
     """Records of unreported requests: request r at index ``r - counts[TOLD]``.
 
     Attributes
@@ -274,7 +274,7 @@ class Spans(NamedTuple):
     length: Floats
 
 
-def requests_of(flow: Flow, batches: Batches, records: Records, slot: int) -> list[int]:
+def requests_of(flow: Flow, batches: Batches, records: RequestRecords, slot: int) -> list[int]:
     """Return the requests of a batch; none for a weight-loading batch."""
     found: list[int] = []
     request = -1 if batches.model[slot] < 0 else int(batches.first[slot])
@@ -292,10 +292,10 @@ WINDOW_S = 2.0**-20
 
 
 def setup_of(
-    layout: Layout,
+    layout: TemplateLayout,
     duration: NDArray[np.float64],
-    models: Sequence[Model],
-    sources: Sequence[Source],
+    models: Sequence[ModelSetup],
+    sources: Sequence[RequestSource],
     clients: Sequence[Clients],
     turns: int,
     most: int,
@@ -435,15 +435,15 @@ def new_batches(window: int, arrays: bool) -> Batches:
     return as_arrays(batches) if arrays else batches
 
 
-def new_records(room: int, arrays: bool) -> Records:
+def new_records(room: int, arrays: bool) -> RequestRecords:
     """Return tables for this number of requests."""
     if not arrays:
         made: Any = [[0.0] * room for _ in range(4)] + [[0] * room for _ in range(8)]
         made.append([0.0] * room)
-        return Records._make(made)
+        return RequestRecords._make(made)
     kinds = [np.float64] * 4 + [np.int32] * 4 + [np.int8] * 2 + [np.int32, np.int64, np.float64]
     columns: Any = [np.zeros(room, kind) for kind in kinds]
-    return Records._make(columns)
+    return RequestRecords._make(columns)
 
 
 def as_arrays(record: Any) -> Any:
@@ -470,7 +470,7 @@ def _places(record: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(at for at in range(len(kinds)) if at not in seconds), seconds
 
 
-def _no_turns(models: Sequence[Model]) -> Turns:
+def _no_turns(models: Sequence[ModelSetup]) -> Turns:
     none = np.zeros((len(models), 0), dtype=np.int64)
     return Turns((), none, none, tuple(((),) * len(model.limits) for model in models))
 
@@ -500,7 +500,7 @@ def _loaded_first(setup: Setup) -> tuple[list[int], list[int]]:
     return room, there
 
 
-def seconds_alone(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
+def seconds_alone(layout: TemplateLayout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the seconds of a request of each template without other work."""
     one = np.zeros(1)
     return np.array(
@@ -513,7 +513,7 @@ def seconds_alone(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.f
     )
 
 
-def learn(flow: Flow, layout: Layout, duration: NDArray[np.float64], template: int) -> None:
+def learn(flow: Flow, layout: TemplateLayout, duration: NDArray[np.float64], template: int) -> None:
     """Record a template's run without other work, for ``routing.passes``. Simulates it once."""
     recording = run(
         layout, duration, np.zeros(1), np.array([template]), traced=True, machine_code=False
@@ -527,7 +527,7 @@ def learn(flow: Flow, layout: Layout, duration: NDArray[np.float64], template: i
         flow.since[k], flow.until[k] = int(since[task]), int(until[task])
 
 
-def loads(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
+def loads(layout: TemplateLayout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return by template the seconds on its busiest resource."""
     structure = layout.structure
     found = []

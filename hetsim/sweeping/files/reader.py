@@ -29,7 +29,7 @@ from hetsim.hardware.files.schema import (
     parse_file,
     refusal,
 )
-from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
+from hetsim.hardware.files.yaml_source import Complaint, YamlFile, YamlPath, read_yaml
 from hetsim.hardware.variants import platform_executing
 from hetsim.hardware.what_if import what_if
 from hetsim.placement.objective import OBJECTIVES
@@ -71,7 +71,7 @@ def _replayed(grid: Grid) -> Iterator[Replayed]:
             yield ("workloads", at, "arrivals"), stream.arrivals, {}
 
 
-def _complaints(source: Source, grid: Grid) -> list[Complaint]:
+def _complaints(source: YamlFile, grid: Grid) -> list[Complaint]:
     """What no platform takes: a name that is none, a change that fits none of them."""
     found = []
     platforms = []
@@ -106,7 +106,7 @@ def _refused_by_all(tries: Iterable[Callable[[], object]]) -> HetsimError | None
     return first
 
 
-def _complaint(source: Source, place: YamlPath, error: HetsimError) -> Complaint:
+def _complaint(source: YamlFile, place: YamlPath, error: HetsimError) -> Complaint:
     what = f"{error.where}: {error.what}" if error.where else error.what
     return Complaint(source.line(place), what, error.hint or "")
 

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from hetsim.core.checks import path, takes
 from hetsim.errors import InvalidInput, WorkloadError
 from hetsim.hardware.files.json_schema import definitions_of, document
-from hetsim.hardware.files.schema import Broken, broken, parse
-from hetsim.hardware.files.yaml_source import Source, YamlPath, read_yaml
+from hetsim.hardware.files.schema import BrokenFile, broken, parse
+from hetsim.hardware.files.yaml_source import YamlFile, YamlPath, read_yaml
 from hetsim.workload.arrivals import KINDS, Replay
 from hetsim.workload.autoscaling import Autoscaling
 from hetsim.workload.deployment import (
@@ -106,11 +106,13 @@ def _loaded(given: str, sort: Sort) -> Workload | Deployment:
     return found
 
 
-def _source(given: str) -> Source:
+def _source(given: str) -> YamlFile:
     return read_yaml(Path(given), given, holds="a workload or a deployment", kind=WorkloadError)
 
 
-def _read(source: Source, sort: Sort) -> tuple[Workload | Deployment | None, tuple[Broken, ...]]:
+def _read(
+    source: YamlFile, sort: Sort
+) -> tuple[Workload | Deployment | None, tuple[BrokenFile, ...]]:
     """Return what a file says, and what is wrong with it and the traces that it names."""
     parsed, complaints = parse(MODELS[sort], source, source.data)
     wrong = broken(source, complaints)
@@ -124,12 +126,12 @@ def _read(source: Source, sort: Sort) -> tuple[Workload | Deployment | None, tup
             (("streams", stream.name, "arrivals"), stream.arrivals, stream.dims)
             for stream in workload.streams
         ]
-        return workload, tuple(Broken(one, (one,)) for one in trace_errors(source, places))
+        return workload, tuple(BrokenFile(one, (one,)) for one in trace_errors(source, places))
     assert isinstance(parsed, DeploymentModel)
     return parsed.to_record(base), ()
 
 
-def trace_errors(source: Source, places: Iterable[Replayed]) -> Iterator[InvalidInput]:
+def trace_errors(source: YamlFile, places: Iterable[Replayed]) -> Iterator[InvalidInput]:
     """Yield the errors of the traces that a file replays at these places, each once."""
     said: set[str] = set()
     places = list(places)

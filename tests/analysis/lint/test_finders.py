@@ -11,8 +11,8 @@ import pytest
 
 import hetsim
 from builders import BOX
-from hetsim.analysis.lint.finders import precision, tiny, to_and_fro
-from hetsim.analysis.lint.suspects import Asked, Seen, Suspect, targets_of
+from hetsim.analysis.lint.finders import precision, round_trips, tiny
+from hetsim.analysis.lint.suspects import LintInput, LintQuestion, Suspect, targets_of
 from hetsim.errors import UsageError
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
@@ -28,14 +28,18 @@ def chain(seconds: list[list[float]], sizes: list[int], **more: Any) -> Problem:
     return Problem.from_arrays(seconds, edges=edges, devices=devices, bytes_per_s=1.0, **more)
 
 
-def seen(problem: Problem, *devices: str, device: str | None = None) -> Seen:
+def seen(problem: Problem, *devices: str, device: str | None = None) -> LintInput:
     """The plan that has each node by itself on these devices; none of these: no plan."""
     groups = tuple(Group(name, (v,)) for v, name in enumerate(devices))
     plan = Plan(problem, "by hand", groups) if groups else None
-    return Seen(Asked(problem, "heft", "latency", {}), plan, targets_of(problem, device))
+    return LintInput(
+        LintQuestion(problem, "heft", "latency", {}), plan, targets_of(problem, device)
+    )
 
 
-def found(finder: Callable[[Seen], Iterator[Suspect]], *asked: Any, **more: Any) -> list[Suspect]:
+def found(
+    finder: Callable[[LintInput], Iterator[Suspect]], *asked: Any, **more: Any
+) -> list[Suspect]:
     return list(finder(seen(*asked, **more)))
 
 
@@ -69,18 +73,18 @@ def test_a_subgraph_is_tiny_that_takes_longer_to_start_and_feed_than_to_run() ->
 
 def test_what_leaves_a_device_and_comes_back_is_suspected_of_both_ways() -> None:
     problem = chain([[1.0] * 3] * 3, [2, 3])
-    (one,) = found(to_and_fro, problem, "a", "b", "a")
+    (one,) = found(round_trips, problem, "a", "b", "a")
     assert (one.device, one.nodes, one.cost_s) == ("a and b", (1,), 5.0)
     assert one.what == "g1 goes from a to b and back"
     pinned, wide = one.changes
     assert (pinned.pins, wide.wider) == ((("n1", "a"),), ("a>b", "b>a"))
-    assert found(to_and_fro, problem, "a", "b", "c") == []
+    assert found(round_trips, problem, "a", "b", "c") == []
     # One that the other device does not take is left where it is.
     lacking = chain([[1.0] * 2, [INF, 1.0], [1.0] * 2], [2, 3])
-    (one,) = found(to_and_fro, lacking, "a", "b", "a")
+    (one,) = found(round_trips, lacking, "a", "b", "a")
     assert [change.pins for change in one.changes] == [()]
     # Several between the same two are one more, of those that can go back.
-    several = found(to_and_fro, chain([[1.0] * 2] * 5, [1, 1, 2, 2]), *"ababa")
+    several = found(round_trips, chain([[1.0] * 2] * 5, [1, 1, 2, 2]), *"ababa")
     assert several[-1].cost_s == 6.0
     assert several[-1].what == "2 subgraphs go from a to b and back"
     assert dict(several[-1].changes[0].pins) == {"n1": "a", "n3": "a"}

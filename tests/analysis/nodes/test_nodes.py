@@ -17,7 +17,7 @@ import hetsim
 from builders import BOX, dags, problems, random_composites
 from hetsim.analysis.nodes.facts import CHOICE, Facts
 from hetsim.analysis.nodes.nodes import nodes
-from hetsim.analysis.what_if import missing_ops, supposed_seconds, taking
+from hetsim.analysis.what_if import missing_ops, supposed_seconds, with_nodes_on
 from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
@@ -193,7 +193,7 @@ def test_what_a_refused_node_would_take_is_the_devices_own_estimate() -> None:
     assert [node.preferred_s for node in refused] == estimates
     # It is what the search for changes has always supposed.
     (missing,) = [one for one in missing_ops(problem) if one.device == npu]
-    taken = taking(problem, npu, missing.nodes)
+    taken = with_nodes_on(problem, npu, missing.nodes)
     assert taken.seconds[list(missing.nodes), npu].tolist() == estimates
 
 

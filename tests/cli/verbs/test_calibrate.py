@@ -10,7 +10,7 @@ import hetsim
 from cli_calls import ok, record_of
 from hetsim.cost.calibration import calibrate as module
 from hetsim.cost.calibration.calibrate import calibrate
-from hetsim.cost.calibration.measurements import Progress
+from hetsim.cost.calibration.measurements import MeasuringProgress
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.hardware.catalog import load_device, load_platform
 from hetsim.hardware.kernel_figures import PARAMETERS
@@ -59,7 +59,7 @@ def test_a_machine_is_measured_and_its_file_is_read_at_once(few: None, tmp_path:
 def test_what_was_interrupted_goes_on(few: None, tmp_path: Path) -> None:
     path = tmp_path / "cpu.yaml"
 
-    def stop(progress: Progress) -> None:
+    def stop(progress: MeasuringProgress) -> None:
         if progress.measured == 3:
             raise KeyboardInterrupt
 

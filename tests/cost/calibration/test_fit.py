@@ -10,9 +10,9 @@ import pytest
 from hetsim.cost.calibration.corrections import corrections, learnt_joins
 from hetsim.cost.calibration.fit import (
     Fit,
-    Network,
+    KernelPoint,
+    NetworkPoint,
     Overheads,
-    Point,
     figure_errors,
     fit,
     judge,
@@ -24,7 +24,7 @@ from hetsim.cost.calibration.fit import (
     prior,
     undisturbed,
 )
-from hetsim.cost.calibration.measurements import Setting, Taken, generated, taken
+from hetsim.cost.calibration.measurements import NetworkRun, RunSettings, generated, network_run
 from hetsim.cost.kernels.formula import COLUMN, FORMS, factors, streamed_share
 from hetsim.cost.kernels.fusion import joints
 from hetsim.cost.kernels.networks import kernels_seconds
@@ -47,16 +47,16 @@ def truth() -> np.ndarray:
     return values
 
 
-def made(values: np.ndarray, name: str, rows: np.ndarray, factor: np.ndarray) -> Network:
+def made(values: np.ndarray, name: str, rows: np.ndarray, factor: np.ndarray) -> NetworkPoint:
     """A network whose kernels take what the formula says, times a factor each."""
     weights = float(rows[:, COLUMN["weight_bytes"]].sum())
     figures = np.exp(values)
     streamed = streamed_share(figures[INDEX["weights_on_chip_mib"]], weights)
     seconds = kernels_seconds(figures, rows, streamed) * factor
     points = tuple(
-        Point(rows[k : k + 1], float(seconds[k]) + PROFILER_S, 1) for k in range(len(rows))
+        KernelPoint(rows[k : k + 1], float(seconds[k]) + PROFILER_S, 1) for k in range(len(rows))
     )
-    return Network(
+    return NetworkPoint(
         name, rows, weights, 0.0, float(seconds.sum()) + DISPATCH_S, 0.01, len(rows),
         float(seconds.sum()) + PROFILER_S * len(rows), points,
     )  # fmt: skip
@@ -68,12 +68,12 @@ def tables() -> list[tuple[str, np.ndarray]]:
 
 
 @pytest.fixture(scope="module")
-def networks(tables: list[tuple[str, np.ndarray]]) -> list[Network]:
+def networks(tables: list[tuple[str, np.ndarray]]) -> list[NetworkPoint]:
     return [made(truth(), name, rows, np.ones(len(rows))) for name, rows in tables]
 
 
 @pytest.fixture(scope="module")
-def fitted(networks: list[Network]) -> Fit:
+def fitted(networks: list[NetworkPoint]) -> Fit:
     return fit(networks, MEAN, DEVIATION)
 
 
@@ -83,7 +83,7 @@ def test_the_first_networks_have_most_forms(tables: list[tuple[str, np.ndarray]]
     assert found >= {"dense", "pointwise", "depthwise", "matmul", "batched", "pooling", "softmax"}
 
 
-def test_overheads_come_back(networks: list[Network]) -> None:
+def test_overheads_come_back(networks: list[NetworkPoint]) -> None:
     found = overheads(networks)
     assert found.profiler_s == pytest.approx(PROFILER_S, rel=0.02)
     assert found.dispatch_s == pytest.approx(DISPATCH_S, rel=0.1)
@@ -108,7 +108,7 @@ def test_predictions_of_what_was_left_out_are_right(fitted: Fit) -> None:
     assert found[1] < 0.06
 
 
-def test_the_prior_stays_where_nothing_is_measured(networks: list[Network]) -> None:
+def test_the_prior_stays_where_nothing_is_measured(networks: list[NetworkPoint]) -> None:
     convolutions = [one for one in networks if one.name.startswith("perceptron")]
     found = fit(convolutions, MEAN, DEVIATION)
     for name in ("depthwise", "pooling", "transpose", "resize"):
@@ -117,7 +117,7 @@ def test_the_prior_stays_where_nothing_is_measured(networks: list[Network]) -> N
 
 @pytest.mark.sweep
 def test_what_the_formula_leaves_is_learnt_by_geometry(
-    tables: list[tuple[str, np.ndarray]], networks: list[Network], fitted: Fit
+    tables: list[tuple[str, np.ndarray]], networks: list[NetworkPoint], fitted: Fit
 ) -> None:
     """Pointwise convolutions of few channels are made 1.5 times as slow as the formula has it."""
 
@@ -142,7 +142,7 @@ def test_what_the_formula_leaves_is_learnt_by_geometry(
     assert after[1] < before[1]
 
 
-def test_a_process_that_waited_in_long_kernels_is_set_right(networks: list[Network]) -> None:
+def test_a_process_that_waited_in_long_kernels_is_set_right(networks: list[NetworkPoint]) -> None:
     found = Overheads(PROFILER_S, DISPATCH_S)
     one = max(networks, key=lambda network: network.seconds)
     quiet = undisturbed(one, found)
@@ -158,7 +158,7 @@ def test_a_process_that_waited_in_long_kernels_is_set_right(networks: list[Netwo
 
 
 def test_errors_of_the_file_are_those_of_whole_networks(
-    networks: list[Network], fitted: Fit
+    networks: list[NetworkPoint], fitted: Fit
 ) -> None:
     whole = [replace(networks[k], name=f"zoo:n{k}") for k in range(5)]
     shown = [
@@ -174,16 +174,16 @@ def test_errors_of_the_file_are_those_of_whole_networks(
 
 
 @pytest.fixture(scope="module")
-def measured() -> tuple[Model, Taken]:
+def measured() -> tuple[Model, NetworkRun]:
     model = generated(1, 2)[0].load()
     timed = time_network(
         model.proto.SerializeToString(), random_inputs(model), "CPUExecutionProvider", 1,
         runs=2, most_s=1.0,
     )  # fmt: skip
-    return model, taken("n", 0, timed, Setting("cpu", 1, "r"))
+    return model, network_run("n", 0, timed, RunSettings("cpu", 1, "r"))
 
 
-def test_what_ran_within_a_kernel_is_learnt(measured: tuple[Model, Taken]) -> None:
+def test_what_ran_within_a_kernel_is_learnt(measured: tuple[Model, NetworkRun]) -> None:
     model, times = measured
     found = learnt_joins([measured])
     assert found is not None
@@ -194,10 +194,10 @@ def test_what_ran_within_a_kernel_is_learnt(measured: tuple[Model, Taken]) -> No
         if within:
             assert one.word in found.get(one.form, frozenset())
     assert learnt_joins([]) is None
-    assert learnt_joins([(model, Taken("n", 0, 1.0, 0.0, 0.0, ()))]) is None
+    assert learnt_joins([(model, NetworkRun("n", 0, 1.0, 0.0, 0.0, ()))]) is None
 
 
-def test_points_are_all_that_was_timed_but_views(measured: tuple[Model, Taken]) -> None:
+def test_points_are_all_that_was_timed_but_views(measured: tuple[Model, NetworkRun]) -> None:
     model, times = measured
     network = network_of(model, times, learnt_joins([measured]))
     in_points = sum(point.seconds for point in network.points)

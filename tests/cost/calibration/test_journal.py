@@ -13,15 +13,15 @@ from hetsim.cost.calibration.builder import KINDS, single
 from hetsim.cost.calibration.measurements import (
     BLOCK,
     Journal,
-    Kernel,
-    Setting,
-    Taken,
+    NetworkRun,
+    RunKernel,
+    RunSettings,
     generated,
     judged,
     merged,
+    network_run,
     part_of,
     rounds,
-    taken,
 )
 from hetsim.cost.calibration.networks import networks
 from hetsim.device.kernels.timing import TimedKernelRuns, TimedNetwork, time_network
@@ -29,8 +29,10 @@ from hetsim.errors import InvalidInput
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model, model_of
 
-SETTING = Setting("cpu", 1, "ONNX Runtime 1", {"processor": "P"}, 1)
-ONE = Taken("a", 0, 0.5, 0.1, 0.0, (Kernel("k", "Conv", 8, 0.25), Kernel("l", "Relu", None, 0.1)))
+SETTING = RunSettings("cpu", 1, "ONNX Runtime 1", {"processor": "P"}, 1)
+ONE = NetworkRun(
+    "a", 0, 0.5, 0.1, 0.0, (RunKernel("k", "Conv", 8, 0.25), RunKernel("l", "Relu", None, 0.1))
+)
 
 
 def test_what_was_added_is_there_again(tmp_path: Path) -> None:
@@ -66,7 +68,7 @@ def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
         (replace(SETTING, design=2), "started with design 1"),
     ],
 )
-def test_another_setting_is_refused(tmp_path: Path, other: Setting, message: str) -> None:
+def test_another_setting_is_refused(tmp_path: Path, other: RunSettings, message: str) -> None:
     path = tmp_path / "j.jsonl"
     Journal(path, SETTING)
     with pytest.raises(InvalidInput) as caught:
@@ -102,20 +104,20 @@ def test_repeats_become_one_figure_with_their_spread() -> None:
         cpu_s=(1.0, 1.2, 1.1, 5.0), wall_s=(2.0, 2.4, 2.2, 10.0),
         kernels=(TimedKernelRuns("k", "Conv", "CPU", 4, (0.3, 0.2, 0.9)),),
     )  # fmt: skip
-    found = taken("n", 0, runs, SETTING)
+    found = network_run("n", 0, runs, SETTING)
     assert (found.seconds, found.waited) == (1.0, 0.5)
     assert found.spread == (5.0 - 1.0) / 2
-    assert found.kernels == (Kernel("k", "Conv", 4, 0.2),)
-    by_wall = taken("n", 0, runs, replace(SETTING, threads=2))
+    assert found.kernels == (RunKernel("k", "Conv", 4, 0.2),)
+    by_wall = network_run("n", 0, runs, replace(SETTING, threads=2))
     assert (by_wall.seconds, by_wall.waited) == (2.0, 0.0)
 
 
 def test_several_times_become_one() -> None:
-    later = replace(ONE, round=1, seconds=0.6, kernels=(Kernel("k", "Conv", 8, 0.2),))
+    later = replace(ONE, round=1, seconds=0.6, kernels=(RunKernel("k", "Conv", 8, 0.2),))
     found = merged([ONE, later])
     assert found.seconds == 0.5
     assert found.spread == pytest.approx(0.1)
-    assert found.kernels == (Kernel("k", "Conv", 8, 0.2),)
+    assert found.kernels == (RunKernel("k", "Conv", 8, 0.2),)
     assert merged([ONE]) == ONE
 
 

@@ -13,7 +13,13 @@ import pytest
 from hetsim.cost.calibration.calibrate import device_file
 from hetsim.cost.calibration.corrections import learnt_block
 from hetsim.cost.calibration.fit import Fit, Overheads, network_of, predicted_s, prior
-from hetsim.cost.calibration.measurements import Kernel, Setting, Taken, generated, taken
+from hetsim.cost.calibration.measurements import (
+    NetworkRun,
+    RunKernel,
+    RunSettings,
+    generated,
+    network_run,
+)
 from hetsim.cost.kernels.layouts import COPIES, Copy, copies_of
 from hetsim.device.kernels.timing import time_network
 from hetsim.graph.graph import Graph
@@ -91,16 +97,16 @@ def test_weights_that_are_computed_keep_a_convolution_plain():
 
 
 NETWORKS = ("zoo:shufflenet", "zoo:squeezenet", "zoo:densenet121", "zoo:mobilenet_v2")
-SETTING = Setting("cpu", 1, "ONNX Runtime 0", {"processor": "a CPU"}, 0)
+SETTING = RunSettings("cpu", 1, "ONNX Runtime 0", {"processor": "a CPU"}, 0)
 
 
-def ran(model: Model) -> Taken:
+def ran(model: Model) -> NetworkRun:
     """The kernels that ONNX Runtime runs of a model on this machine."""
     timed = time_network(
         model.proto.SerializeToString(), random_inputs(model), "CPUExecutionProvider", 1, runs=1,
         most_s=0.0, weights_dir=None if model.weights_dir is None else str(model.weights_dir),
     )  # fmt: skip
-    return taken(model.name, 0, timed, SETTING)
+    return network_run(model.name, 0, timed, SETTING)
 
 
 @pytest.mark.sweep
@@ -120,18 +126,18 @@ def test_copies_are_those_of_the_runtime():
     assert len(unlike) <= len(models) // 10, unlike
 
 
-def taken_of(copies: tuple[Copy, ...]) -> Taken:
+def taken_of(copies: tuple[Copy, ...]) -> NetworkRun:
     kernels = tuple(
-        Kernel(f"copy{i}", "ReorderInput", copy.elements, 1e-6) for i, copy in enumerate(copies)
+        RunKernel(f"copy{i}", "ReorderInput", copy.elements, 1e-6) for i, copy in enumerate(copies)
     )
-    return Taken("n", 0, 1.0, 0.0, 0.0, kernels)
+    return NetworkRun("n", 0, 1.0, 0.0, 0.0, kernels)
 
 
 def test_the_block_is_the_one_that_tells_most_copies():
     model = load_model("zoo:shufflenet")
     for block in (8, 16, 32):
         assert learnt_block([(model, taken_of(copies_of(model.graph, block)))]) == block
-    assert learnt_block([(model, Taken("n", 0, 1.0, 0.0, 0.0, ()))]) is None
+    assert learnt_block([(model, NetworkRun("n", 0, 1.0, 0.0, 0.0, ()))]) is None
 
 
 @sweep("name", quick=["shufflenet"], full=["shufflenet", "bert_small", "densenet121"])
@@ -147,12 +153,12 @@ def test_a_problem_on_the_written_device_takes_what_was_judged(name, slow_norms,
     path = tmp_path / "cpu.yaml"
     path.write_text(text, encoding="utf-8")
     model = load_model(f"zoo:{name}")
-    network = network_of(model, Taken(name, 0, 1.0, 0.0, 0.0, ()), JOINS, 16)
+    network = network_of(model, NetworkRun(name, 0, 1.0, 0.0, 0.0, ()), JOINS, 16)
     judged = predicted_s(replace(network, io_bytes=0.0), fitted, factors)
     problem = Problem.of(model, load_platform(str(path)))
     seconds = problem.group_seconds(0, range(problem.n))
     assert seconds == pytest.approx(judged, rel=2e-3)
-    copies = network_of(model, Taken(name, 0, 1.0, 0.0, 0.0, ()), JOINS, None)
+    copies = network_of(model, NetworkRun(name, 0, 1.0, 0.0, 0.0, ()), JOINS, None)
     plain = predicted_s(replace(copies, io_bytes=0.0), fitted, factors)
     assert (judged > plain) == bool(copies_of(model.graph, 16))
 

@@ -23,9 +23,9 @@ from hetsim.cost.kernels.similarity import (
     BATCHES,
     SAME,
     Likeness,
-    Placed,
+    NetworkPositions,
     covariance,
-    said_by_kin,
+    predicted_by_family,
     traits,
     traits_of,
 )
@@ -33,7 +33,7 @@ from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import load_device
 from hetsim.hardware.files import catalog_files
-from hetsim.hardware.kin import TRAITS, Heard, Kin, KnownNetwork, Likely
+from hetsim.hardware.kin import TRAITS, Kin, KnownNetwork, Likely, RelatedNetwork
 from hetsim.hardware.spec import Platform
 from sweeps import examples
 
@@ -173,7 +173,7 @@ def test_covariance_is_one_for_the_same_and_never_indefinite() -> None:
     random = np.random.default_rng(3)
     traits, alone = random.normal(0, 1, (2, 30, len(TRAITS)))
     alone[::2] = alone[1::2]
-    places = Placed(traits, alone, np.log(random.choice([1.0, 4.0, 8.0, 64.0], 30)))
+    places = NetworkPositions(traits, alone, np.log(random.choice([1.0, 4.0, 8.0, 64.0], 30)))
     found = covariance(places, places, 0.7, 0.45)
     assert np.diag(found) == pytest.approx(np.ones(30))
     assert (found == found.T).all()
@@ -211,7 +211,7 @@ def test_prices_have_the_factor_on_every_kernel_and_not_on_the_dispatch(
     assert said is not None
     assert plain.evidence[0].likely is None
     figures = alone("of this test").devices["gpu"].kernels["float32"]
-    assert said == said_by_kin(resnet.graph, figures, 1)
+    assert said == predicted_by_family(resnet.graph, figures, 1)
     assert (said.same, said.networks) == (True, ("a_resnet",))
     assert said.effect == pytest.approx(0.2, rel=0.05)
     assert likely.seconds == pytest.approx(plain.seconds * said.factor)
@@ -310,10 +310,10 @@ def test_each_trait_by_its_definition(
     assert found == pytest.approx(expected)
 
 
-def heard(name: str, effect: float, share: float, *first: float, batch: int = 1) -> Heard:
+def heard(name: str, effect: float, share: float, *first: float, batch: int = 1) -> RelatedNetwork:
     """What a kin of another runtime says of a network."""
     (network,) = kin_record([(name, batch, 1, effect, placed(*first))]).networks
-    return Heard(network, share)
+    return RelatedNetwork(network, share)
 
 
 def test_of_what_is_heard_its_share_is_expected_where_nothing_else_is_known() -> None:

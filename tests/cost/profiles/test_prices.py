@@ -12,7 +12,7 @@ import pytest
 import hetsim
 from hetsim.cost.prices import Fused
 from hetsim.cost.profiles.formats import Profile, TimedKernel
-from hetsim.cost.profiles.prices import MOST_FUSED, MeasuredShare, Priced, with_profile
+from hetsim.cost.profiles.prices import MOST_FUSED, MeasuredShare, ProfiledTimes, with_profile
 from hetsim.errors import InvalidInput
 from matched_kernels import model as made_of
 from odd_graphs import loops_within_branches
@@ -269,7 +269,7 @@ def with_times(
     fused: tuple[Fused, ...] = (),
     kind: str = "npu",
     ordered: bool = True,
-) -> Priced:
+) -> ProfiledTimes:
     profile = Profile("f", "profile.json", "0", kernels, 1, "", ordered)
     times = np.array(seconds)
     return with_profile(profile, FOUR, kind, times, np.array(least or seconds), fused)

@@ -15,7 +15,7 @@ from hetsim.execution.cluster import (
     read_cluster_file,
     refuse_unserved,
     seats_of_file,
-    strangers,
+    unknown_devices,
 )
 from hetsim.execution.transports.live_cluster import live_seats
 
@@ -87,7 +87,7 @@ def test_node_types_offer_devices(tmp_path: Path) -> None:
         "tpu": ("none", ()),
     }
     assert [seat.device for seat in seats_of_file(found, None)] == ["cpu", "dsp", "gpu", "npu"]
-    assert strangers(found, ("cpu", "gpu", "npu")) == (("spare", "dsp"),)
+    assert unknown_devices(found, ("cpu", "gpu", "npu")) == (("spare", "dsp"),)
 
 
 def test_what_has_no_node_is_refused(tmp_path: Path) -> None:

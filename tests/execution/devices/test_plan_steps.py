@@ -7,19 +7,19 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.execution.program import Part, steps_of
+from hetsim.execution.program import ProgramSubgraph, steps_of
 from sweeps import examples
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> tuple[list[Part], list[str]]:
+def programs(draw: st.DrawFn) -> tuple[list[ProgramSubgraph], list[str]]:
     """Random parts in a topological order; each makes one or two values."""
-    parts: list[Part] = []
+    parts: list[ProgramSubgraph] = []
     values = ["in0", "in1"]
     for index in range(draw(st.integers(1, 12))):
         reads = draw(st.lists(st.sampled_from(values), max_size=3, unique=True))
         writes = [f"v{index}.{k}" for k in range(draw(st.integers(1, 2)))]
-        parts.append(Part(draw(st.sampled_from("abc")), tuple(reads), tuple(writes)))
+        parts.append(ProgramSubgraph(draw(st.sampled_from("abc")), tuple(reads), tuple(writes)))
         values.extend(writes)
     made = values[2:]
     outputs = draw(st.lists(st.sampled_from(made), max_size=4, unique=True))
@@ -29,7 +29,7 @@ def programs(draw: st.DrawFn) -> tuple[list[Part], list[str]]:
 @examples(quick=25, full=100)
 @given(programs())
 def test_playing_the_steps_finds_every_value_and_leaves_none(
-    program: tuple[list[Part], list[str]],
+    program: tuple[list[ProgramSubgraph], list[str]],
 ) -> None:
     parts, outputs = program
     sent = {"in0", "in1"}
@@ -57,7 +57,7 @@ def test_playing_the_steps_finds_every_value_and_leaves_none(
 @examples(quick=25, full=100)
 @given(programs())
 def test_parts_that_follow_one_another_on_a_device_share_a_call(
-    program: tuple[list[Part], list[str]],
+    program: tuple[list[ProgramSubgraph], list[str]],
 ) -> None:
     parts, outputs = program
     steps = steps_of(parts, outputs)
@@ -66,7 +66,11 @@ def test_parts_that_follow_one_another_on_a_device_share_a_call(
 
 
 def test_a_call_does_not_withhold_what_another_device_waits_for() -> None:
-    parts = [Part("a", (), ("p",)), Part("b", ("p",), ("q",)), Part("a", ("p",), ("r",))]
+    parts = [
+        ProgramSubgraph("a", (), ("p",)),
+        ProgramSubgraph("b", ("p",), ("q",)),
+        ProgramSubgraph("a", ("p",), ("r",)),
+    ]
     steps = steps_of(parts, ["q", "r"])
     assert [step.parts for step in steps] == [(0,), (1,), (2,)]
     assert steps[0].sends == ("p",)

@@ -6,7 +6,7 @@ import pytest
 
 from hetsim.errors import ExecutionError, Infeasible, OutOfRoom
 from hetsim.execution.dispatch import device_states, loop
-from hetsim.execution.dispatch.device_states import Policy, Replanned
+from hetsim.execution.dispatch.device_states import RecoveryPolicy, Replanned
 from hetsim.workload.failure import Failure
 from session_parts import Session
 
@@ -49,8 +49,8 @@ def test_how_long_devices_were_away_counts_from_when_all_were_ready(made: Sessio
     assert last.requests == ()
 
 
-@pytest.mark.parametrize("policy", [None, Policy(600.0, max_restarts=1)])
-def test_a_device_is_started_again_so_often_and_no_more(policy: Policy | None) -> None:
+@pytest.mark.parametrize("policy", [None, RecoveryPolicy(600.0, max_restarts=1)])
+def test_a_device_is_started_again_so_often_and_no_more(policy: RecoveryPolicy | None) -> None:
     """Three times, where nobody says otherwise."""
     session = Session(policy, replan=True)
     session.up("a", "b")
@@ -107,7 +107,7 @@ def test_a_device_stays_away_for_as_long_as_its_failure_says(made: Session) -> N
 def test_where_there_is_no_other_plan_all_requests_are_told(
     error: Exception, kind: type[Exception], says: str
 ) -> None:
-    session = Session(Policy(600.0, max_restarts=0), replan=error)
+    session = Session(RecoveryPolicy(600.0, max_restarts=0), replan=error)
     session.up("a", "b")
     session.open.lose("b", "died", GONE, values_too=True)
     event = session.posted.get(timeout=100)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
-from hetsim.execution.program import Part, Replica, Step, steps_of
+from hetsim.execution.program import ProgramSubgraph, ReplicaSteps, Step, steps_of
 from sweeps import examples
 
 STREAMS = {"a": 1, "b": 2, "c": 1}
@@ -17,23 +17,27 @@ INPUTS = ("in0", "in1")
 
 
 @st.composite
-def cuts(draw: st.DrawFn) -> tuple[tuple[Step, ...], tuple[Step, ...], list[Part], list[str]]:
+def cuts(
+    draw: st.DrawFn,
+) -> tuple[tuple[Step, ...], tuple[Step, ...], list[ProgramSubgraph], list[str]]:
     """The same parts on two choices of devices; what they make, and outputs among it."""
-    parts: list[Part] = []
+    parts: list[ProgramSubgraph] = []
     values = list(INPUTS)
     for index in range(draw(st.integers(1, 9))):
         reads = draw(st.lists(st.sampled_from(values), max_size=3, unique=True))
-        parts.append(Part(draw(st.sampled_from("abc")), tuple(reads), (f"v{index}",)))
+        parts.append(ProgramSubgraph(draw(st.sampled_from("abc")), tuple(reads), (f"v{index}",)))
         values.append(f"v{index}")
     outputs = draw(st.lists(st.sampled_from(values[2:]), min_size=1, max_size=3, unique=True))
-    moved = [Part(draw(st.sampled_from("ab")), part.inputs, part.outputs) for part in parts]
+    moved = [
+        ProgramSubgraph(draw(st.sampled_from("ab")), part.inputs, part.outputs) for part in parts
+    ]
     return steps_of(parts, outputs), steps_of(moved, outputs), parts, outputs
 
 
 class Devices:
     """What real workers do, on names in place of arrays: it fails where a value is missing."""
 
-    def __init__(self, parts: list[Part]) -> None:
+    def __init__(self, parts: list[ProgramSubgraph]) -> None:
         self.parts = parts
         self.held: dict[tuple[str, int, int], set[str]] = {}
 
@@ -55,7 +59,8 @@ class Devices:
 @examples(quick=15, full=150)
 @given(cuts(), st.data())
 def test_requests_end_whatever_fails(
-    made: tuple[tuple[Step, ...], tuple[Step, ...], list[Part], list[str]], data: st.DataObject
+    made: tuple[tuple[Step, ...], tuple[Step, ...], list[ProgramSubgraph], list[str]],
+    data: st.DataObject,
 ) -> None:
     first, second, parts, outputs = made
     devices = Devices(parts)
@@ -122,7 +127,7 @@ class Rule:
     """Who takes what next, word for word, where nothing fails."""
 
     def __init__(
-        self, steps: Sequence[Step], outputs: Sequence[str], replicas: Sequence[Replica]
+        self, steps: Sequence[Step], outputs: Sequence[str], replicas: Sequence[ReplicaSteps]
     ) -> None:
         self.steps, self.outputs = steps, outputs
         self.own = [range(one.first, one.first + one.count) for one in replicas]
@@ -162,7 +167,7 @@ class Rule:
 @examples(quick=15, full=400)
 @given(st.lists(cuts(), min_size=1, max_size=3), st.data())
 def test_where_nothing_fails_each_step_runs_once_when_its_turn_comes(
-    made: list[tuple[tuple[Step, ...], tuple[Step, ...], list[Part], list[str]]],
+    made: list[tuple[tuple[Step, ...], tuple[Step, ...], list[ProgramSubgraph], list[str]]],
     data: st.DataObject,
 ) -> None:
     """With replicas, dealt out over and over, and requests that are given up in between."""
@@ -170,11 +175,11 @@ def test_where_nothing_fails_each_step_runs_once_when_its_turn_comes(
     _, _, parts, outputs = made[0]
     places = st.lists(st.sampled_from("abc"), min_size=len(parts), max_size=len(parts))
     steps: list[Step] = []
-    replicas: list[Replica] = []
+    replicas: list[ReplicaSteps] = []
     for key in range(len(made)):
         moved = zip(data.draw(places), parts, strict=True)
         mine = steps_of([replace(part, device=device) for device, part in moved], outputs)
-        replicas.append(Replica(len(steps), len(mine), key))
+        replicas.append(ReplicaSteps(len(steps), len(mine), key))
         steps += mine
     deal = data.draw(st.lists(st.sampled_from(range(len(replicas))), min_size=1, max_size=4))
     dispatcher = Dispatcher(steps, outputs, STREAMS, replicas, deal)
@@ -228,10 +233,10 @@ def test_where_nothing_fails_each_step_runs_once_when_its_turn_comes(
 
 def test_only_what_is_lost_and_needed_is_done_again() -> None:
     parts = [
-        Part("a", ("in0",), ("x",)),
-        Part("b", ("x",), ("y",)),
-        Part("a", ("y",), ("z",)),
-        Part("b", ("z",), ("out",)),
+        ProgramSubgraph("a", ("in0",), ("x",)),
+        ProgramSubgraph("b", ("x",), ("y",)),
+        ProgramSubgraph("a", ("y",), ("z",)),
+        ProgramSubgraph("b", ("z",), ("out",)),
     ]
     steps = steps_of(parts, ["out"])
     dispatcher = Dispatcher(steps, ["out"], {"a": 1, "b": 1})

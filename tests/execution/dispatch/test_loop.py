@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from hetsim.errors import ExecutionError, TimedOut, UsageError
-from hetsim.execution.dispatch.device_states import Policy
+from hetsim.execution.dispatch.device_states import RecoveryPolicy
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.loop import SessionLoop
 from hetsim.execution.dispatch.requests import Request
-from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Lost, Post
-from hetsim.execution.program import Part, Step, Timing, steps_of
+from hetsim.execution.dispatch.transport import CallEnded, Fetched, Loaded, Lost, Post
+from hetsim.execution.program import ProgramSubgraph, Step, Timing, steps_of
 from session_parts import PARTS, program
 
 _LONG_S = 60.0
@@ -27,7 +27,7 @@ class Devices:
     def __init__(self, post: Post) -> None:
         self.post = post
         self.quiet: set[str] = set()
-        self.held: list[Ended] = []
+        self.held: list[CallEnded] = []
         self.holds = False
         self.error: Exception | None = None
         self.told: list[tuple[object, ...]] = []
@@ -44,7 +44,7 @@ class Devices:
         if self.error is not None:
             raise self.error
         made = dict.fromkeys(step.sends, 2 * sum(received))
-        ended = Ended(call, incarnation, made, None, Timing(0.0, ((0.0, 1.0),)))
+        ended = CallEnded(call, incarnation, made, None, Timing(0.0, ((0.0, 1.0),)))
         if self.holds:
             self.held.append(ended)
         else:
@@ -75,9 +75,9 @@ class Running:
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[ProgramSubgraph],
         outputs: Sequence[str],
-        policy: Policy,
+        policy: RecoveryPolicy,
         before: Callable[[Devices], object],
     ) -> None:
         made = program(steps_of(parts, outputs))
@@ -101,11 +101,11 @@ class Running:
 def running(
     before: Callable[[Devices], object] = lambda devices: None,
     *,
-    parts: Sequence[Part] = PARTS,
+    parts: Sequence[ProgramSubgraph] = PARTS,
     outputs: Sequence[str] = ("y",),
-    policy: Policy | None = None,
+    policy: RecoveryPolicy | None = None,
 ) -> Iterator[Running]:
-    made = Running(parts, outputs, policy or Policy(timeout_s=_LONG_S), before)
+    made = Running(parts, outputs, policy or RecoveryPolicy(timeout_s=_LONG_S), before)
     try:
         made.loop.start()
         yield made
@@ -118,7 +118,7 @@ def running(
 def test_a_device_that_does_not_start_is_named() -> None:
     with (
         pytest.raises(TimedOut, match=r"'b' did not answer within 0\.5 s") as caught,
-        running(lambda devices: devices.quiet.add("b"), policy=Policy(timeout_s=0.5)),
+        running(lambda devices: devices.quiet.add("b"), policy=RecoveryPolicy(timeout_s=0.5)),
     ):
         pass
     assert "compiling subgraphs" in str(caught.value)

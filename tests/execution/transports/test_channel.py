@@ -20,7 +20,7 @@ import pytest
 
 from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.transport import Ended, Fault
+from hetsim.execution.dispatch.transport import CallEnded, Fault
 from hetsim.execution.program import Step, Timing
 from hetsim.execution.transports import channel as channels
 from hetsim.execution.transports.channel import (
@@ -28,8 +28,8 @@ from hetsim.execution.transports.channel import (
     CallerEnd,
     Channel,
     ChannelEnded,
-    Held,
-    Memory,
+    SharedSegment,
+    ValueInTransit,
     _own_class,
     accept,
     connect,
@@ -47,7 +47,7 @@ Ends = tuple[Channel, Channel]
 def ends() -> Iterator[Ends]:
     """Both ends of a channel."""
     pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    here, there = (Channel(end, Memory()) for end in pair)
+    here, there = (Channel(end, SharedSegment()) for end in pair)
     yield here, there
     here.release()
     there.release()
@@ -56,7 +56,7 @@ def ends() -> Iterator[Ends]:
 def test_packets_come_in_order_and_nobody_waits_to_send_them(ends: Ends) -> None:
     """Of all sizes, with their files, while nobody receives."""
     here, there = ends
-    memory = Memory()
+    memory = SharedSegment()
     for number in range(100):
         files = [memory.written([bytes([number])])] * (number % 3)
         here.send((number, b"x" * (number * 1999)), files)
@@ -78,7 +78,7 @@ def test_an_end_that_is_gone_is_told_to_who_receives(ends: Ends) -> None:
 
 def test_memory_is_written_anew_once_nobody_holds_it() -> None:
     """A descriptor or a mapping keeps it; another process counts as this one."""
-    memory = Memory()
+    memory = SharedSegment()
     first = memory.written([b"a" * LARGE_BYTES, b"b"])
     node = os.fstat(first.descriptor).st_ino
     [large, small] = first.mapped([LARGE_BYTES, 1])
@@ -124,7 +124,7 @@ def test_a_system_without_memory_or_files_is_told(
 
     monkeypatch.setattr(os, "memfd_create", refused)
     with pytest.raises(kind, match=says) as caught:
-        Memory().written([b"x"])
+        SharedSegment().written([b"x"])
     assert type(caught.value) is kind
 
 
@@ -150,8 +150,8 @@ VALUES = {
 
 def test_values_arrive_as_they_were(ends: Ends) -> None:
     here, there = ends
-    memory = Memory()
-    values, files = packed([Held.of(value, memory) for value in VALUES.values()], memory)
+    memory = SharedSegment()
+    values, files = packed([ValueInTransit.of(value, memory) for value in VALUES.values()], memory)
     here.send((values,), files)
     packet = there.receive()
     found = [held.value() for held in unpacked(packet.content[0], packet.files)]
@@ -161,8 +161,8 @@ def test_values_arrive_as_they_were(ends: Ends) -> None:
 
 def test_a_process_that_may_open_no_more_files_says_so(ends: Ends) -> None:
     here, there = ends
-    memory = Memory()
-    values, files = packed([Held.of(np.ones(LARGE_BYTES), memory)], memory)
+    memory = SharedSegment()
+    values, files = packed([ValueInTransit.of(np.ones(LARGE_BYTES), memory)], memory)
     here.send((values,), files)
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
@@ -230,14 +230,14 @@ def test_a_device_that_does_not_tell_its_end_right_is_taken_for_dead(
     here, there = ends
     end, posted = caller(here)
     assert end.listening
-    end.call(CALL, 5, STEP, [Held.of(np.ones(3), Memory())])
+    end.call(CALL, 5, STEP, [ValueInTransit.of(np.ones(3), SharedSegment())])
     there.receive()
     there.send(answer)
-    assert posted.wait() == Ended(CALL, 5, fault=FAULT)
+    assert posted.wait() == CallEnded(CALL, 5, fault=FAULT)
     end.join(30)
     assert not end.listening
     end.call(CALL, 5, STEP, [])
-    assert posted.events == [Ended(CALL, 5, fault=FAULT)] * 2
+    assert posted.events == [CallEnded(CALL, 5, fault=FAULT)] * 2
 
 
 class Worker(DeviceWorker):
@@ -252,20 +252,20 @@ class Worker(DeviceWorker):
 @pytest.mark.parametrize("streams", [1, 3])
 def test_calls_go_to_a_worker_and_come_back(ends: Ends, streams: int) -> None:
     here, there = ends
-    memory = Memory()
+    memory = SharedSegment()
     serve(there, Worker("gpu"), streams)
     end, posted = caller(here)
     x = np.arange(LARGE_BYTES)
     for _ in range(5):
-        end.call(CALL, 0, STEP, [Held.of(x, memory), Held.of(x, memory)])
+        end.call(CALL, 0, STEP, [ValueInTransit.of(x, memory), ValueInTransit.of(x, memory)])
         ended = posted.wait()
-        assert isinstance(ended, Ended)
+        assert isinstance(ended, CallEnded)
         assert ended.timing == Timing(1.0, ((1.0, 2.0),))
         assert (ended.sent["b"].value() == 2 * x).all()
         end.forget(0, 0)
     end.call(Call(0, 1, "gpu", 0), 0, STEP, [])
     failed = posted.wait()
-    assert isinstance(failed, Ended)
+    assert isinstance(failed, CallEnded)
     assert failed.fault is not None
     assert str(failed.fault.error) == "device 'gpu': ValueError: no such step"
     # What it cannot do ends its channel.
@@ -277,8 +277,8 @@ def test_calls_go_to_a_worker_and_come_back(ends: Ends, streams: int) -> None:
 
 OTHER_PROCESS = """
 import sys
-from hetsim.execution.transports.channel import Memory, connect
-channel = connect(sys.argv[1], Memory())
+from hetsim.execution.transports.channel import SharedSegment, connect
+channel = connect(sys.argv[1], SharedSegment())
 channel.send(("I am",))
 assert channel.receive().content == ("welcome",)
 """
@@ -293,13 +293,13 @@ def test_another_process_comes_and_the_place_goes() -> None:
         others.append(subprocess.Popen([sys.executable, "-c", OTHER_PROCESS, name]))
         return True
 
-    end = accept(Memory(), ask)
+    end = accept(SharedSegment(), ask)
     assert end is not None
     assert end.receive().content == ("I am",)
     end.send(("welcome",))
     assert others[0].wait(60) == 0
     end.release()
-    assert connect(names[0], Memory()) is None
+    assert connect(names[0], SharedSegment()) is None
 
 
 def test_another_user_is_turned_away_on_either_side(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,12 +309,12 @@ def test_another_user_is_turned_away_on_either_side(monkeypatch: pytest.MonkeyPa
     def ask(name: str) -> bool:
         with monkeypatch.context() as patch:
             patch.setattr(os, "geteuid", lambda: 12345)
-            assert connect(name, Memory()) is None
-        friends.append(connect(name, Memory()))
+            assert connect(name, SharedSegment()) is None
+        friends.append(connect(name, SharedSegment()))
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
         return True
 
-    assert accept(Memory(), ask) is None
+    assert accept(SharedSegment(), ask) is None
     monkeypatch.undo()
     (friend,) = friends
     assert friend is not None

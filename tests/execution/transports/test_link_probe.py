@@ -6,7 +6,7 @@ import pytest
 import ray
 
 from hetsim.errors import Infeasible, NotOffered
-from hetsim.execution.cluster import Node, own_versions
+from hetsim.execution.cluster import ClusterNode, own_versions
 from hetsim.execution.transports.live_cluster import (
     _homes,
     look_at,
@@ -18,8 +18,8 @@ from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.routes import build_routes
 
 
-def machine(name: str, *, alive: bool = True, **amounts: float) -> Node:
-    return Node(name, f"10.0.0.{len(name)}", alive, amounts, {})
+def machine(name: str, *, alive: bool = True, **amounts: float) -> ClusterNode:
+    return ClusterNode(name, f"10.0.0.{len(name)}", alive, amounts, {})
 
 
 def test_devices_of_one_node_share_its_memory(ray_connection: RayConnection) -> None:

@@ -303,7 +303,7 @@ def test_sigterm_waits_where_ray_sets_a_handler_of_its_own(folder: Path, moment:
 import signal
 import ray
 import ray._private.worker as worker
-from hetsim.cli.main import Ended, ended_by_signals
+from hetsim.cli.main import SignalExit, ended_by_signals
 from hetsim.execution.transports.ray_connection import ray_connection
 real = getattr(worker, {moment!r})
 def told_to_end(*arguments, **options):
@@ -318,7 +318,7 @@ try:
     with ended_by_signals(), ray_connection():
         pass
     tell(ended="by itself")
-except Ended as ended:
+except SignalExit as ended:
     tell(ended=str(ended))
 """
     child = Child(code, folder, first="")

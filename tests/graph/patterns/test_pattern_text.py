@@ -14,7 +14,6 @@ from hetsim.graph.patterns.pattern import (
     DTYPES,
     AttributeTest,
     AttributeValue,
-    Constant,
     Either,
     Maybe,
     Op,
@@ -22,6 +21,7 @@ from hetsim.graph.patterns.pattern import (
     Reference,
     Term,
     Wild,
+    WildConstant,
     attribute_of,
     check_names,
 )
@@ -47,10 +47,10 @@ def end(text: str) -> Term:
         ("com.microsoft:Gelu", Op("com.microsoft:Gelu")),
         ("Clip/my.own:Relu6", Op(("Clip", "my.own:Relu6"))),
         ("Clip/Relu?(Conv)", Maybe(Op(("Clip", "Relu"), (Op("Conv"),)))),
-        ("Add(*, const)", Op("Add", (Wild(), Constant()))),
-        ("Clip(*, _, const)", Op("Clip", (Wild(), Wild(optional=True), Constant()))),
+        ("Add(*, const)", Op("Add", (Wild(), WildConstant()))),
+        ("Clip(*, _, const)", Op("Clip", (Wild(), Wild(optional=True), WildConstant()))),
         ("Mul($x, Sigmoid($x))", Op("Mul", (Wild("x"), Op("Sigmoid", (Wild("x"),))))),
-        ("Mul($x:const, $x)", Op("Mul", (Constant("x"), Wild("x")))),
+        ("Mul($x:const, $x)", Op("Mul", (WildConstant("x"), Wild("x")))),
         (
             "Add(Relu($t), $t:Add($x, *))",
             Op(

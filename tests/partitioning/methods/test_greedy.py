@@ -9,7 +9,7 @@ import hetsim
 from builders import colourings
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.methods import greedy
-from hetsim.partitioning.scans import Split
+from hetsim.partitioning.scans import SplitGroup
 from hetsim.problem.groups import order_groups
 from hetsim.problem.problem import Problem
 from oracles.hetero_greedy import PageGreedy
@@ -33,7 +33,7 @@ def test_mutually_dependent_subgraphs_are_split_and_named() -> None:
     assert page.selected == [(1, 3, 6, 7), (0,), (2, 4, 5)]
     assert order_groups(dag, page.labels()) is None
     labels, repaired = greedy.solve(dag, device_of)
-    assert repaired == (Split((2, 4, 5), ((2, 5), (4,))),)
+    assert repaired == (SplitGroup((2, 4, 5), ((2, 5), (4,))),)
     assert order_groups(dag, labels) is not None
     assert greedy.merge_with_notes(dag, device_of) == (labels, (
         "1 group of the published method depended on each other in a circle and was split",
@@ -49,7 +49,7 @@ def test_mutually_dependent_subgraphs_are_split_and_named() -> None:
     assert greedy.merge_with_notes(dag, [0] * 8) == ([0] * 8, ())
 
 
-def published(solved: tuple[list[int], tuple[Split, ...]]) -> list[int]:
+def published(solved: tuple[list[int], tuple[SplitGroup, ...]]) -> list[int]:
     """The labels before repair."""
     labels = list(solved[0])
     for split in solved[1]:

@@ -16,7 +16,7 @@ from hetsim.partitioning.deconflict import deconflict
 from hetsim.partitioning.methods.registry import methods
 from hetsim.partitioning.regions import annotate
 from hetsim.problem.groups import owners
-from hetsim.problem.parts import Constant
+from hetsim.problem.parts import StoredConstant
 from hetsim.problem.problem import Problem
 from hetsim.problem.validator import problems_of
 from sweeps import sweep
@@ -54,7 +54,7 @@ def random_problems(batch: int) -> Iterator[Problem]:
         readers = (tuple(sorted(rng.sample(range(n), rng.randint(1, 4)))) for _ in range(n // 4))
         yield replace(
             problem,
-            constants=tuple(Constant(f"w{i}", 8, nodes) for i, nodes in enumerate(readers)),
+            constants=tuple(StoredConstant(f"w{i}", 8, nodes) for i, nodes in enumerate(readers)),
         )
 
 

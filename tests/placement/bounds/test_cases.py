@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hetsim.core import compile_threshold
 from hetsim.placement.bounds.cases import CLOSE, by_cases, highest
-from hetsim.placement.bounds.paths import Setting, heads
+from hetsim.placement.bounds.paths import BoundInputs, heads
 from hetsim.problem.problem import Problem
 from sweeps import examples
 
@@ -63,7 +63,7 @@ def shortest(problem: Problem) -> float:
 @given(st.integers(0, 2**32 - 1))
 def test_limits_are_refuted_up_to_the_shortest_schedule(seed: int) -> None:
     problem = drawn(seed, 5)
-    setting, optimum = Setting.of(problem), shortest(problem)
+    setting, optimum = BoundInputs.of(problem), shortest(problem)
     assert not by_cases(setting, optimum, 1000)
     low = float((heads(setting, setting.shares) + setting.shares).min(axis=1).max())
     found = highest(low, float("inf"), lambda limit_s: by_cases(setting, limit_s, 1000))
@@ -76,7 +76,7 @@ def test_limits_are_refuted_up_to_the_shortest_schedule(seed: int) -> None:
 def test_machine_code_says_what_plain_python_says(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    setting = Setting.of(drawn(seed, 14))
+    setting = BoundInputs.of(drawn(seed, 14))
     low = float((heads(setting, setting.shares) + setting.shares).min(axis=1).max())
 
     def found(compiled: bool) -> float:

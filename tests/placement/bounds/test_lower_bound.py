@@ -26,11 +26,11 @@ from hetsim.placement.bounds.lower_bound import (
     path_bound_of,
     quick_bound_of,
 )
-from hetsim.placement.bounds.paths import Setting, heads, tails
+from hetsim.placement.bounds.paths import BoundInputs, heads, tails
 from hetsim.placement.constraints import Constrained, without_devices
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.objective import measure
-from hetsim.problem.parts import GRAPH_INPUT, Constant
+from hetsim.problem.parts import GRAPH_INPUT, StoredConstant
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.every_join import earliest
@@ -318,7 +318,7 @@ def test_heads_and_tails_are_the_least_over_all_sets_on_the_device(
         problem,
         least_s={v: (0.125,) * len(problem.devices) for v in easier if v < problem.n},
     )
-    setting = Setting.of(problem)
+    setting = BoundInputs.of(problem)
     assert heads(setting, setting.shares) == pytest.approx(every_choice(problem, forward=True))
     assert tails(setting, setting.shares) == pytest.approx(every_choice(problem, forward=False))
 
@@ -358,7 +358,7 @@ def test_a_limit_is_refuted_where_no_assignment_keeps_all_windows(seed: int) -> 
     streams = tuple(draw.integers(1, 3, count).tolist())
     head, tail = draw.integers(0, 8, (2, n, count)) / 4
     limit_s = float(np.where(np.isfinite(shares), head + shares + tail, 0.0).max() or 1.0)
-    setting = replace(Setting.of(Problem.from_arrays(np.ones((n, count)))), streams=streams)
+    setting = replace(BoundInputs.of(Problem.from_arrays(np.ones((n, count)))), streams=streams)
     rows = [
         (
             np.where(((head[:, p] >= a) & (tail[:, p] >= b))[:, None], column(shares, p), 0.0),
@@ -401,7 +401,7 @@ def weighed(seed: int) -> Problem:
     for k in range(int(draw.integers(1, 6))):
         readers = draw.choice(n, int(draw.integers(1, min(n, 3) + 1)), replace=False)
         constants.append(
-            Constant(f"w{k}", int(draw.integers(0, 9)), tuple(sorted(readers.tolist())))
+            StoredConstant(f"w{k}", int(draw.integers(0, 9)), tuple(sorted(readers.tolist())))
         )
     total = sum(constant.nbytes for constant in constants)
     made = Problem.from_arrays(
@@ -419,7 +419,7 @@ def weighed(seed: int) -> Problem:
 @given(seeds)
 def test_weights_divide_the_work_as_fractions_do(seed: int) -> None:
     problem = weighed(seed)
-    footprint, n, setting = Footprint.of(problem), problem.n, Setting.of(problem)
+    footprint, n, setting = Footprint.of(problem), problem.n, BoundInputs.of(problem)
     shares = setting.shares
     weight = np.zeros(n)
     for constant in problem.constants:

@@ -20,9 +20,9 @@ from hetsim.placement.search.drafts import (
     CRITICAL,
     ENDED,
     MARKED_FROM,
-    Asked,
     Draft,
-    Search,
+    SearchProblem,
+    SearchState,
     asked_of,
     draft_of,
     estimates_groups,
@@ -149,7 +149,7 @@ def _draft(problem: Problem, data: st.DataObject) -> Draft:
     )
 
 
-def _begun(problem: Problem, draft: Draft) -> tuple[Asked, Search]:
+def _begun(problem: Problem, draft: Draft) -> tuple[SearchProblem, SearchState]:
     """A problem and a draft of it as a search has them."""
     asked = asked_of(problem, grouped=estimates_groups(problem), binds=False)
     return asked, search_of(asked, len(problem.link_names), draft, None, marks=False)

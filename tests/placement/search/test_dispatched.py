@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.placement.priced_start import _owned
-from hetsim.placement.search.dispatched import Dispatcher
+from hetsim.placement.search.dispatched import AssignmentPlayer
 from hetsim.placement.search.drafts import asked_of, estimates_groups
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -36,7 +36,7 @@ def test_the_plan_is_valid_and_without_contention_takes_as_long_as_played(
     told = []
     for arrays in (False, True):
         asked = asked_of(problem, grouped=estimates_groups(problem), binds=False, arrays=arrays)
-        play = Dispatcher(problem, asked, arrays=arrays)
+        play = AssignmentPlayer(problem, asked, arrays=arrays)
         play(device, urgency, 1)
         ended, order, cut = play(device, urgency, most)
         told.append((ended, order.tolist(), cut.tolist()))

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 import hetsim
-from hetsim.core.progress import Told, heard_by
+from hetsim.core.progress import ProgressState, progress_to
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
 from hetsim.placement.coarsening import coarsen
@@ -44,8 +44,8 @@ def layers() -> Problem:
 
 
 def test_of_a_few_free_tasks_the_best_plan_is_proven_before_any_search() -> None:
-    heard: list[Told] = []
-    with heard_by(heard.append):
+    heard: list[ProgressState] = []
+    with progress_to(heard.append):
         found = hetsim.plan(layers(), "auto")
     assert not any(told.what.startswith("local-search") for told in heard)
     assert "no plan can be faster by more than 0.01 %" in found.reason
@@ -97,8 +97,8 @@ def test_auto_names_all_that_it_left_out() -> None:
 
 
 def test_auto_tells_how_far_it_is() -> None:
-    heard: list[Told] = []
-    with heard_by(heard.append):
+    heard: list[ProgressState] = []
+    with progress_to(heard.append):
         hetsim.plan(replace(layers(), contention="fifo", dispatch_s=(1.0,) * 3), "auto")
     # Other strategies one after another, then the search from the best.
     last = max(k for k, told in enumerate(heard) if not told.what.startswith("local-search"))

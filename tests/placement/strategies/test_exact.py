@@ -21,7 +21,7 @@ from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.strategies.exact import _laid_out, _reason, load_cp_model, solve_makespan
 from hetsim.problem.coarse import uncoarsened
 from hetsim.problem.groups import as_groups, order_groups
-from hetsim.problem.parts import Constant
+from hetsim.problem.parts import StoredConstant
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.every_plan import every_plan as every_order
@@ -53,7 +53,9 @@ def drawn(seed: int) -> Problem:
     )
     if rng.random() < 0.6:
         constants = tuple(
-            Constant(f"w{v}", int(rng.integers(1, 9)), tuple(sorted({v, int(rng.integers(n))})))
+            StoredConstant(
+                f"w{v}", int(rng.integers(1, 9)), tuple(sorted({v, int(rng.integers(n))}))
+            )
             for v in range(n)
         )
         total = sum(c.nbytes for c in constants)

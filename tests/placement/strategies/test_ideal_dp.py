@@ -12,7 +12,7 @@ from hetsim.errors import UsageError
 from hetsim.placement.objective import max_load
 from hetsim.placement.strategies.ideal_dp import IdealDp
 from hetsim.placement.throughput.costs import costs_of
-from hetsim.placement.throughput.stage_moves import Layout
+from hetsim.placement.throughput.stage_moves import StageLayout
 from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
 from sweeps import examples, sweep
@@ -48,7 +48,7 @@ def test_the_ideals_give_the_least_of_all_contiguous_stages(seed: int) -> None:
     met = max(stage_load(costs, kinds[p], set(nodes)) for nodes, p in stages)
     assert met == pytest.approx(least)
     # What is known already is not looked for: nothing below it, nothing to show.
-    known = Layout((), (), least * (1 - 1e-6))
+    known = StageLayout((), (), least * (1 - 1e-6))
     if least > 0:
         assert IdealDp()._dynamic(costs, known)[:2] == (known.load_s, None)
 

@@ -15,7 +15,7 @@ from hetsim.errors import OutOfMemory, UnsupportedNode, UsageError
 from hetsim.placement.initial_plans import affordable
 from hetsim.placement.listing.list_schedule import Listing
 from hetsim.placement.listing.ranks import by_falling_rank, upward_ranks
-from hetsim.problem.parts import Constant
+from hetsim.problem.parts import StoredConstant
 from hetsim.problem.problem import Problem
 from placement_instances import CONSTRUCTIVE, constructive, model_like, played
 from sweeps import examples
@@ -50,7 +50,7 @@ def test_weights_that_fit_nowhere_are_refused() -> None:
 
 def test_a_shared_weight_counts_once() -> None:
     problem = Problem.from_arrays(np.array([[9.0, 1.0]] * 3), capacity_bytes=[99, 10])
-    shared = Constant("w", 10, (0, 1, 2))
+    shared = StoredConstant("w", 10, (0, 1, 2))
     problem = replace(problem, constants=(shared,))
     for strategy in CONSTRUCTIVE:
         assert played(problem, strategy)[0].devices_used == ("d1",)

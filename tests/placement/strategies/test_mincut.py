@@ -12,7 +12,7 @@ import hetsim
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.partitioning.minimum_cut import least_serial, serial_latency
 from hetsim.placement.footprint import GAP, Footprint, least_total
-from hetsim.problem.parts import Constant
+from hetsim.problem.parts import StoredConstant
 from hetsim.problem.problem import Problem
 from sweeps import sweep
 from throughput_problems import serial_problem
@@ -58,7 +58,9 @@ def test_memory_is_kept_at_the_least_total_within_the_gap(seed: int) -> None:
     drawn = serial_problem(rng, 2, 6)
     nodes = range(drawn.n)
     constants = tuple(
-        Constant(f"w{k}", int(rng.integers(0, 99)), tuple(v for v in nodes if rng.random() < 0.4))
+        StoredConstant(
+            f"w{k}", int(rng.integers(0, 99)), tuple(v for v in nodes if rng.random() < 0.4)
+        )
         for k in range(4)
     )
     total = sum(constant.nbytes for constant in constants)

@@ -15,7 +15,7 @@ import hetsim
 from builders import CASES, problems
 from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.placement.strategies.baselines import split
-from hetsim.problem.parts import Constant
+from hetsim.problem.parts import StoredConstant
 from hetsim.problem.problem import Problem
 from sweeps import examples
 
@@ -69,7 +69,9 @@ def test_every_node_is_placed_where_it_runs(problem: Problem, data: st.DataObjec
     sizes = data.draw(st.lists(st.integers(0, 50), min_size=problem.n, max_size=problem.n))
     problem = replace(
         problem,
-        constants=tuple(Constant(f"w{v}", size, (v,)) for v, size in enumerate(sizes) if size),
+        constants=tuple(
+            StoredConstant(f"w{v}", size, (v,)) for v, size in enumerate(sizes) if size
+        ),
         capacity_bytes=tuple(data.draw(st.integers(1, 400)) for _ in problem.devices),
     )
     # Device 0 takes every node.
@@ -100,7 +102,7 @@ def test_each_device_gets_the_part_of_what_is_needed_that_it_holds() -> None:
     # With the host behind them what it holds is not to be shared out.
     assert split(row([12, 24, 9], host=2), (0, 1, 2)) == [0, 1, 1, 2, 2, 2]
     # A shared weight is placed once.
-    shared = replace(row([36, 36]), constants=(Constant("w", 30, tuple(range(6))),))
+    shared = replace(row([36, 36]), constants=(StoredConstant("w", 30, tuple(range(6))),))
     assert split(shared, (0, 1)) == [0] * 6
 
 

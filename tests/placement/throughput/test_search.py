@@ -19,7 +19,7 @@ from hetsim.placement.throughput.search import (
     bound_of_one_copy,
     claim,
     first_supported,
-    nothing_met,
+    no_feasible_stages,
     search_stages,
     swapped,
     within_memory,
@@ -145,4 +145,4 @@ def test_a_search_of_stages_starts_from_what_is_known_and_says_where_it_met_noth
     heavy = Problem.from_arrays([[1.0, 1.0]], weight_bytes=[9], capacity_bytes=[8, 8])
     with pytest.raises(Infeasible, match="no stages were found") as caught:
         search_stages(heavy, [], 1, lambda tried: 0, 0)
-    assert str(caught.value) == str(nothing_met(heavy))
+    assert str(caught.value) == str(no_feasible_stages(heavy))

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hetsim.problem.parts import Held
-from hetsim.provisioning.instances.replicas import Part, Replicas
+from hetsim.problem.parts import StorageWidth
+from hetsim.provisioning.instances.replicas import ReplicaChoices, SharedWeights
 from hetsim.provisioning.instances.search import best_of, few_of
 from oracles.every_placement import most_carried
 from replica_builders import random_replicas
@@ -52,9 +52,9 @@ def test_a_search_that_ends_early_says_how_far_it_may_be_off(seed: int) -> None:
         assert best.bound >= truth * (1 - 1e-12)
 
 
-def two_models(room: int) -> Replicas:
+def two_models(room: int) -> ReplicaChoices:
     """Two models alike, each on either of two devices alike, 10 bytes of weights each."""
-    return Replicas(
+    return ReplicaChoices(
         model=(0, 0, 1, 1),
         demand=np.array([1.0, 1.0]),
         kind_model=(0, 1),
@@ -67,13 +67,13 @@ def two_models(room: int) -> Replicas:
         places=np.full(4, np.inf),
         live=np.zeros((4, 2), dtype=np.int64),
         parts=(
-            Part(0, 0, 10, (0,)),
-            Part(0, 1, 10, (1,)),
-            Part(1, 0, 10, (2,)),
-            Part(1, 1, 10, (3,)),
+            SharedWeights(0, 0, 10, (0,)),
+            SharedWeights(0, 1, 10, (1,)),
+            SharedWeights(1, 0, 10, (2,)),
+            SharedWeights(1, 1, 10, (3,)),
         ),
         room=(room, room),
-        held=((Held(), Held()),) * 2,
+        held=((StorageWidth(), StorageWidth()),) * 2,
     )
 
 
@@ -87,7 +87,7 @@ def test_two_models_on_two_devices() -> None:
     assert best_of(two_models(9)).sets == ()
     assert best_of(two_models(9)).proved
     # A device that has half the bytes of the graph's own has room for both.
-    halved = replace(two_models(10), held=((Held(2, 1), Held()),) * 2)
+    halved = replace(two_models(10), held=((StorageWidth(2, 1), StorageWidth()),) * 2)
     assert halved.fits((0, 2))
     assert not halved.fits((1, 3))
     assert best_of(halved).factor == pytest.approx(2.0)
@@ -98,7 +98,7 @@ def test_a_limit_of_batches_under_way_binds_and_weights_are_there_once() -> None
     assert best_of(limited).factor == pytest.approx(1.0)
     shared = replace(
         two_models(15),
-        parts=(Part(0, 0, 10, (0, 1)), Part(1, 0, 5, (2, 3))),
+        parts=(SharedWeights(0, 0, 10, (0, 1)), SharedWeights(1, 0, 5, (2, 3))),
     )
     assert shared.held_bytes((0, 1, 2, 3)) == [15, 0]
     assert best_of(shared).factor == pytest.approx(2.0)

@@ -18,14 +18,14 @@ from hetsim.provisioning.instances.place import place, without_others
 from hetsim.provisioning.instances.search import best_of
 from hetsim.provisioning.rates.ceiling import (
     ceiling_of,
-    most_carried,
+    infeasible_factor,
     problems_of,
     rates_of,
     why_impossible,
 )
 from hetsim.reporting.tables.placement import place_record
 from hetsim.simulation.service.layout import check_together, set_up
-from hetsim.simulation.service.resolution import Asked, Made, resolve
+from hetsim.simulation.service.resolution import ModelOptions, PlanCache, resolve
 from hetsim.simulation.service.serving import played, serve
 from hetsim.workload.arrivals import Closed, Constant, Poisson, Replay
 from hetsim.workload.deployment import DynamicBatching
@@ -71,9 +71,9 @@ def with_memory(platform: hetsim.Platform, **nbytes: int) -> hetsim.Platform:
 def test_what_is_carried_and_held_is_what_simulation_takes(
     batching: DynamicBatching | None, models: tuple[str, str], platform: hetsim.Platform
 ) -> None:
-    made = Made()
+    made = PlanCache()
     workload = two(models, (900.0, 400.0), hetsim.Slo(0.99, 0.05))
-    each = offered(workload, platform, Asked(), made, batching=batching)
+    each = offered(workload, platform, ModelOptions(), made, batching=batching)
     assert {one.devices for one in each.instances} >= {("cpu",), ("npu",)}
     best = best_of(each.replicas, each.limit_s)
     assert best.proved
@@ -81,7 +81,7 @@ def test_what_is_carried_and_held_is_what_simulation_takes(
     rates = rates_of(workload)
     few = candidates([(each, best)], 4, "least_finish")
     for one in [way for row in few for way in served_ways(row, platform, routing=None)]:
-        resolved = resolve(one.deployment, workload, platform, Asked(), made)
+        resolved = resolve(one.deployment, workload, platform, ModelOptions(), made)
         memory = check_together(resolved, platform)
         assert list(memory.stays) == one.offered.replicas.held_bytes(one.chosen)
         setup = set_up(resolved, workload, memory)
@@ -114,7 +114,7 @@ def test_of_a_placement_that_carries_twice_the_demand(
     again = serve(found.deployment, workload, platform)
     assert found.best.service is not None
     assert [one.p99_s for one in again.streams] == [one.p99_s for one in found.best.service.streams]
-    each = offered(workload, platform, Asked(), Made(), splits=["heft"])
+    each = offered(workload, platform, ModelOptions(), PlanCache(), splits=["heft"])
     [first, *_] = candidates([(each, best_of(each.replicas, each.limit_s))], 2, "least_finish")
     assert first.deployment in [row.deployment for row in found.rows]
     assert to_json(place_record(place(workload))) == to_json(place_record(found))
@@ -214,16 +214,16 @@ def test_nothing_is_said_of_a_stream_of_which_no_request_came(
 def test_the_bound_of_all_plans_is_above_what_any_placement_carries(
     models: tuple[str, str], platform: hetsim.Platform
 ) -> None:
-    made = Made()
+    made = PlanCache()
     workload = two(models, (50.0, 100.0))
-    each = offered(workload, platform, Asked(), made, batching=DynamicBatching(8))
+    each = offered(workload, platform, ModelOptions(), made, batching=DynamicBatching(8))
     best = best_of(each.replicas)
     problems = problems_of(workload, made)
     demand = dict(zip(models, (50.0, 100.0), strict=True))
-    most = most_carried(demand, problems)
+    most = infeasible_factor(demand, problems)
     assert best.bound <= most < np.inf
     # Ten times the demand is carried a tenth as often.
-    assert most_carried({k: 10 * v for k, v in demand.items()}, problems) == pytest.approx(
+    assert infeasible_factor({k: 10 * v for k, v in demand.items()}, problems) == pytest.approx(
         most / 10
     )
     assert why_impossible(workload, platform, made) is None
@@ -280,7 +280,10 @@ def test_a_length_that_is_rare_may_take_too_long(platform: hetsim.Platform, tmp_
     came = Replay(str(tmp_path / "t.csv"), column="time")
     follows = {"length": Follows("size", (8, 8192))}
     took = offered(
-        hetsim.Workload((hetsim.Stream("s", model, came, dims=follows),)), platform, Asked(), Made()
+        hetsim.Workload((hetsim.Stream("s", model, came, dims=follows),)),
+        platform,
+        ModelOptions(),
+        PlanCache(),
     )
     # Each kind of request asks for work of its own, as often as it comes.
     assert took.replicas.demand[0] == pytest.approx(19 * took.replicas.demand[1])
@@ -289,7 +292,7 @@ def test_a_length_that_is_rare_may_take_too_long(platform: hetsim.Platform, tmp_
     between = (short_s + long_s) / 2
     for share, may in ((0.9, True), (0.96, False)):
         stream = hetsim.Stream("s", model, came, dims=follows, slos=(hetsim.Slo(share, between),))
-        each = offered(hetsim.Workload((stream,)), platform, Asked(), Made())
+        each = offered(hetsim.Workload((stream,)), platform, ModelOptions(), PlanCache())
         cpu = [one for one in each.instances if one.devices == took.instances[0].devices]
         assert bool(cpu) == may
         # A trace is judged whole, by all of its requests.

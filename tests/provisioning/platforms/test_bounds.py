@@ -19,14 +19,14 @@ from hetsim.provisioning.platforms.bounds.prices import at_vector
 from hetsim.provisioning.platforms.planner import any_plan
 from hetsim.provisioning.platforms.question import (
     Arrivals,
-    Ask,
-    Class,
+    ClassRequests,
     Counts,
+    DeviceSplit,
     DeviceType,
     Kind,
     Question,
-    Split,
-    Stream,
+    QuestionStream,
+    RequestClass,
     Way,
     drawn,
 )
@@ -144,7 +144,7 @@ def small(seed: int) -> Question:
         for units in ((0, 1), (0, 0), (1, 1)):
             if draw.random() < 0.6:
                 devices = ((0, 0), (1, 0))
-                splits.append(Split(model, "heft", units, devices, {model: (way(units),)}))
+                splits.append(DeviceSplit(model, "heft", units, devices, {model: (way(units),)}))
     count = int(draw.integers(2, 5))
     return Question(
         "cost",
@@ -152,12 +152,12 @@ def small(seed: int) -> Question:
         tuple(DeviceType(f"d{k}", int(draw.choice([1, 1, 2])), 1) for k in (0, 1)),
         kinds,
         tuple(f"m{k}" for k in range(models)),
-        tuple(Class(k) for k in range(models)),
+        tuple(RequestClass(k) for k in range(models)),
         tuple(
-            Stream(f"s{k}", k, (Slo(share, float(draw.integers(8, 30))),))
+            QuestionStream(f"s{k}", k, (Slo(share, float(draw.integers(8, 30))),))
             for k, share in enumerate(draw.choice([0.5, 0.99], models).tolist())
         ),
-        tuple(Ask(k, k) for k in range(models)),
+        tuple(ClassRequests(k, k) for k in range(models)),
         ways,
         given=True,
         arrivals=Arrivals(

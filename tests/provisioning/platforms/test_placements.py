@@ -11,11 +11,11 @@ import pytest
 from every_placement import enumerated
 from hetsim.errors import CertificateRefuted
 from hetsim.provisioning.platforms import placements
-from hetsim.provisioning.platforms.bounds.prices import Under
+from hetsim.provisioning.platforms.bounds.prices import PolicyBounds
 from hetsim.provisioning.platforms.certificate import certificate
-from hetsim.provisioning.platforms.policies import Placed, Policy
+from hetsim.provisioning.platforms.policies import PlacedInstances, Policy
 from hetsim.provisioning.platforms.question import Question
-from hetsim.provisioning.platforms.search import Found, Search
+from hetsim.provisioning.platforms.search import Search, SearchResult
 from hetsim.provisioning.platforms.simulation import play_given
 from hetsim.provisioning.platforms.verification import verify
 from random_questions import every_vector, random_question, with_losses
@@ -41,7 +41,7 @@ def few(seed: int) -> Question:
         seed += 1000
 
 
-def one_by_one(found: Found) -> list[Policy]:
+def one_by_one(found: SearchResult) -> list[Policy]:
     return [policy for policy in found.policies if policy.placement == "each"]
 
 
@@ -51,7 +51,7 @@ def without_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placements, "MOST_LISTED", 1 << 20)
 
 
-def written(found: Found, path: Path) -> object:
+def written(found: SearchResult, path: Path) -> object:
     """Its certificate, as a file."""
     given = json.loads(certificate(found))
     for kind in given["question"]["kinds"]:
@@ -92,7 +92,7 @@ def test_models_that_are_in_each_other_s_way_are_kept_apart() -> None:
     assert found.answer.counts == (0, 2)
     best = found.answer.best(found.question)
     assert best is not None
-    assert isinstance(best.placed, Placed)
+    assert isinstance(best.placed, PlacedInstances)
     assert found.policies[best.policies[0]].placement == "each"
     on = [{device for one in mine for device in one.devices} for mine in best.placed.instances]
     assert on[0] == on[1]
@@ -126,7 +126,7 @@ def test_no_placement_may_be_left_out(
     question = few(seed)
     found = Search(question).found()
     given = json.loads(json.dumps(written(found, path := tmp_path / "certificate.json")))
-    under = Under(question, found.bounds)
+    under = PolicyBounds(question, found.bounds)
     for one in found.tried:
         place = [row["counts"] for row in given["played"]].index(list(one.counts))
         for at, run in enumerate(one.runs):

@@ -21,13 +21,13 @@ from hetsim.provisioning.platforms.policies import policies_for_one
 from hetsim.provisioning.platforms.priced import machine_name, priced_catalog
 from hetsim.provisioning.platforms.purchase import Market
 from hetsim.provisioning.platforms.question import (
-    Ask,
-    Class,
+    ClassRequests,
     DeviceType,
     Kind,
     Question,
-    Stream,
-    Task,
+    QuestionStream,
+    RequestClass,
+    RequestTask,
     Way,
 )
 from hetsim.provisioning.platforms.search import Search
@@ -66,7 +66,7 @@ def question_at(rate: float, kinds: list[tuple[int, float, float]]) -> Priced:
     for k, (_, alone_ms, saves) in enumerate(kinds):
         each = {1: alone_ms / 1e3, 4: 4 * alone_ms / 1e3 * saves}
         ways[k, 0] = tuple(
-            Way(b, (Task(0, s, (), ()),), s) for b, s in each.items() if s >= alone_ms / 1e3
+            Way(b, (RequestTask(0, s, (), ()),), s) for b, s in each.items() if s >= alone_ms / 1e3
         )
     slo = Slo(0.95, 0.05)
     question = Question(
@@ -78,9 +78,9 @@ def question_at(rate: float, kinds: list[tuple[int, float, float]]) -> Priced:
             for k, (cost, _, _) in enumerate(kinds)
         ),
         ("model",),
-        (Class(0),),
-        (Stream("model", 0, (slo,)),),
-        (Ask(0, 0, rate),),
+        (RequestClass(0),),
+        (QuestionStream("model", 0, (slo,)),),
+        (ClassRequests(0, 0, rate),),
         {},
         given=False,
     )

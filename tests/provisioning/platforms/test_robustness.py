@@ -9,16 +9,16 @@ import pytest
 
 import hetsim
 from hetsim.analysis.confidence import normals
-from hetsim.provisioning.platforms.policies import Placed, placed
-from hetsim.provisioning.platforms.question import UNIT, Counts, Off, Question
+from hetsim.provisioning.platforms.policies import PlacedInstances, placed
+from hetsim.provisioning.platforms.question import UNIT, Counts, Question, TimeUncertainty
 from hetsim.provisioning.platforms.robustness import (
     SAMPLES,
-    chance_of,
     demand_of_text,
     drawn,
+    probability_of_meeting,
     robustness_of,
 )
-from hetsim.provisioning.platforms.search import Found, Search
+from hetsim.provisioning.platforms.search import Search, SearchResult
 from hetsim.provisioning.platforms.simulation import play_given
 from hetsim.workload.arrivals import Constant
 from random_questions import random_question
@@ -30,14 +30,14 @@ WORKLOAD = hetsim.Workload((hetsim.Stream("all", "model", Constant(1.0)),), requ
 def doubtful(seed: int) -> Question:
     question = random_question(seed, requests=40)
     off = {
-        (of_type, model): Off({"kin": 0.1, f"device {of_type}": 0.2}, {"link": 0.3})
+        (of_type, model): TimeUncertainty({"kin": 0.1, f"device {of_type}": 0.2}, {"link": 0.3})
         for of_type in range(len(question.types))
         for model in range(len(question.models))
     }
     return replace(question, off=off)
 
 
-def meets(found: Found, question: Question, counts: Counts) -> bool:
+def meets(found: SearchResult, question: Question, counts: Counts) -> bool:
     """Whether a stated policy meets, or what was found best of the vector without a draw."""
     ways = [
         (policy, placed(question, counts, policy))
@@ -49,7 +49,10 @@ def meets(found: Found, question: Question, counts: Counts) -> bool:
         if best is not None and not best.lost:
             ways.append((found.policies[best.policies[0]], best.placed))
     for policy, where in ways:
-        if isinstance(where, Placed) and play_given(question, where, policy).answer == "meets":
+        if (
+            isinstance(where, PlacedInstances)
+            and play_given(question, where, policy).answer == "meets"
+        ):
             return True
     return False
 
@@ -99,8 +102,8 @@ def test_the_answer_alone_is_played_with_its_own_deployment(seed: int) -> None:
     assert found.answer is not None
     best = found.answer.best(question)
     assert best is not None
-    assert isinstance(best.placed, Placed)
-    robustness = chance_of(found, WORKLOAD)
+    assert isinstance(best.placed, PlacedInstances)
+    robustness = probability_of_meeting(found, WORKLOAD)
     assert robustness is not None
     assert (robustness.draws, robustness.near, len(robustness.candidates)) == (SAMPLES, False, 1)
     sources = sorted({name for off in question.off.values() for part in off for name in part})
@@ -111,7 +114,7 @@ def test_the_answer_alone_is_played_with_its_own_deployment(seed: int) -> None:
         met += played.answer == "meets"
     assert robustness.meets == pytest.approx(met / SAMPLES)
     exact = Search(replace(question, off={})).found()
-    assert chance_of(exact, WORKLOAD) is None
+    assert probability_of_meeting(exact, WORKLOAD) is None
 
 
 def test_what_demand_may_be() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import combinations
 
 from every_placement import enumerated
-from hetsim.provisioning.platforms.policies import Placed, Policy, placed, policies_of
+from hetsim.provisioning.platforms.policies import PlacedInstances, Policy, placed, policies_of
 from hetsim.provisioning.platforms.question import Counts, Question
-from hetsim.provisioning.platforms.search import Found, Search
+from hetsim.provisioning.platforms.search import Search, SearchResult
 from hetsim.provisioning.platforms.simulation import play_given
 from hetsim.provisioning.platforms.vectors import all_vectors, excludes, survey
 from random_questions import every_vector, random_question, with_losses, with_splits
@@ -22,7 +22,7 @@ def meets(question: Question, counts: Counts, *, one_by_one: bool) -> bool:
     for policy in policies_of(question):
         if policy.placement != "each":
             where = placed(question, counts, policy)
-            if isinstance(where, Placed) and holds(question, where, policy):
+            if isinstance(where, PlacedInstances) and holds(question, where, policy):
                 return True
         elif one_by_one:
             for each in enumerated(question, counts, policy):
@@ -31,7 +31,7 @@ def meets(question: Question, counts: Counts, *, one_by_one: bool) -> bool:
     return False
 
 
-def tried_one_by_one(found: Found) -> set[Counts]:
+def tried_one_by_one(found: SearchResult) -> set[Counts]:
     """Vectors that were played on which placements are not too many."""
     played = [one for one in (*found.tried, found.answer, found.runner_up) if one is not None]
     return {
@@ -44,12 +44,12 @@ def tried_one_by_one(found: Found) -> set[Counts]:
     }
 
 
-def holds(question: Question, where: Placed, policy: Policy) -> bool:
+def holds(question: Question, where: PlacedInstances, policy: Policy) -> bool:
     """Whether a deployment meets, and does without any devices that may be lost."""
     devices = range(len(where.places))
     for count in range(question.losses + 1):
         for lost in combinations(devices, count):
-            left = Placed(
+            left = PlacedInstances(
                 where.places,
                 tuple(
                     tuple(one for one in mine if not set(lost) & set(one.devices))
@@ -105,7 +105,7 @@ def check(question: Question) -> None:
         for run in one.runs:
             if run.bound is not None:
                 # What a bound excludes of a policy is not played; it would miss.
-                assert isinstance(run.placed, Placed)
+                assert isinstance(run.placed, PlacedInstances)
                 policy = found.policies[run.policies[0]]
                 assert play_given(question, run.placed, policy).answer == "misses"
     looked = survey(question, found.tests, question.cost(vectors[-1]))

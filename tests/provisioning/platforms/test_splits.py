@@ -14,21 +14,21 @@ from hetsim.provisioning.platforms.answer import devices_of
 from hetsim.provisioning.platforms.catalog_search import draft_of, question_of
 from hetsim.provisioning.platforms.certificate import certificate
 from hetsim.provisioning.platforms.components import deployment_of, platform_of
-from hetsim.provisioning.platforms.policies import Placed, placed, policies_of
+from hetsim.provisioning.platforms.policies import PlacedInstances, placed, policies_of
 from hetsim.provisioning.platforms.question import (
     Arrivals,
-    Ask,
-    Class,
+    ClassRequests,
+    DeviceSplit,
     DeviceType,
     Kind,
     Question,
-    Split,
-    Stream,
+    QuestionStream,
+    RequestClass,
 )
 from hetsim.provisioning.platforms.search import Search
 from hetsim.provisioning.platforms.simulation import play_given
 from hetsim.provisioning.platforms.verification import verify
-from hetsim.simulation.service.cost import Prices
+from hetsim.simulation.service.cost import ServicePrices
 from hetsim.simulation.service.serving import serve
 from hetsim.workload.workload import Slo
 from onnx_builders import make_model, op, value
@@ -98,7 +98,7 @@ def test_what_is_played_is_what_is_simulated(
 ) -> None:
     draft = draft_of(
         workload, hetsim.load_catalog(folder / "catalog.yaml"),
-        aim="devices", max_devices=4, terms=Prices(),
+        aim="devices", max_devices=4, terms=ServicePrices(),
     )  # fmt: skip
     question, components = question_of(draft), draft.components
     over = {devices_of(question, one) for one in question.splits}
@@ -171,7 +171,7 @@ def test_what_no_two_hold_is_recommended_over_three(folder: Path, tmp_path: Path
 def test_sets_that_carry_most_for_each_device_are_tried_first_too() -> None:
     pair, three = ([1.0, 0.9], [0.7, 0.7, 0.6])
     splits = tuple(
-        Split(0, "heft", (0,) * len(seconds), tuple((at, 0) for at in range(len(seconds))),
+        DeviceSplit(0, "heft", (0,) * len(seconds), tuple((at, 0) for at in range(len(seconds))),
               {0: (chain(1, seconds, [0] * len(seconds), [0] * len(seconds), 0.0),)})
         for seconds in (three, pair)
     )  # fmt: skip
@@ -181,9 +181,9 @@ def test_sets_that_carry_most_for_each_device_are_tried_first_too() -> None:
         (DeviceType("d", 1, 1 << 30),),
         (Kind("d", (0,), 0, 1, 4),),
         ("m",),
-        (Class(0),),
-        (Stream("s", 0, (Slo(0.9, 10.0),)),),
-        (Ask(0, 0),),
+        (RequestClass(0),),
+        (QuestionStream("s", 0, (Slo(0.9, 10.0),)),),
+        (ClassRequests(0, 0),),
         {},
         given=True,
         arrivals=Arrivals(np.arange(200.0) / 1.9, np.zeros(200, np.int64)),
@@ -195,7 +195,7 @@ def test_sets_that_carry_most_for_each_device_are_tried_first_too() -> None:
     assert found.answer.counts == (4,)
     best = found.answer.best(question)
     assert best is not None
-    assert isinstance(best.placed, Placed)
+    assert isinstance(best.placed, PlacedInstances)
     assert [one.devices for one in best.placed.instances[0]] == [(0, 1), (2, 3)]
     assert found.policies[best.policies[0]].by_device
     assert str(found.policies[best.policies[0]]).endswith("most for each device first")

@@ -15,7 +15,7 @@ import hetsim
 from deployments import replayed
 from fleets import KINDS, fleet, random_served
 from hetsim.provisioning.rates import losses as room
-from hetsim.provisioning.rates.redundancy import availability, chance_of, counts_down
+from hetsim.provisioning.rates.redundancy import availability, counts_down, probability_of_state
 from hetsim.simulation.service.serving import serve
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.deployment import Instances, Served
@@ -67,7 +67,9 @@ def check_counts(seed: int) -> None:
         return table[tuple(counts)]
 
     for wanted in ANSWERS:
-        found = sum(chance_of(state, down) for state, one in table.items() if one == wanted)
+        found = sum(
+            probability_of_state(state, down) for state, one in table.items() if one == wanted
+        )
         assert found == chance(flat, lambda gone, wanted=wanted: answer(gone) == wanted)  # type: ignore[misc]
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hetsim.provisioning.rates.exact_rate import Objective, Sample, most_late, too_many
+from hetsim.provisioning.rates.exact_rate import RequestObjective, SamplePath, most_late, too_many
 from hetsim.provisioning.rates.search import Span, spans
 from hetsim.provisioning.rates.sustained_rate import _judged_spans
 from hetsim.simulation.service.figures import latencies
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Model, Outcomes, Source
+from hetsim.simulation.serving.setup import ModelSetup, Outcomes, RequestSource
 from hetsim.workload.workload import Slo
 from oracles.random_layouts import Shape, layout_of
 from sweeps import sweep
@@ -24,7 +24,7 @@ from sweeps import sweep
 LOW, HIGH = 0.05, 20.0
 
 
-def served(seed: int) -> tuple[Any, Sample, float]:
+def served(seed: int) -> tuple[Any, SamplePath, float]:
     """A batcher that waits, one that does not, or routing that looks; and a share on time."""
     rng = np.random.default_rng(seed)
     kind = seed % 3
@@ -33,7 +33,7 @@ def served(seed: int) -> tuple[Any, Sample, float]:
     each_s, more_s = rng.uniform(0.5, 1.5), rng.uniform(0.05, 0.5)
     slower = [1.0 if kind == 1 else float(rng.uniform(1, 3)) for _ in range(instances)]
     template = np.arange(instances * largest).reshape(1, instances, largest)
-    model = Model(
+    model = ModelSetup(
         template,
         (1,) * instances,
         rng.choice(["shortest_queue", "least_finish"]),
@@ -47,24 +47,24 @@ def served(seed: int) -> tuple[Any, Sample, float]:
         layout=layout_of(shapes, [1] * instances, 0),
         duration=np.array([by * (each_s + more_s * b) for by in slower for b in range(largest)]),
         models=(model,),
-        sources=(Source(0),),
+        sources=(RequestSource(0),),
         turns=None,
     )
     requests = int(rng.integers(40, 120))
     gaps = rng.exponential(1.0, requests) * rng.choice([0.1, 1.0, 3.0], requests)
     arrival_s = np.cumsum(gaps) / gaps.mean()
     none = np.zeros(requests, dtype=np.int64)
-    return setup, Sample(arrival_s, none, none, ()), float(rng.choice([0.5, 0.8, 0.9, 0.95]))
+    return setup, SamplePath(arrival_s, none, none, ()), float(rng.choice([0.5, 0.8, 0.9, 0.95]))
 
 
-def percentile_s(setup: Any, sample: Sample, share: float, factor: float) -> float:
+def percentile_s(setup: Any, sample: SamplePath, share: float, factor: float) -> float:
     engine = Serving(setup.layout, setup.duration, setup.models, setup.sources)
     told = [engine.serve(sample.arrival_s / factor, sample.stream, sample.variant), engine.close()]
     at = len(sample) - most_late(Slo(share, 1.0), len(sample)) - 1
     return float(np.sort(latencies(Outcomes.joined(told)))[at])
 
 
-def asked(seed: int) -> tuple[Any, Sample] | None:
+def asked(seed: int) -> tuple[Any, SamplePath] | None:
     """A case with a limit that its percentile falls below again; None where it never falls."""
     setup, sample, share = served(seed)
     found = [percentile_s(setup, sample, share, at) for at in np.geomspace(LOW, HIGH, 24)]
@@ -73,8 +73,8 @@ def asked(seed: int) -> tuple[Any, Sample] | None:
         return None
     slo = Slo(share, falls[seed % len(falls)])
     allowed = most_late(slo, len(sample))
-    objective = Objective(0, slo, np.arange(len(sample)), allowed)
-    return setup, Sample(sample.arrival_s, sample.stream, sample.variant, (objective,))
+    objective = RequestObjective(0, slo, np.arange(len(sample)), allowed)
+    return setup, SamplePath(sample.arrival_s, sample.stream, sample.variant, (objective,))
 
 
 @sweep("seed, dense", quick=[(12, 30)], full=[(12, 30), *((seed, 600) for seed in range(252))])

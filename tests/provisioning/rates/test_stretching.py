@@ -15,7 +15,7 @@ from hetsim.provisioning.rates.exact_rate import (
     units,
 )
 from hetsim.simulation.clock.runs import run
-from hetsim.simulation.clock.templates import Layout
+from hetsim.simulation.clock.templates import TemplateLayout
 from hetsim.simulation.orders import order_of
 from oracles.exact_stretch import least_stretch_of_chains, least_stretch_of_pool
 from oracles.random_layouts import Shape, layout_of, random_case
@@ -34,7 +34,7 @@ def chains(seed: int) -> bool:
     case = random_case(seed, most_requests=12)
     layout = case.layout
     ones = [1] * len(layout.structure.streams)
-    layout = Layout(layout.plan, layout.links, layout.structure._replace(streams=ones))
+    layout = TemplateLayout(layout.plan, layout.links, layout.structure._replace(streams=ones))
     duration = np.round(case.duration * 8) / 8 if rng.random() < 0.5 else case.duration
     order = order_of(layout, duration)
     if order is None or order.reasons:

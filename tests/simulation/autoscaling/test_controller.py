@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetsim.simulation.autoscaling.controller import NOWHERE, Controller, Ongoing, decide
+from hetsim.simulation.autoscaling.controller import NOWHERE, Controller, OngoingRequests, decide
 from hetsim.workload.autoscaling import AGGREGATIONS, Autoscaling
 from oracles.ray_serve import settings
 from sweeps import sweep
@@ -38,7 +38,7 @@ class TurnByTurn(Controller):
             self.turn += 1
 
     @property
-    def summed(self) -> Ongoing:
+    def summed(self) -> OngoingRequests:
         return self._ongoing
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hetsim.simulation.autoscaling.controller import NOWHERE, Leaning, decide, ongoing
+from hetsim.simulation.autoscaling.controller import NOWHERE, ScalingTrend, decide, ongoing
 from hetsim.workload.autoscaling import AGGREGATIONS
 from oracles.ray_serve import RayServe, settings
 from sweeps import sweep
@@ -34,7 +34,7 @@ def test_it_is_theirs_on_random_states(chunk: int, ray_serve: RayServe) -> None:
             now_s = float(rng.choice([rng.uniform(0, 1000), int(rng.integers(1000)) * 0.1]))
             direction = int(rng.integers(-1, 2))
             since_s = now_s - float(rng.choice([0, 0.3, 0.7, 30, 60, rng.uniform(0, 100)]))
-            leaning = Leaning(direction, since_s) if direction else NOWHERE
+            leaning = ScalingTrend(direction, since_s) if direction else NOWHERE
             state: dict[str, Any] = {}
             if direction:
                 state[ray_serve.counters] = direction * int(rng.integers(1, 9))
@@ -48,7 +48,7 @@ def test_it_is_theirs_on_random_states(chunk: int, ray_serve: RayServe) -> None:
     assert changes == {-1, 0, 1}
 
 
-def assert_alike(ray_serve: RayServe, leaning: Leaning, state: dict[str, Any]) -> None:
+def assert_alike(ray_serve: RayServe, leaning: ScalingTrend, state: dict[str, Any]) -> None:
     counter = state.get(ray_serve.counters, 0)
     assert leaning.direction == (counter > 0) - (counter < 0)
     since = state.get(ray_serve.since)
@@ -67,7 +67,7 @@ def assert_theirs_on_a_sequence(rng: np.random.Generator, ray_serve: RayServe) -
     theirs = ray_serve.config(config)
     target = ours = config.initial
     running, total, now_s = config.initial, 0.0, 0.0
-    leaning: Leaning = NOWHERE
+    leaning: ScalingTrend = NOWHERE
     state: dict[str, Any] = {}
     for _ in range(200):
         now_s += float(rng.choice([0.1, 0.1, 0.1, 5]))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hetsim.simulation.autoscaling.serving import Scaling, ScalingServing
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Model, Outcomes, Source
+from hetsim.simulation.serving.setup import ModelSetup, Outcomes, RequestSource
 from hetsim.workload.autoscaling import Autoscaling
 from oracles.autoscaled import Autoscaled
 from oracles.random_layouts import Shape, layout_of
@@ -77,8 +77,8 @@ def parts(given: Case, scale: float = 1.0) -> Any:
     return (
         layout_of(shapes, [1] * given.places, 1),
         np.array(seconds) * scale,
-        [Model(table, (given.limit,) * given.places)],
-        [Source(0)],
+        [ModelSetup(table, (given.limit,) * given.places)],
+        [RequestSource(0)],
     )
 
 

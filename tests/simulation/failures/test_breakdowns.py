@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from hetsim.placement.planning import replan
 from hetsim.simulation.clock.templates import tasks_of_plan
-from hetsim.simulation.failures.serving import FailingServing, Load
-from hetsim.simulation.serving.setup import Clients, Model, Source
+from hetsim.simulation.failures.serving import FailingServing, WeightLoad
+from hetsim.simulation.serving.setup import Clients, ModelSetup, RequestSource
 from hetsim.workload.failure import Failing
 from oracles.clock_plans import Stage, tandem
 from sweeps import sweep
@@ -31,11 +31,11 @@ def one_server(seconds: float, failing: Failing, loads: bool = False) -> Failing
         tasks_of_plan(plan, "fifo"),
         "fifo",
         replan,
-        [Model(np.zeros((1, 1, 1), dtype=np.int64), (1,))],
-        [Source(0)],
+        [ModelSetup(np.zeros((1, 1, 1), dtype=np.int64), (1,))],
+        [RequestSource(0)],
         [Clients(0, 1, think)],
         failures=failing.failures(plan.problem.devices, 3),
-        loads=[None, Load(1.5, (0,)) if loads else None],
+        loads=[None, WeightLoad(1.5, (0,)) if loads else None],
         requests=COUNT,
     )
 

@@ -19,7 +19,7 @@ from hetsim.placement.planning import replan
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.simulation.failures.clock import FailingClock
-from hetsim.simulation.failures.recovery import Task
+from hetsim.simulation.failures.recovery import RecoveryTask
 from hetsim.simulation.simulate import simulate
 from hetsim.workload.failure import Failure
 from oracles.clock_plans import arrivals, dealt_plans
@@ -33,7 +33,7 @@ class Ran(NamedTuple):
     """What started: a task of a request."""
 
     request: int
-    task: Task
+    task: RecoveryTask
     start: float
     end: float
     stream: int

@@ -19,10 +19,16 @@ from hetsim.simulation.clock.rules import MASK
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan, template_of
 from hetsim.simulation.failures.clock import FailingClock, running_of
 from hetsim.simulation.failures.recovery import InstanceStates
-from hetsim.simulation.failures.serving import FailingServing, Load, Outage, Outages, templates_of
+from hetsim.simulation.failures.serving import (
+    FailingServing,
+    Outage,
+    Outages,
+    WeightLoad,
+    templates_of,
+)
 from hetsim.simulation.serving import driver
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Clients, Model, Outcomes, Source
+from hetsim.simulation.serving.setup import Clients, ModelSetup, Outcomes, RequestSource
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
 from hetsim.workload.deployment import ROUTINGS
 from hetsim.workload.failure import Failure, moments
@@ -37,7 +43,7 @@ from oracles.clock_plans import (
 from simulation.failures.conftest import failures_of
 from sweeps import examples
 
-ONE = Model(np.zeros((1, 1, 1), dtype=np.int64), (0,))
+ONE = ModelSetup(np.zeros((1, 1, 1), dtype=np.int64), (0,))
 CLIENTS = 2
 Case = tuple[Plan, list[float], list[Failure]]
 
@@ -61,7 +67,7 @@ def test_one_plan_without_gates_has_the_failing_clocks_times(case: Case) -> None
     clock.play()
     tasks = tasks_of_plan(plan, rule)
     engine = FailingServing(
-        tasks, rule, replan, [ONE], [Source(0)], failures=failures, machine_code=False
+        tasks, rule, replan, [ONE], [RequestSource(0)], failures=failures, machine_code=False
     )
     arrival = np.array(times)
     early = engine.serve(arrival, np.zeros(len(times), dtype=np.int64))
@@ -89,13 +95,13 @@ class Deployed(NamedTuple):
     """Several models on the devices of one problem."""
 
     tasks: PlanTasks
-    models: list[Model]
-    sources: list[Source]
+    models: list[ModelSetup]
+    sources: list[RequestSource]
     arrival: NDArray[np.float64]
     stream: NDArray[np.int64]
     requests: int | None
     failures: list[Failure]
-    loads: list[Load | None]
+    loads: list[WeightLoad | None]
 
 
 @st.composite
@@ -116,7 +122,7 @@ def deployments(draw: st.DrawFn) -> Deployed:
         instances, largest = (int(k) for k in rng.integers(1, 4, 2))
         levels = int(rng.integers(1, 3))
         models.append(
-            Model(
+            ModelSetup(
                 rng.integers(0, len(templates), (1, instances, largest)),
                 tuple(rng.integers(0, 3, instances).tolist()),
                 routing=ROUTINGS[rng.integers(3)],
@@ -127,12 +133,12 @@ def deployments(draw: st.DrawFn) -> Deployed:
                 delay_s=float(rng.choice([0.0, 0.0, 1.0])),
             )
         )
-        sources += [Source(at, level) for level in range(levels)]
+        sources += [RequestSource(at, level) for level in range(levels)]
     count = int(rng.integers(1, 40))
     arrival = np.cumsum(rng.integers(0, 4, count) / 4)
     failures = draw(failures_of(problem.devices))
     link = (0,) if tasks.links else ()
-    seconds = [None, Load(0.5), Load(3.0, link), Load(1.0)]
+    seconds = [None, WeightLoad(0.5), WeightLoad(3.0, link), WeightLoad(1.0)]
     return Deployed(
         tasks,
         models,
@@ -210,7 +216,7 @@ def test_machine_code_gives_the_same_bits(given: Deployed) -> None:
     assert plain.lost == compiled.lost
 
 
-def moments_of(given: Deployed, loads: list[Load | None]) -> list[tuple[float, str, Failure]]:
+def moments_of(given: Deployed, loads: list[WeightLoad | None]) -> list[tuple[float, str, Failure]]:
     """When devices stop, are known to have, and serve again: once their weights are there."""
     host = given.tasks.plan.problem.host
     names = given.tasks.plan.problem.devices
@@ -237,7 +243,7 @@ def test_models_work_wherever_an_instance_stands(given: Deployed) -> None:
 
     Whatever else fails while weights are loaded, which here takes no link.
     """
-    loads = [load and Load(load.seconds) for load in given.loads]
+    loads = [load and WeightLoad(load.seconds) for load in given.loads]
     engine = made(given, loads=loads, machine_code=False)
     played(given, engine)
     plans = [one.plan for one in given.tasks.templates]
@@ -280,10 +286,10 @@ def test_weights_are_loaded_on_while_another_device_fails() -> None:
         PlanTasks(templates[0].plan, tuple(templates)),
         "none",
         replan,
-        [Model(np.array([[[0], [1]]]), (1, 1))],
-        [Source(0)],
+        [ModelSetup(np.array([[[0], [1]]]), (1, 1))],
+        [RequestSource(0)],
         failures=[Failure("d1", 1.0, "kill", 1.0), Failure("d2", 3.0, "kill", 1.0)],
-        loads=[None, Load(4.0), None],
+        loads=[None, WeightLoad(4.0), None],
         machine_code=False,
     )
     arrival = np.array([0.0, 2.5, 4.5, 5.5, 10.0])

@@ -14,7 +14,7 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.failures.recovery import InstanceStates
 from hetsim.simulation.failures.serving import Outage, Outages, templates_of
-from hetsim.simulation.serving.setup import Model
+from hetsim.simulation.serving.setup import ModelSetup
 from sweeps import examples
 
 DEVICES = ("d0", "d1", "d2", "d3")
@@ -47,7 +47,7 @@ def test_who_gets_batches_is_as_defined(data: st.DataObject) -> None:
         )
         for model, (instances, largest) in enumerate(shapes)
     ]
-    models = [Model(table, (1,) * table.shape[1]) for table in tables]
+    models = [ModelSetup(table, (1,) * table.shape[1]) for table in tables]
     asked: list[tuple[Plan, tuple[str, ...]]] = []
 
     def replan(plan: Plan, lost: tuple[str, ...]) -> Plan:

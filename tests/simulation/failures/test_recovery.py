@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.templates import template_of
-from hetsim.simulation.failures.recovery import Layout, Rest, Task
+from hetsim.simulation.failures.recovery import RecoveryTask, Rest, TaskLayout
 from oracles.clock_plans import plans
 from sweeps import examples
 
 
-def layout_of(plan: Plan) -> Layout:
-    return Layout(template_of(plan, plan.problem.contention), 3, plan.problem.contention)
+def layout_of(plan: Plan) -> TaskLayout:
+    return TaskLayout(template_of(plan, plan.problem.contention), 3, plan.problem.contention)
 
 
 def reads(plan: Plan, group: int) -> list[int]:
@@ -167,7 +167,7 @@ def test_what_is_left_is_what_is_nowhere(plan: Plan, data: st.DataObject) -> Non
     computed = set(data.draw(st.lists(st.sampled_from(every)))) if every else set()
     tasks = data.draw(st.lists(st.sampled_from(fresh.tasks), unique=True, max_size=3))
     # What is there already is on its way to nobody.
-    running: list[Task] = []
+    running: list[RecoveryTask] = []
     for task in tasks:
         taken = {given for other in running for given in other.gives}
         if not taken & set(task.gives) and not any(at in held.get(v, ()) for v, at in task.gives):

@@ -17,7 +17,7 @@ from hetsim.errors import UsageError, WorkloadError
 from hetsim.hardware.price import parse_price
 from hetsim.provisioning.rates.capacity import capacity
 from hetsim.provisioning.rates.redundancy import availability, survive
-from hetsim.simulation.service.cost import Prices, cost_of
+from hetsim.simulation.service.cost import ServicePrices, cost_of
 from hetsim.simulation.service.layout import held
 from hetsim.simulation.service.replicas import Demand, fewest
 from hetsim.simulation.service.resolution import resolve
@@ -169,7 +169,7 @@ def test_replicas_all_along_share_the_device_and_cost_by_the_hour(
     # One device runs all replicas in turn: which ones there are changes the order of requests.
     means = [one.streams[0].mean_s for one in (least, most)]
     assert means == pytest.approx([service.streams[0].mean_s] * 2, rel=0.01)
-    prices = Prices({"cpu": parse_price("0.2/h"), "npu": parse_price("0.8/h")})
+    prices = ServicePrices({"cpu": parse_price("0.2/h"), "npu": parse_price("0.8/h")})
     assert cost_of(most, platform, prices).hardware_usd == pytest.approx(most.duration_s / 3600)
     assert all_along(replace(service, scaled=()), platform) == ()
 
@@ -184,12 +184,12 @@ def test_a_rented_device_is_paid_for_while_a_replica_is_there(
     grid = np.linspace(0, found.duration_s, 20_001)
     there_s = found.duration_s * np.mean([any(a <= t < b for a, b in spells) for t in grid])
     assert there_s < 0.95 * found.duration_s
-    rent = Prices({"cpu": parse_price("0.2/h"), "npu": parse_price("0.8/h")})
+    rent = ServicePrices({"cpu": parse_price("0.2/h"), "npu": parse_price("0.8/h")})
     cost = cost_of(found, platform, rent)
     [npu] = [one for one in cost.charges if one.name == "npu"]
     assert npu.rented_s == pytest.approx(there_s, rel=1e-2)
     assert cost.hardware_usd == pytest.approx((0.2 * found.duration_s + 0.8 * npu.rented_s) / 3600)
-    bought = Prices({"cpu": parse_price("0.2/h"), "npu": parse_price("100/2y")}, 0.3)
+    bought = ServicePrices({"cpu": parse_price("0.2/h"), "npu": parse_price("100/2y")}, 0.3)
     [npu] = [one for one in cost_of(found, platform, bought).charges if one.name == "npu"]
     assert npu.rented_s == found.duration_s
 

@@ -11,7 +11,7 @@ from deployments import alone_s, deployed, poisson
 from hetsim.errors import UsageError
 from hetsim.hardware.price import Price, parse_price
 from hetsim.reporting.tables.service import cost_text
-from hetsim.simulation.service.cost import Prices, cost_of
+from hetsim.simulation.service.cost import ServicePrices, cost_of
 from hetsim.simulation.service.service import Service
 from hetsim.workload.workload import Slo
 
@@ -26,8 +26,8 @@ def service(fixed: str, platform: hetsim.Platform) -> Service:
     return hetsim.simulate(deployed(fixed), workload, platform=platform)
 
 
-def given(tariff: float | None = None, lifetime: float | None = None, **of: str) -> Prices:
-    return Prices({name: parse_price(text) for name, text in of.items()}, tariff, lifetime)
+def given(tariff: float | None = None, lifetime: float | None = None, **of: str) -> ServicePrices:
+    return ServicePrices({name: parse_price(text) for name, text in of.items()}, tariff, lifetime)
 
 
 def test_rent_is_by_the_hour_and_has_its_electricity(

@@ -13,7 +13,7 @@ from deployments import alone_s, deployed, poisson
 from hetsim.errors import UsageError, WorkloadError
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.simulation.failures.serving import Outage
-from hetsim.simulation.service.failures import felt_by, windows_of
+from hetsim.simulation.service.failures import window_of_each, windows_of
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.workload.arrivals import Constant
 from hetsim.workload.deployment import Instances, QueuePolicy
@@ -56,7 +56,7 @@ def test_windows_by_their_definition() -> None:
             ends = [t for t in ends if math.isfinite(outage.end_s) and inside(t) <= level]
             expected.append((begin_s, ends[0] if ends else math.inf))
         assert [(one.begin_s, one.end_s) for one in found] == expected
-        felt = felt_by(found, arrival_s, left_s)
+        felt = window_of_each(found, arrival_s, left_s)
         for at, (came_s, gone_s) in enumerate(zip(arrival_s, left_s, strict=True)):
             mine = [k for k, one in enumerate(found) if came_s < one.end_s and one.begin_s < gone_s]
             assert felt[at] == (mine[0] if mine else -1)

@@ -13,7 +13,7 @@ import hetsim
 from deployments import deployed, model_at, poisson
 from hetsim.errors import OutOfMemory, UsageError, WorkloadError
 from hetsim.simulation.service import resolution as batch_dim
-from hetsim.simulation.service.resolution import Made, resolve
+from hetsim.simulation.service.resolution import PlanCache, resolve
 from hetsim.simulation.service.serving import serve
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.workload.arrivals import Poisson
@@ -173,7 +173,7 @@ def test_what_a_file_says_of_its_inputs_is_read_once(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         batch_dim, "read_source", lambda source: (read.append(source), real(source))[1]
     )
-    model, made = "zoo:squeezenet", Made()
+    model, made = "zoo:squeezenet", PlanCache()
     for strategy in ("single", "heft", "pipeline"):
         deployment = hetsim.Deployment((Served(model, strategy=strategy),))
         resolve(deployment, poisson(model, 1.0, 10), hetsim.load_platform("laptop"), made=made)

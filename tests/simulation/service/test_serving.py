@@ -16,9 +16,9 @@ from deployments import alone_s, deployed, model_at, poisson
 from hetsim.core.text import to_json
 from hetsim.errors import WorkloadError
 from hetsim.reporting.tables.service_record import service_record
-from hetsim.simulation.service.resolution import Asked, resolve
+from hetsim.simulation.service.resolution import ModelOptions, resolve
 from hetsim.simulation.service.service import stability_of
-from hetsim.simulation.service.serving import at_bad_end, serve
+from hetsim.simulation.service.serving import at_pessimistic_end, serve
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.statistics.verdict import FIRST_LOOK
 from hetsim.workload.arrivals import Closed, Constant, Mmpp, Poisson, Replay
@@ -36,15 +36,15 @@ def test_it_is_what_pessimistic_figures_give(open_: str, platform: hetsim.Platfo
     )
     workload = poisson(open_, 2000.0, 3000, slos=(Slo(0.9, 0.002),))
     service = serve(deployment, workload, platform)
-    worse = at_bad_end(service, platform)
+    worse = at_pessimistic_end(service, platform)
     assert worse is not None
-    told = serve(deployment, workload, platform, asked=Asked(pessimistic=True))
+    told = serve(deployment, workload, platform, asked=ModelOptions(pessimistic=True))
     assert worse.streams == told.streams
     assert worse.devices == told.devices
     [before], [after] = service.streams, worse.streams
     assert after.requests == before.requests
     assert after.mean_s > before.mean_s
-    assert at_bad_end(told, platform) is None
+    assert at_pessimistic_end(told, platform) is None
 
 
 def test_what_does_not_keep_up_at_the_bad_end_is_played_until_that_shows(
@@ -54,7 +54,7 @@ def test_what_does_not_keep_up_at_the_bad_end_is_played_until_that_shows(
     workload = poisson(fixed, 0.7 / took_s, 300_000, slos=(Slo(0.99, 100 * took_s),))
     service = serve(deployed(fixed), workload, platform)
     assert service.state == "stable"
-    worse = at_bad_end(service, platform)
+    worse = at_pessimistic_end(service, platform)
     assert worse is not None
     # Its times are more than 1 / 0.7 times as long.
     assert worse.state == "overloaded"

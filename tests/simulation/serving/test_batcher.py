@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Model, Outcomes, Source
+from hetsim.simulation.serving.setup import ModelSetup, Outcomes, RequestSource
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
 from oracles.random_layouts import Shape, layout_of
 from oracles.triton_batcher import Config, Fate, Request, served
@@ -82,7 +82,7 @@ def played(config: Config, requests: list[Request], pieces: int, machine_code: b
         [1] * instances,
         0,
     )
-    model = Model(
+    model = ModelSetup(
         places,
         (1,) * instances,
         routing="round_robin" if config.round_robin else "shortest_queue",
@@ -93,7 +93,7 @@ def played(config: Config, requests: list[Request], pieces: int, machine_code: b
         preferred=tuple(config.preferred),
         delay_s=config.delay,
     )
-    sources = [Source(0, level) for level in range(config.levels)]
+    sources = [RequestSource(0, level) for level in range(config.levels)]
     engine = Serving(
         layout,
         service.reshape(-1).astype(float),
@@ -160,4 +160,4 @@ def test_the_same_bits_compiled(chunk: int, count: int) -> None:
 def test_a_request_may_wait_where_batches_or_limits_are(
     sizes: int, limits: tuple[int, ...], gated: bool
 ) -> None:
-    assert Model(np.zeros((1, 2, sizes), dtype=np.int64), limits).gated is gated
+    assert ModelSetup(np.zeros((1, 2, sizes), dtype=np.int64), limits).gated is gated

@@ -9,14 +9,16 @@ import pytest
 
 from hetsim.errors import UsageError
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Clients, Model, Source
+from hetsim.simulation.serving.setup import Clients, ModelSetup, RequestSource
 from oracles.random_layouts import Shape, layout_of
 
 
 def served(clients: list[Clients], how: dict[str, Any] | None = None, **more: Any) -> Serving:
     layout = layout_of([Shape([0], [], [[]])], [1], 0)
-    model = Model(np.zeros((1, 1, 1), dtype=np.int64), (1,), **(how or {}))
-    return Serving(layout, np.ones(1), [model], [Source(0)], clients, machine_code=False, **more)
+    model = ModelSetup(np.zeros((1, 1, 1), dtype=np.int64), (1,), **(how or {}))
+    return Serving(
+        layout, np.ones(1), [model], [RequestSource(0)], clients, machine_code=False, **more
+    )
 
 
 def test_they_stop() -> None:

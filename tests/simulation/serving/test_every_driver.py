@@ -20,7 +20,7 @@ from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.real_time import RealTime
-from hetsim.simulation.serving.setup import Model, Outcomes, Source
+from hetsim.simulation.serving.setup import ModelSetup, Outcomes, RequestSource
 from oracles.random_served_plans import (
     Ints,
     Served,
@@ -180,13 +180,13 @@ def every_clock(seed: int, *, machine_code: bool) -> None:
     assert clock.finish == expected.finish.tolist()
     assert not clock.happened
     assert sorted(clock.started.start.tolist()) == sorted(expected.start.tolist())
-    model = Model(
+    model = ModelSetup(
         np.arange(len(replicas)).reshape(1, -1, 1),
         (0,) * len(replicas),
         routing="round_robin",
         cycle=tuple(plan.deal),
     )
-    driver = Serving(layout, duration, [model], [Source(0)], machine_code=machine_code)
+    driver = Serving(layout, duration, [model], [RequestSource(0)], machine_code=machine_code)
     none: Ints = np.zeros(len(arrival), dtype=np.int64)
     served = Outcomes.joined([driver.serve(arrival, none), driver.close()])
     assert served.finish_s.tobytes() == expected.finish.tobytes()

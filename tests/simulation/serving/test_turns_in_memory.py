@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Model, Outcomes, Source, Turns
+from hetsim.simulation.serving.setup import ModelSetup, Outcomes, RequestSource, Turns
 from oracles import turns_in_memory as told_again
 from oracles.random_layouts import Shape, layout_of
 from sweeps import sweep
@@ -88,8 +88,8 @@ def case(seed: int, machine_code: bool = False) -> Given:
     serving = Serving(
         layout_of(shapes, [1] * devices, links),
         np.array(seconds),
-        [Model(np.array([table]), tuple(limits)) for table, limits, _ in models],
-        [Source(m) for m in range(count)],
+        [ModelSetup(np.array([table]), tuple(limits)) for table, limits, _ in models],
+        [RequestSource(m) for m in range(count)],
         turns=Turns(tuple(budget), weight, fetch, tuple(tuple(places) for _, _, places in models)),
         machine_code=machine_code,
     )
@@ -152,8 +152,8 @@ def one_device(models: int, budget: int, **changes: object) -> Serving:
             1,
         ),
         np.array([SERVICE_S] * models + [LOAD_S] * models),
-        [Model(np.array([[[m]]]), **given) for m in range(models)],  # type: ignore[arg-type]
-        [Source(m) for m in range(models)],
+        [ModelSetup(np.array([[[m]]]), **given) for m in range(models)],  # type: ignore[arg-type]
+        [RequestSource(m) for m in range(models)],
         turns=Turns(
             (budget,),
             np.ones((models, 1), dtype=np.int64),

@@ -13,7 +13,7 @@ from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.templates import laid_out, tasks_of_plan
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Model, Outcomes, Source
+from hetsim.simulation.serving.setup import ModelSetup, Outcomes, RequestSource
 from hetsim.simulation.serving.tables import loads, seconds_alone
 from hetsim.workload.deployment import ROUTINGS, Routing
 from oracles.clock_plans import dealt_plans
@@ -106,13 +106,13 @@ def test_a_request_goes_to_the_next_the_shortest_or_where_it_would_end_first(
         [Shape([2 * k, 2 * k + 1], [], [[], [0]]) for k in range(count)], [1] * 2 * count, 0
     )
     duration = np.array([seconds for first, second, _ in given_ for seconds in (first, second)])
-    model = Model(
+    model = ModelSetup(
         np.arange(count).reshape(1, count, 1),
         tuple(one.limit for one in instances),
         routing=routing,
         cycle=tuple(cycle),
     )
-    what = (layout, duration.astype(float), [model], [Source(0)])
+    what = (layout, duration.astype(float), [model], [RequestSource(0)])
     for engine in (
         Serving(*what, machine_code=False),
         Serving(*what, machine_code=False, known=(seconds_alone(*what[:2]), loads(*what[:2]))),

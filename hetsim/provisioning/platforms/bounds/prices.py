@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from hetsim.provisioning.platforms.bounds.bound import Bound, Prices, Slos, limits_s
-from hetsim.provisioning.platforms.policies import Placed, Policy, up_to
+from hetsim.provisioning.platforms.policies import PlacedInstances, Policy, up_to
 from hetsim.provisioning.platforms.question import SLACK, Counts, Instance, Mode, Question
 from hetsim.provisioning.rates.ceiling import balanced
 
@@ -100,7 +100,7 @@ def covering(question: Question, slo: Slos, counts: Counts) -> Floats | None:
         for one, use in mode.uses:
             each[row, one] = use / mode.batch
     scale = float(each.max())
-    weight = np.array(has_of(question, counts)) + RARE
+    weight = np.array(resources_of(question, counts)) + RARE
     solved = optimize.linprog(
         c=weight, A_ub=-each / scale, b_ub=-np.ones(len(modes)), method="highs"
     )
@@ -113,7 +113,7 @@ def covering(question: Question, slo: Slos, counts: Counts) -> Floats | None:
     return capacity * (max(1.0, float((1 / earns).max())) * (1 + ROUNDING))
 
 
-def has_of(question: Question, counts: Counts) -> list[float]:
+def resources_of(question: Question, counts: Counts) -> list[float]:
     """Return the number of each resource of a vector."""
     found = [0.0] * question.resources
     for kind, count in enumerate(counts):
@@ -122,7 +122,7 @@ def has_of(question: Question, counts: Counts) -> list[float]:
     return found
 
 
-def worth_of(question: Question, slo: Slos, capacity: Floats) -> Floats:
+def price_by_class(question: Question, slo: Slos, capacity: Floats) -> Floats:
     """Return by class the minimum price of a request over all ways."""
     worth = np.zeros(len(question.classes))
     for of_class, limit_s in enumerate(limits_s(question, slo).tolist()):
@@ -148,7 +148,7 @@ def at_vector(
     requests per second that must be answered in time.
     """
     limits = limits_s(question, slo)
-    has = np.array(has_of(question, counts))
+    has = np.array(resources_of(question, counts))
     wanted = np.flatnonzero(demand > 0).tolist()
     modes = [
         (of_class, mode)
@@ -184,14 +184,14 @@ def at_vector(
         if lacks:
             rest = sum(float(capacity[one]) * use for one, use in mode.uses if has[one])
             _raise_to(capacity, lacks, float(worth[of_class]) * mode.batch - rest)
-    return capacity, worth_of(question, slo, capacity)
+    return capacity, price_by_class(question, slo, capacity)
 
 
 Key = tuple[int, int, int, int]
 """Split, type of first device, model and largest batch of an instance."""
 
 
-class Under:
+class PolicyBounds:
     """Bounds of a question, strengthened for policies that use devices and links less efficiently.
 
     *Proof.* Of the ways that a policy uses on a device or link let the best earn a part of what it
@@ -208,7 +208,7 @@ class Under:
         self._limits: list[Floats] = []
         self._parts: dict[Key, tuple[int, dict[int, Floats]]] = {}
 
-    def excludes(self, where: Placed, policy: Policy) -> int | None:
+    def excludes(self, where: PlacedInstances, policy: Policy) -> int | None:
         """Return the first bound that a policy violates; None if it may meet all.
 
         O(instances and their resources x bounds), in arrays.
@@ -224,7 +224,7 @@ class Under:
         self._grow()
         return self._edges
 
-    def gathers(self, where: Placed, policy: Policy) -> Floats:
+    def gathers(self, where: PlacedInstances, policy: Policy) -> Floats:
         """Return by bound the capacity of the devices and links as a policy uses them."""
         self._grow()
         question = self._question
@@ -257,7 +257,9 @@ class Under:
         self._prices = np.column_stack([self._prices, *(bound.capacity for bound in new)])
         self._limits += [limits_s(self._question, bound.slo) for bound in new]
 
-    def _used(self, where: Placed, one: Instance, model: int, most: int) -> dict[int, Floats]:
+    def _used(
+        self, where: PlacedInstances, one: Instance, model: int, most: int
+    ) -> dict[int, Floats]:
         """Return by resource of an instance, and by bound, the earned share of its price."""
         key = (one.split, where.places[one.devices[0]].of_type, model, most)
         bounds = len(self._edges)

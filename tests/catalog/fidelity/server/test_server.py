@@ -43,7 +43,7 @@ from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.schema import read_file
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.setup import Model, Outcomes, Source
+from hetsim.simulation.serving.setup import ModelSetup, Outcomes, RequestSource
 from known_queues import layout
 from oracles.queueing.one_server import beyond_constant
 from server_builders import served
@@ -54,12 +54,12 @@ def played(takes: np.ndarray, servers: int, arrival: np.ndarray) -> np.ndarray:
     """Latencies of one queue before so many devices that each take a batch at a time."""
     most = len(takes) - 1
     template = np.arange(servers * most).reshape(1, servers, most)
-    model = Model(template, (1,) * servers)
+    model = ModelSetup(template, (1,) * servers)
     serving = Serving(
         layout(most, (1,) * servers),
         np.tile(takes[1:], servers),
         [model],
-        [Source(0)],
+        [RequestSource(0)],
         machine_code=False,
     )
     zeros = np.zeros(len(arrival), dtype=np.int64)
