@@ -109,7 +109,9 @@ def _pattern(shown: str) -> str:
     return "".join(
         "(?: .*\n)*"
         if line.strip() == "..."
-        else ".*".join(map(re.escape, line.split("..."))) + "\n"
+        # A longer time, 53.1 for 9.5 ms, may push the rest of its line onto the next one.
+        else ".*".join(map(re.escape, line.split("...")))
+        + (r"(\n {10,}.*)?\n" if line.endswith("...") else "\n")
         for line in shown.splitlines()
     )
 
