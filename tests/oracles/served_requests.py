@@ -17,7 +17,6 @@ from heapq import heappop, heappush
 from itertools import chain
 
 ROUTINGS = ("round_robin", "shortest_queue", "least_finish")
-ACTIONS = ("reject", "delay")
 
 
 class Work:
