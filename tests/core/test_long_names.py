@@ -29,8 +29,9 @@ def filled(begin: str, part: str, end: str = "") -> str:
         filled("/a:1 ", "a("),
         filled("", "Opset 1 is under domain a is till opset "),
         filled("", "an implementation for A(1) node with name '"),
+        filled("find kernel for A(1) (node:'", "'"),
     ],
-    ids=["fatal", "node", "domain", "place", "opset", "kernel"],
+    ids=["fatal", "node", "domain", "place", "opset", "implementation", "kernel"],
 )
 def test_what_a_runtime_says_of_long_names(said: str) -> None:
     error = _translated(said, onnx.ModelProto(), "model.onnx", "ONNX Runtime")

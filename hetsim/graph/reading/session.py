@@ -217,8 +217,12 @@ def _translated(text: str, proto: onnx.ModelProto, where: str, runtime: str) -> 
             place = f"{where}: node {found['node']!r}" if "node" in found else where
             told = {**found, "runtime": runtime}
             return ModelError(what.format(**told), where=place, hint=hint.format(**told))
-    if match := re.search(r"an implementation for (\S+)\((\d+)\) node with name '(.*)'", text):
-        op, version, name = match.groups()
+    if match := re.search(
+        r"an implementation for (\S+)\((\d+)\) node with name '(.*)'"
+        r"|find kernel for (\S+)\((\d+)\) \(node:'(.*?)'",
+        text,
+    ):
+        op, version, name = match.groups()[:3] if match[1] else match.groups()[3:]
         return NoKernel(
             f"{runtime} has no CPU kernel for {op} of version {version} with these types",
             where=f"{where}: node {name!r}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -227,9 +228,9 @@ def moments_of(given: Deployed, loads: list[WeightLoad | None]) -> list[tuple[fl
             found.append((now, 1 + order, what, failure))
             continue
         loaded_s = now + load.seconds
-        again = (one.at_s for one in given.failures if one.device == failure.device)
+        after = itertools.dropwhile(lambda one, this=failure: one is not this, given.failures)
         # What was loaded when it stops again is lost.
-        if not any(failure.at_s < other < loaded_s for other in again):
+        if not any(one.device == failure.device and one.at_s < loaded_s for one in list(after)[1:]):
             found.append((loaded_s, 0, what, failure))
     return [
         (now, what, failure) for now, _, what, failure in sorted(found, key=lambda one: one[:2])
