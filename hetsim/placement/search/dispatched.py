@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.core.heaps import pop_event, pop_key, push_event, push_key
 from hetsim.core.machine_code import machine_code
 from hetsim.placement.search.drafts import Array, SearchProblem
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.heaps import pop_event, pop_key, push_event, push_key
 
 _Ints = NDArray[np.int64]
 

@@ -19,8 +19,9 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.core import heaps
 from hetsim.simulation.autoscaling.controller import Controller
-from hetsim.simulation.clock import heaps, virtual_time
+from hetsim.simulation.clock import virtual_time
 from hetsim.simulation.clock.rules import ADMITTED, MASK, OLDEST, SHIFT, STARTING, admit
 from hetsim.simulation.clock.templates import TemplateLayout
 from hetsim.simulation.serving.driver import restrict

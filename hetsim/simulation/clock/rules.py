@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.clock.heaps import Ints, pop_key, push_key
+from hetsim.core.heaps import Ints, pop_key, push_key
 
 SHIFT = 32
 """Bits of the task number in a code: ``(request << SHIFT) + task``."""

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core import compile_threshold
+from hetsim.core import compile_threshold, heaps
+from hetsim.core.heaps import Floats, Ints, with_room
 from hetsim.core.machine_code import Compiled, machine_code
 from hetsim.errors import PlanError
-from hetsim.simulation.clock import heaps, rules
-from hetsim.simulation.clock.heaps import Floats, Ints, with_room
+from hetsim.simulation.clock import rules
 from hetsim.simulation.clock.rules import (
     ABLE,
     ADMITTED,

@@ -14,7 +14,7 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from hetsim.simulation.clock.heaps import Floats
+from hetsim.core.heaps import Floats
 from hetsim.simulation.clock.rules import (
     ABLE,
     ADMITTED,

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core import compile_threshold
+from hetsim.core import compile_threshold, heaps
+from hetsim.core.heaps import with_room
 from hetsim.core.machine_code import Compiled, machine_code
 from hetsim.errors import UsageError
-from hetsim.simulation.clock import heaps, virtual_time
-from hetsim.simulation.clock.heaps import with_room
+from hetsim.simulation.clock import virtual_time
 from hetsim.simulation.clock.rules import (
     ADMITTED,
     OLDEST,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.clock.heaps import Floats, Ints
+from hetsim.core.heaps import Floats, Ints
 from hetsim.simulation.clock.runs import run
 from hetsim.simulation.clock.templates import TemplateLayout
 from hetsim.simulation.serving.setup import Clients, ModelSetup, RequestSource, Turns
