@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import compile_threshold
+from hetsim.core.heaps import pop_key, push_key
 from hetsim.core.machine_code import Compiled, machine_code
 from hetsim.graph.dag import Dag, NodeRows
 from hetsim.partitioning.condensed import (
@@ -26,31 +27,6 @@ from hetsim.partitioning.condensed import (
     standing,
 )
 from hetsim.problem.groups import by_label, first_of_label, least_order, order_groups
-
-
-def push(heap: Ints, count: int, value: int) -> None:
-    """Add a number to a min-heap of `count` numbers."""
-    at = count
-    while at > 0 and heap[(at - 1) // 2] > value:
-        heap[at] = heap[(at - 1) // 2]
-        at = (at - 1) // 2
-    heap[at] = value
-
-
-def pop(heap: Ints, count: int) -> int:
-    """Remove and return the least of a min-heap of `count` numbers."""
-    least, value, count = heap[0], heap[count - 1], count - 1
-    at = 0
-    while 2 * at + 1 < count:
-        below = 2 * at + 1
-        if below + 1 < count and heap[below + 1] < heap[below]:
-            below += 1
-        if heap[below] >= value:
-            break
-        heap[at] = heap[below]
-        at = below
-    heap[at] = value
-    return int(least)
 
 
 def walk(
@@ -103,12 +79,13 @@ def walk(
                         end = succ[k]
                         if kind[end] == kind[start] and met[end] != turn:
                             met[end], edge[end] = turn, k
-                            push(ends, waiting, end)
+                            push_key(ends, 0, waiting, end)
                             waiting += 1
                     fresh = member[fresh]
                 if not waiting:
                     break
-                end = pop(ends, waiting)
+                end = ends[0]
+                pop_key(ends, 0, waiting)
                 waiting -= 1
                 other = find(parent, end)
                 if other == start:
@@ -186,7 +163,7 @@ def walked(
 
 
 _SCAN = machine_code(scan, *PARTS, inline=True)
-_WALK = machine_code(walk, *PARTS, push, pop, inline=True)
+_WALK = machine_code(walk, *PARTS, push_key, pop_key, inline=True)
 
 
 def _contracted(
