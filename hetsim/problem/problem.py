@@ -454,27 +454,56 @@ class Problem(ProblemData):
         return Problem(**vars(given))
 
 
-def interchangeable(problem: Problem) -> Callable[[int, int], bool]:
-    """Return the test whether two devices, by index, can be exchanged.
+def same_hardware(problem: Problem, *, links: bool = False) -> Callable[[int, int], bool]:
+    """Return the test whether two devices, by index, have the same hardware.
 
-    They are not the host; nodes, kernels and staging cost the same on both; they have equal memory;
-    and all routes to and from both are equally fast. Links shared with other routes are not
-    compared. A test is O(n + P).
+    They are not the host; they have equally many streams and equal memory; all routes to and from
+    both are equally fast, and with `links` share their links with the same other routes. A test is
+    O(P), with `links` O(P^2).
     """
-    own = [_own(problem, device) for device in range(len(problem.devices))]
+    held = problem.capacity_bytes or problem.streams
     ways = [[(route.latency_s, route.bytes_per_s) for route in row] for row in problem.routes]
+    ends: dict[int, list[tuple[int, int]]] = {}
+    for source, row in enumerate(problem.routes if links else ()):
+        for target, route in enumerate(row):
+            for link in route.resources:
+                ends.setdefault(link, []).append((source, target))
+    shared = sorted(ends.values())
 
     def change_places(a: int, b: int) -> bool:
-        if problem.host in (a, b) or own[a] != own[b]:
+        if problem.host in (a, b):
             return False
-        if not np.array_equal(problem.seconds[:, a], problem.seconds[:, b]):
+        if (problem.streams[a], held[a]) != (problem.streams[b], held[b]):
             return False
-        if not np.array_equal(problem.least_seconds[:, a], problem.least_seconds[:, b]):
-            return False
-        return ways[a][b] == ways[b][a] and all(
-            ways[a][p] == ways[b][p] and ways[p][a] == ways[p][b]
+        if ways[a][b] != ways[b][a] or any(
+            (ways[a][p], ways[p][a]) != (ways[b][p], ways[p][b])
             for p in range(len(ways))
             if p not in (a, b)
+        ):
+            return False
+        to = {a: b, b: a}
+        return shared == sorted(
+            sorted((to.get(p, p), to.get(q, q)) for p, q in each) for each in shared
+        )
+
+    return change_places
+
+
+def interchangeable(problem: Problem, *, links: bool = False) -> Callable[[int, int], bool]:
+    """Return the test whether two devices, by index, can be exchanged.
+
+    They have the ``same_hardware``, and nodes, kernels and staging cost the same on both. A test is
+    O(n + P), with `links` O(n + P^2).
+    """
+    own = [_own(problem, device) for device in range(len(problem.devices))]
+    hardware = same_hardware(problem, links=links)
+
+    def change_places(a: int, b: int) -> bool:
+        return (
+            own[a] == own[b]
+            and np.array_equal(problem.seconds[:, a], problem.seconds[:, b])
+            and np.array_equal(problem.least_seconds[:, a], problem.least_seconds[:, b])
+            and hardware(a, b)
         )
 
     return change_places
@@ -498,12 +527,10 @@ def kinds_of(problem: Problem, devices: Iterable[int]) -> list[list[int]]:
 
 
 def _own(problem: Problem, device: int) -> object:
-    """Return the properties of a device that involve neither nodes nor other devices."""
+    """Return the costs on a device that involve neither one node nor other devices."""
     staging = problem.staging
     return (
-        problem.streams[device],
         problem.dispatch_s[device],
-        None if problem.capacity_bytes is None else problem.capacity_bytes[device],
         None
         if staging is None
         else (staging.fetch_s_per_byte[device], staging.store_s_per_byte[device]),

@@ -80,22 +80,7 @@ def best_assignment(
 def interchangeable_with(problem: Problem) -> list[int]:
     """Return by device an earlier interchangeable device, or -1."""
     count = len(problem.devices)
-    pairs: dict[int, set[tuple[int, int]]] = {}
-    for p, row in enumerate(problem.routes):
-        for q, route in enumerate(row):
-            if p != q and problem.contention == "fifo":
-                for link in route.resources:
-                    pairs.setdefault(link, set()).add((p, q))
-    links = sorted(sorted(held) for held in pairs.values())
-    change_places = interchangeable(problem)
-
-    def alike(p: int, q: int) -> bool:
-        swap = list(range(count))
-        swap[p], swap[q] = q, p
-        return change_places(p, q) and links == sorted(
-            sorted((swap[a], swap[b]) for a, b in held) for held in pairs.values()
-        )
-
+    change_places = interchangeable(problem, links=problem.contention == "fifo")
     found = [-1] * count
     for q in range(count):
         # Interchangeability is not transitive in general: all earlier ones in the row must match.
@@ -103,7 +88,7 @@ def interchangeable_with(problem: Problem) -> list[int]:
             before = [p]
             while found[before[-1]] >= 0:
                 before.append(found[before[-1]])
-            if all(alike(r, q) for r in before):
+            if all(change_places(r, q) for r in before):
                 found[q] = p
                 break
     return found

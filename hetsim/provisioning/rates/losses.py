@@ -6,7 +6,6 @@ only, and ties go by requests, tasks and instances (``simulation.clock.rules``).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -18,7 +17,7 @@ from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.planning import replan
 from hetsim.problem.plan import Plan
-from hetsim.problem.problem import Problem, interchangeable
+from hetsim.problem.problem import interchangeable, same_hardware
 from hetsim.provisioning.rates.answer import Choice
 from hetsim.simulation.clock.templates import template_of
 from hetsim.simulation.service.layout import (
@@ -129,6 +128,7 @@ def alike(resolved: Sequence[Resolved]) -> tuple[tuple[str, ...], ...]:
     instances, by index, from both. Complexity: O(P^3) for P devices, and O(P tasks).
     """
     problem = resolved[0].problem
+    exchangeable = same_hardware(problem, links=True)
     problems = {
         id(plan.problem): plan.problem
         for model in resolved
@@ -156,7 +156,7 @@ def alike(resolved: Sequence[Resolved]) -> tuple[tuple[str, ...], ...]:
         for mine in classes:
             last = mine[-1]
             if (
-                _same_hardware(problem, last, device)
+                exchangeable(last, device)
                 and cost_the_same(last, device)
                 and all(_same_left(model, last, device) for model in entries)
             ):
@@ -165,31 +165,6 @@ def alike(resolved: Sequence[Resolved]) -> tuple[tuple[str, ...], ...]:
         else:
             classes.append([device])
     return tuple(tuple(problem.devices[at] for at in mine) for mine in classes)
-
-
-def _same_hardware(problem: Problem, a: int, b: int) -> bool:
-    """Return whether two non-host devices have equal memory, routes and shared links."""
-    if problem.host in (a, b):
-        return False
-    swap = {a: b, b: a}
-    held = problem.capacity_bytes or problem.streams
-    links: dict[int, set[tuple[int, int]]] = {}
-    near = {}
-    for source, row in enumerate(problem.routes):
-        for target, route in enumerate(row):
-            near[source, target] = route.latency_s, route.bytes_per_s
-            for link in route.resources:
-                links.setdefault(link, set()).add((source, target))
-
-    def swapped(ends: tuple[int, int]) -> tuple[int, int]:
-        return swap.get(ends[0], ends[0]), swap.get(ends[1], ends[1])
-
-    return (
-        (problem.streams[a], held[a]) == (problem.streams[b], held[b])
-        and all(near[ends] == near[swapped(ends)] for ends in near)
-        and Counter(map(frozenset, links.values()))
-        == Counter(frozenset(map(swapped, each)) for each in links.values())
-    )
 
 
 def _same_left(entries: Sequence[Entry], a: int, b: int) -> bool:
