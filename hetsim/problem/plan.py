@@ -333,9 +333,11 @@ def parse(text: str, where: str) -> dict[str, Any]:
         raise PlanError(
             f"not a plan: {error}", where=where, hint="use a plan.json that hetsim wrote"
         ) from None
-    if not isinstance(record, dict) or record.get("schema") not in (SCHEMA, REPLICATED):
+    schema = record.get("schema") if isinstance(record, dict) else None
+    if not isinstance(record, dict) or schema not in (SCHEMA, REPLICATED):
+        instead = f", but of {schema[:60]!r}" if isinstance(schema, str) else ""
         raise PlanError(
-            f"not a plan of schema {SCHEMA} or {REPLICATED}",
+            f"not a plan of schema {SCHEMA} or {REPLICATED}{instead}",
             where=where,
             hint="use a plan.json that hetsim wrote",
         )

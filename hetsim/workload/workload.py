@@ -77,7 +77,7 @@ class Slo:
         return percentile_of(self.share)
 
     def __str__(self) -> str:
-        return f"p{self.percentile:g} <= {format_seconds(self.latency_s)}"
+        return f"p{self.percentile:.12g} <= {format_seconds(self.latency_s)}"
 
 
 def percentile_of(share: float) -> float:

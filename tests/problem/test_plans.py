@@ -47,7 +47,7 @@ def edited(**changes: Any) -> str:
     ("text", "complaint"),
     [
         ("[]", "schema hetsim-plan/1"),
-        (edited(schema="other"), "schema hetsim-plan/1"),
+        (edited(schema="other"), "schema hetsim-plan/1 or hetsim-plan/2, but of 'other'"),
         (edited(groups=None), "wrong type"),
         (edited(problem={}), "lacks fields"),
         (edited(groups=[{"device": "cpu", "nodes": ["n0"]}]), "'n1' is in no group"),

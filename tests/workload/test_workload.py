@@ -44,6 +44,7 @@ def test_a_percentile_and_a_share_on_time_are_one_objective() -> None:
     assert Slo.at_percentile(99.9, 0.05) == Slo(0.999, 0.05) == parse_slo("p99.9=50ms")
     assert Slo(0.999, 0.05).percentile == Slo(np.float64(0.999), np.float32(0.5)).percentile == 99.9
     assert str(Slo(0.999, 0.05)) == "p99.9 <= 50.0 ms"
+    assert str(Slo(0.9999999, 0.05)) == "p99.99999 <= 50.0 ms"
 
 
 @given(st.integers(1, 99_999), st.integers(1, 10**6))

@@ -228,7 +228,7 @@ def missed(found: SearchResult, one: TriedVector) -> str:
     stream = question.streams[said.stream]
     slo = stream.slos[said.slo]
     return (
-        f"{stream.name}: p{slo.percentile:g} is {format_seconds(said.latency_s)}, the limit "
+        f"{stream.name}: p{slo.percentile:.12g} is {format_seconds(said.latency_s)}, the limit "
         f"{format_seconds(slo.latency_s)}{without_these(question, best)}"
     )
 
@@ -342,7 +342,7 @@ def binding_of(found: SearchResult, most: Counts | None) -> Binding | None:
             enough=len(played.said) == 1,
         )
         return Binding(
-            f"p{slo.percentile:g} of {stream.name}",
+            f"p{slo.percentile:.12g} of {stream.name}",
             slo.latency_s,
             said.latency_s,
             "s",

@@ -94,7 +94,7 @@ def _missed(service: Service, rate_per_s: float) -> str:
     far = "" if math.isinf(percentile.high_s) else f" to {format_seconds(percentile.high_s)}"
     waits_s = max(one.queue.mean_s for one in service.streams)
     return (
-        f"at {rate_per_s:.4g}/s p{slo.percentile:g} is {format_seconds(percentile.estimate_s)} "
+        f"at {rate_per_s:.4g}/s p{slo.percentile:.12g} is {format_seconds(percentile.estimate_s)} "
         f"({format_seconds(percentile.low_s)}{far}) and the mean wait {format_seconds(waits_s)}"
     )
 

@@ -134,7 +134,7 @@ def _name(entry: Any) -> str | None:
     if not isinstance(entry, Mapping):
         return str(entry) if isinstance(entry, str) else None
     if isinstance(entry.get("percentile"), (int, float)):
-        return f"p{entry['percentile']:g}"
+        return f"p{entry['percentile']:.12g}"
     return next((str(entry[key]) for key in _NAMES if isinstance(entry.get(key), str)), None)
 
 

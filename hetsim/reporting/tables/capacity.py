@@ -172,7 +172,7 @@ def _there(at: Service | None) -> list[str]:
     slo, one = nearest
     interval = between(format_seconds(one.low_s), format_seconds(one.high_s))
     return [
-        f"p{slo.percentile:g} {format_seconds(one.estimate_s)}",
+        f"p{slo.percentile:.12g} {format_seconds(one.estimate_s)}",
         interval if one.enough else "too few requests",
     ]
 
@@ -279,7 +279,9 @@ def nearest_text(service: Service | None) -> str:
     if nearest is None:
         return service.state
     slo, one = nearest
-    return f"p{slo.percentile:g} {latency_text(one.estimate_s)} of {format_seconds(slo.latency_s)}"
+    return (
+        f"p{slo.percentile:.12g} {latency_text(one.estimate_s)} of {format_seconds(slo.latency_s)}"
+    )
 
 
 def _notes(found: Survived) -> list[str]:

@@ -161,7 +161,7 @@ def _choices(bought: Purchase) -> Table:
         ("what", lambda one: counts_text(one.counts)),
         ("#purchase", lambda one: ABSENT if one.usd is None else f"${one.usd:,.0f}"),
         ("#$/h", lambda one: _hourly(one.hourly_usd)),
-        f"#P{bought.choices[0].percentile:g}=latency_s",
+        f"#P{bought.choices[0].percentile:.12g}=latency_s",
         "#rate / bound=utilization",
     )
 

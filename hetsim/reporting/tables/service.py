@@ -192,7 +192,7 @@ def _latencies(service: Service, worse: Service | None) -> Table:
         service.streams,
         "stream=name",
         "#requests=requests",
-        ("#", lambda one: ["mean", *(f"p{each:g}" for each in shown)]),
+        ("#", lambda one: ["mean", *(f"p{each:.12g}" for each in shown)]),
         ("#latency", lambda one: [value for value, *_ in figures(service, one)]),
         (
             "#95 %",
@@ -434,7 +434,7 @@ def scaled_table(service: Service, cost: Cost | None, fixed: Sequence[Fixed]) ->
 
     def of_stream(at: int, stream: StreamService) -> Iterator[Column]:
         of = f" of {stream.name}" if len(service.streams) > 1 else ""
-        yield f"#p{PERCENTILE:g}{of}", lambda row: _p99(row[0].streams[at])
+        yield f"#p{PERCENTILE:.12g}{of}", lambda row: _p99(row[0].streams[at])
         if stream.objectives:
             on_time = f"#on time{of}"
             yield (

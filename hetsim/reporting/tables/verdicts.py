@@ -84,7 +84,7 @@ def _service(record: Found) -> str:
     _, name, objective, one = max(found, key=lambda row: row[0])
     if record["state"] == "overloaded":
         return f"{head}: more requests arrive than are answered, and latency grows without limit."
-    of = f"p{percentile_of(float(objective['share_on_time'])):g} of {name}"
+    of = f"p{percentile_of(float(objective['share_on_time'])):.12g} of {name}"
     limit = f"with a limit of {time_text(objective['latency_s'])}"
     text = f"{head}: {of} is {'unknown' if one is None else latency_text(one)}, {limit}."
     more = [each["more_requests"] for each in objectives if each["verdict"] == "undecided"]
