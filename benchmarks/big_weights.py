@@ -118,7 +118,10 @@ def _proportional(pid: int) -> int:
 
 
 class Peak:
-    """The most that `proportional_bytes` gave while the context lasted."""
+    """The most that `proportional_bytes` gave twice in a row while the context lasted.
+
+    Processes are read one after another: one sample may count a page twice that becomes shared.
+    """
 
     def __enter__(self) -> Peak:
         self.before, self.busy = proportional_bytes()
@@ -133,10 +136,12 @@ class Peak:
         self._thread.join()
 
     def _watch(self) -> None:
+        last = self.before, self.busy
         while not self._stop.wait(_PERIOD_S):
-            total, busy = proportional_bytes()
-            self.nbytes = max(self.nbytes, total)
-            self.busy = max(self.busy, busy)
+            now = proportional_bytes()
+            self.nbytes = max(self.nbytes, min(last[0], now[0]))
+            self.busy = max(self.busy, min(last[1], now[1]))
+            last = now
 
 
 def measure(path: Path, weight_bytes: int, executor: str, level: str) -> dict[str, object]:

@@ -21,7 +21,7 @@ with ray_connection(), tempfile.TemporaryDirectory() as folder:
     for megabytes in (2, 250):
         own = Path(folder, str(megabytes))
         own.mkdir()
-        made.append(generate(own, megabytes * 10**6, rows=64))
+        made.append(generate(own, megabytes * 10**6, rows=256))
     for executor in ("threads", "ray"):
         for one in made:
             print(json.dumps(measure(*one, executor, "basic")), flush=True)
