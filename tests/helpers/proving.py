@@ -10,7 +10,7 @@ from hetsim.analysis.lint.lint import Lint
 from hetsim.analysis.lint.suspects import Change
 from hetsim.analysis.what_if import wider_link, with_nodes_on
 from hetsim.errors import HetsimError
-from hetsim.placement.objective import bottleneck
+from hetsim.placement.objective import kept_s
 from hetsim.problem.problem import Problem
 
 
@@ -43,7 +43,7 @@ def check_proved(lint: Lint, **asked: Any) -> None:
         made = hetsim.plan(problem, strategy, **own)
         made.validate()
         if objective == "throughput":
-            return bottleneck(made)
+            return kept_s(made)
         return hetsim.simulate(made, trace=False).latency_s
 
     try:
