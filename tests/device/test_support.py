@@ -204,6 +204,29 @@ def test_a_function_is_taken_where_its_body_is_but_for_patterns(tmp_path: Path) 
     assert alone == pytest.approx(around + kernel.seconds)
 
 
+def test_a_quantized_sum_of_an_open_shape_is_asked_for(tmp_path: Path) -> None:
+    proto = make_model(
+        [
+            op("DequantizeLinear", "w scale zero", "wf"),
+            op("Add", "x wf", "h"),
+            op("QuantizeLinear", "h scale zero", "q"),
+            op("MatMulInteger", "q w", "i"),
+            op("Cast", "i", "f", to=onnx.TensorProto.FLOAT),
+            op("Mul", "x scale", "s"),
+            op("Mul", "f s", "y"),
+        ],
+        [value("x", ("n", 4))],
+        [value("y", ("n", 4))],
+        {
+            "w": np.ones((4, 4), np.int8),
+            "scale": np.float32(0.5),
+            "zero": np.int8(0),
+        },
+    )
+    reasons = asked(SPEC, proto, tmp_path).reasons
+    assert reasons[1] == "dynamic shape of tensor 'x'"
+
+
 SPEC = hetsim.load_device("rockchip-rk3588-npu")
 
 

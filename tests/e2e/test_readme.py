@@ -142,6 +142,11 @@ def test_a_command_of_a_page_works(
         if block.file is not None:
             (tmp_path / block.file).write_text(block.text)
     done = invoke(command)
+    for _ in range(3):
+        # A loaded machine that emulates too slowly names the time scale to use.
+        if slower := re.search(r"machine is too slow: .*(--time-scale [\d.]+)", done.stderr):
+            command = re.sub(r"--time-scale [\d.]+", slower[1], command)
+            done = invoke(command)
     assert done.exit_code == 0, done.stderr
     assert done.stdout
 

@@ -112,8 +112,9 @@ class Quantized:
                 stored.append(graph.tensors[source].dtype)
                 active |= behind is None
                 continue
-            scalar = op not in _BINARY or graph.tensors[name].elements <= 1
-            if name not in graph.constants or op in PRODUCTS or not scalar:
+            if name not in graph.constants or op in PRODUCTS:
+                return None
+            if op in _BINARY and graph.tensors[name].elements > 1:
                 return None
         return _widest(stored) if active else None
 
@@ -170,7 +171,8 @@ class Quantized:
             maker = self.producers.get(name)
             if maker is None or maker == cast or op_key(self.graph.nodes[maker]) != "Mul":
                 continue
-            if self._after(maker) == scaling and self.graph.tensors[name].elements < _MANY:
+            scale = self.graph.tensors[name]
+            if self._after(maker) == scaling and scale.is_static and scale.elements < _MANY:
                 return [cast, scaling, maker]
         return [cast, scaling]
 

@@ -140,11 +140,7 @@ def without_lone_housekeeping(support: Support, graph: Graph, idle: frozenset[in
 
 def is_static(tensor: Tensor) -> bool:
     """Return whether a tensor's shape is fully known, independent of the inputs."""
-    return (
-        not tensor.measured
-        and tensor.shape is not None
-        and all(isinstance(dim, int) for dim in tensor.shape)
-    )
+    return tensor.is_static and not tensor.measured
 
 
 def refusal(spec: DeviceSpec, graph: Graph, node_id: int, *, library: bool = False) -> str | None:
