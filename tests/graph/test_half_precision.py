@@ -223,3 +223,18 @@ def test_a_function_that_is_one_cast_makes_its_own_output(other: int) -> None:
     model = model_of(make_model([op("CastLike", "x like", "y")], [x, like], [y]), canonical="none")
     part = runnable(model, [0])
     assert part.outputs == ("y",)
+
+
+def test_an_output_of_a_function_may_be_unread() -> None:
+    nodes = [op("Sigmoid", "x", "y"), op("Identity", "x", "z")]
+    function = helper.make_function(
+        "my", "F", ["x"], ["y", "z"], nodes, [helper.make_opsetid("", 20)]
+    )
+    call = helper.make_node("F", ["a"], ["x", ""], domain="my")
+    proto = make_model(
+        [call, *CAST], [value("a")], [value("y")], domains={"my": 1}, functions=[function]
+    )
+    model = model_of(proto, canonical="none")
+    given = {"a": np.float32([[1.0001, -2.0, 3.0]] * 2)}
+    outputs = SplitModel(model, Split(devices=2, assignment=[0, 1, 0])).run(given)
+    assert_bitwise_equal(dict(zip(["y"], outputs, strict=True)), run_whole(model, given))

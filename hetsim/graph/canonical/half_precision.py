@@ -292,16 +292,16 @@ def lowering_of(
     custom: Custom,
 ) -> Lowering | None:
     """Return the map from nodes of `made` to those of `graph`; None if they are the same."""
-    operations = operations_of(made.graph.node)
     if [(op.op_type, op.inputs, op.outputs) for op in before] == [
-        (op.op_type, op.inputs, op.outputs) for op in operations
+        (op.op_type, op.inputs, op.outputs) for op in operations_of(made.graph.node)
     ]:
         return None
+    prune(made)
+    operations = operations_of(made.graph.node)
     known = {op.name: op for op in before}
     same = {op.name for op in operations if op.name in known
             and known[op.name].op_type == op.op_type}  # fmt: skip
     owner = _owners(graph, made.graph, before, operations, same)
-    prune(made)
     _fill_holes(graph, made.graph, owner, same)
     sort_nodes(made.graph, where)
     annotate(made, weights_dir, {}, where, accepted=True, custom=custom)
