@@ -8,6 +8,7 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from hetsim.core.text import Record
+from hetsim.graph.graph import ITEM_BITS
 from hetsim.hardware.kernel_figures import WHAT_IF, weakest
 from hetsim.hardware.measurement import Measurement
 from hetsim.problem.parts import Z80, Evidence, Measured
@@ -63,6 +64,7 @@ def problem_record(problem: Problem) -> Record:
         "pessimistic": problem.pessimistic,
         "unpriced": unpriced_record(problem),
         "unsized": _by_name(problem, problem.unsized),
+        **({"uncounted": kinds} if (kinds := uncounted(problem)) else {}),
         "profiles": measured_record(problem),
         **({"measured": given_record(problem.measured)} if problem.measured else {}),
         "figures": None
@@ -225,6 +227,13 @@ def measured_record(problem: Problem) -> dict[str, Record]:
 def unpriced_record(problem: Problem) -> dict[str, str]:
     """Return the unpriced nodes and the reasons, by name."""
     return _by_name(problem, problem.unpriced)
+
+
+def uncounted(problem: Problem) -> dict[str, str]:
+    """Return the type of each value that counts as 0 bytes, as its size is known only in a run."""
+    tensors = {} if problem.model is None else problem.model.graph.tensors
+    kinds = {v.name: tensors[v.name].dtype for v in problem.values if v.name in tensors}
+    return {name: kind for name, kind in kinds.items() if kind not in ITEM_BITS}
 
 
 def _by_name(problem: Problem, nodes: Mapping[int, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Products whose sizes are not known are named where their prices count on them."""
+"""Sizes that are not known are named where prices count on them."""
 
 from __future__ import annotations
 
@@ -22,3 +22,12 @@ def test_reports_name_what_is_priced_by_its_flop_alone(tmp_path: Path) -> None:
     assert "1 node (Einsum 1): the sizes of its product are unknown" in " ".join(shown.split())
     by_datasheet = record_of(*words, "--cost", "roofline")
     assert by_datasheet["problem"]["unsized"] == {}
+
+
+def test_reports_name_values_that_count_as_no_bytes(tmp_path: Path) -> None:
+    nodes = [op("SequenceConstruct", "x x", "s"), op("ConcatFromSequence", "s", "y", axis=0)]
+    path = save(make_model(nodes, [value("x", (2, 3))], [value("y", (4, 3))]), tmp_path)
+    words = ("simulate", path, "--platform", "intel-core-ultra-155h-cpu")
+    assert record_of(*words)["problem"]["uncounted"] == {"s": "sequence"}
+    shown = " ".join(call(*words).stdout.split())
+    assert "not counted bytes of 1 value (sequence 1), known only in a run" in shown

@@ -13,6 +13,7 @@ from hetsim.hardware.kernel_figures import Basis
 from hetsim.hardware.spec import Platform
 from hetsim.problem.parts import Z80, Evidence, Floor, Measured, Slowdown
 from hetsim.problem.problem import Problem
+from hetsim.problem.record import uncounted
 from hetsim.reporting.formatting import (
     count,
     fold_siblings,
@@ -143,6 +144,9 @@ def unpriced_rows(problem: Problem) -> list[tuple[str, str]]:
     if problem.unsized:
         whys = "; ".join(plain(why) for why in tally(problem.unsized.values()))
         rows.append(("by FLOP", f"{_named(problem, problem.unsized)}: {whys}"))
+    if kinds := uncounted(problem):
+        what = f"{count(len(kinds), 'value')} ({listed(tally(kinds.values()))})"
+        rows.append(("not counted", f"bytes of {what}, known only in a run"))
     decided = [node for node in problem.least_s if node not in problem.unpriced]
     if decided:
         rows.append(
