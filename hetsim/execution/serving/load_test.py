@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from hetsim.core.units import format_seconds
 from hetsim.device.support.rules import is_static
 from hetsim.errors import WorkloadError
 from hetsim.execution.program import given_inputs, model_of, tolerance_of
-from hetsim.execution.run import compared_outputs, differences, whole_model
+from hetsim.execution.run import compared_outputs, deviations, differences, whole_model
 from hetsim.simulation.service.service import Service
 
 if TYPE_CHECKING:
@@ -59,14 +60,13 @@ class Runs:
         }
 
     def split(self, outputs: Values, count: int) -> list[dict[str, Any]]:
-        """Return the outputs of each of `count` requests, without those of the whole batch."""
-        if self.size == 1:
-            return [dict(outputs)]
-        found: list[dict[str, Any]] = [{} for _ in range(count)]
+        """Return the outputs of each of `count` requests; all get those of the whole batch."""
+        found = [dict(outputs) for _ in range(count)]
         for name, axis in self.outputs.items():
-            pieces = [] if axis is None else np.split(outputs[name], self.size, axis)
-            for one, piece in zip(found, pieces, strict=False):
-                one[name] = piece
+            if axis is not None:
+                pieces = np.split(outputs[name], self.size, axis)
+                for one, piece in zip(found, pieces, strict=False):
+                    one[name] = piece
         return found
 
 
@@ -259,8 +259,10 @@ class Outputs:
     """Compared requests among those `answered`, and the reference.
 
     `compared` requests had their outputs kept and compared with the whole model's on the single
-    request; `alone` of them are bitwise equal. For the others, outputs of `batches` were compared
-    with the whole model's on the same batch, as kernels of other shapes may add in another order.
+    request; `alone` of them are bitwise equal. The others are off by up to `off` of an output's
+    largest magnitude, None where anything but floats differs. Outputs of their `batches` were
+    compared with the whole model's on the same batch, as kernels of other shapes may add in another
+    order.
     """
 
     answered: int
@@ -268,6 +270,7 @@ class Outputs:
     alone: int
     batches: int
     mismatches: tuple[str, ...]
+    off: float | None = 0.0
 
 
 def compared(
@@ -294,6 +297,7 @@ def compared(
 
     models = {id(plan.problem.model): model for plan, model in plans}
     count = alone = again = 0
+    off = 0.0
     seen: Counter[int] = Counter()
     mismatches = []
     for batch in batches:
@@ -304,12 +308,12 @@ def compared(
             key = id(one.sets), request % len(one.sets)
             if key not in answers:
                 answers[key] = whole(models[id(one.alone)], one.sets[key[1]])
-            wanted = {name: value for name, value in answers[key].items() if name in found}
-            same = not differences(found, wanted)
+            same = not differences(found, answers[key])
             count += 1
             alone += same
-            equal = equal and same
-        if equal and None not in one.outputs.values():
+            if not same:
+                equal, off = False, max(off, _off(found, answers[key]))
+        if equal:
             continue
         if one.size == 1:
             wanted = answers[id(one.sets), batch.requests[0] % len(one.sets)]
@@ -323,7 +327,15 @@ def compared(
         if told:
             where = f"{one.about}, batch {batch.number} of {len(batch.requests)}"
             mismatches.append(f"{where}: {'; '.join(told)}")
-    return Outputs(answered, count, alone, again, tuple(mismatches))
+    most = off if math.isfinite(off) else None
+    return Outputs(answered, count, alone, again, tuple(mismatches), most)
+
+
+def _off(found: Values, wanted: Values) -> float:
+    """Return the largest relative deviation of floats; infinite where anything else differs."""
+    floats = {one.output: np.inf if one.lost else one.max_rel for one in deviations(found, wanted)}
+    others = [{n: v for n, v in side.items() if n not in floats} for side in (found, wanted)]
+    return np.inf if differences(*others) else max(floats.values(), default=0.0)
 
 
 LATE_SHARE = 0.05

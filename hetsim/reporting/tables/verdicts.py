@@ -125,6 +125,10 @@ def outputs_text(outputs: Found | None) -> str:
         return f"outputs differ from the whole model's: {wrong}"
     text = f"the outputs of {outputs['alone']} of {outputs['compared']} compared requests are "
     text += "bitwise equal to the whole model's"
+    if outputs["alone"] < outputs["compared"]:
+        off = outputs["off"]
+        how = "in more than floats" if off is None else f"by up to {off:.2g} of the largest value"
+        text += f" (others differ {how})"
     if outputs["batches"]:
         text += f", and {count(outputs['batches'], 'batch', 'batches')} to its output on the batch"
     return text

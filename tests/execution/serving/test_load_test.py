@@ -21,7 +21,9 @@ from hetsim.execution.serving.load_test import LoadTest
 from hetsim.execution.serving.serve import load_test
 from hetsim.execution.transports.ray_connection import RayConnection
 from hetsim.execution.worker import DeviceWorker
+from hetsim.reporting.tables.load_test import load_test_record
 from hetsim.reporting.tables.service_record import service_record
+from hetsim.reporting.tables.verdicts import verdict_of
 from hetsim.workload.arrivals import Closed, Poisson
 from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
 from onnx_builders import make_model, op, value
@@ -248,12 +250,17 @@ def test_what_cannot_be_batched_is_refused(
     )
     path = tmp_path / "sum.onnx"
     onnx.save(made, path)
-    batching = DynamicBatching(2)
+    batching = DynamicBatching(2, (), 100_000)
     # Of all requests together: each is right as a whole, and nobody's own.
     served = Served(str(path), "single:cpu", dynamic_batching=batching)
     found = for_real(served, workload(str(path), 8), platform, executor="threads")
     assert found.outputs is not None
     assert found.outputs.mismatches == ()
+    assert found.outputs.alone == 0
+    assert found.outputs.off is not None
+    assert found.outputs.off > 0.1
+    told = verdict_of(load_test_record(found))
+    assert f"(others differ by up to {found.outputs.off:.2g} of the largest value)" in told
     by_turns = hetsim.Deployment((Served(model, "single:cpu", loading="on_demand"),))
     with pytest.raises(UsageError, match=r"loading on_demand .* omit loading"):
         hetsim.serve(by_turns, workload(model, 8), platform)
