@@ -245,7 +245,8 @@ def gist(text: str) -> str:
 
 def _without_preamble(text: str) -> str:
     text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : (\w+) : ", "", text)
-    text = re.sub(r"^/\S+:\d+ .*?\w\(.*?\)( const)? (?=\S)", "", text)
+    text = text.removeprefix("Exception during initialization: ")
+    text = re.sub(r"^/\S+:\d+ .*?\w\(.*?\)(>| const)? (?=\S)", "", text)
     return text.removeprefix("This is an invalid model. ").rstrip(". ")
 
 
