@@ -78,7 +78,7 @@ def _axis(alone: Model, batch: Model, name: str, size: int, what: str) -> int | 
         raise WorkloadError(
             f"{what} '{name}' has no fixed shape, so its batches cannot be joined or split",
             where=batch.source,
-            hint="remove dynamic_batching and batch_sizes",
+            hint="remove --batching, or dynamic_batching and batch_sizes",
         )
     a, b = one.static_shape, many.static_shape
     different = [axis for axis in range(len(a)) if a[axis] != b[axis]]

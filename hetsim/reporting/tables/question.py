@@ -93,7 +93,11 @@ def shape_rows(model: Model) -> list[tuple[str, str]]:
         parts.append(f"{others} are unknown to shape inference")
     if parts:
         rows.append(("shapes", f"measured by a run with {seen.source}: {'; '.join(parts)}"))
-    ways = [f"{turns:g} turns of {path}" for path, turns in seen.trips.items() if "/" not in path]
+    ways = [
+        f"{turns:g} turn{'s' * (turns != 1)} of {path}"
+        for path, turns in seen.trips.items()
+        if "/" not in path
+    ]
     if seen.given:
         ways += [f"{to} of {path}" for path, to in seen.branches.items() if "/" not in path]
     if ways:

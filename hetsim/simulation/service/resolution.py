@@ -122,8 +122,8 @@ def batch_dims(
         raise WorkloadError(
             f"cannot run batches of {sizes}: the first dimension {first}{has}",
             where=served.model,
-            hint="export the model with an open batch dimension, or remove dynamic_batching and "
-            "batch_sizes",
+            hint="export the model with an open batch dimension, or remove --batching, or "
+            "dynamic_batching and batch_sizes",
         )
     if name in dims:
         if alone:
