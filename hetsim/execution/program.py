@@ -161,8 +161,8 @@ class Program:
 
     `code` and `extents` (pieces of weights files below `weights_dir`) are by device; `outputs` are
     the model outputs produced by a step. Steps of `replicas` follow one another; `deal` is the
-    replica by request, repeated. With `beside` all earlier versions stay loaded; otherwise only the
-    previous one, while its calls may arrive.
+    replica by request, repeated. Earlier versions stay loaded from `since` on, as their calls may
+    arrive.
     """
 
     steps: tuple[Step, ...]
@@ -171,7 +171,7 @@ class Program:
     outputs: tuple[str, ...]
     replicas: tuple[ReplicaSteps, ...] = ()
     deal: tuple[int, ...] = (0,)
-    beside: bool = False
+    since: int = 0
 
     def only(self, device: str) -> Program:
         """Return one device's part of it."""

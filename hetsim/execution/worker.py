@@ -41,8 +41,7 @@ class DeviceWorker:
     def load(self, version: int, program: Program) -> int:
         """Compile the device's subgraphs of a version of the program; return the process id.
 
-        The previous version stays, for calls under way; older ones are dropped, unless it is
-        ``beside`` them.
+        Versions before the program's ``since`` are dropped.
         """
         compiled: dict[int, CompiledSubgraph] = {}
         code, weights_dir = program.code[self.device], program.weights_dir
@@ -57,9 +56,8 @@ class DeviceWorker:
                 what, hint = error.what, error.hint
                 raise ExecutionError(what, where=self._where(entry), hint=hint) from error
             self._opened.add(compiled[entry.group])
-        newest = max(self._loaded, default=version)
         fresh = _Loaded(program.steps, {entry.group: entry for entry in code}, compiled)
-        kept = {k: old for k, old in self._loaded.items() if program.beside or k == newest}
+        kept = {k: old for k, old in self._loaded.items() if k >= program.since}
         self._loaded = {**kept, version: fresh}
         return os.getpid()
 

@@ -15,7 +15,7 @@ from hetsim.execution.dispatch.loop import OpenRequests
 from hetsim.execution.dispatch.requests import Submit
 from hetsim.execution.dispatch.run_log import RunLog
 from hetsim.execution.dispatch.transport import CallEnded, Fault, Loaded
-from hetsim.execution.program import ProgramSubgraph, Step, steps_of
+from hetsim.execution.program import Program, ProgramSubgraph, Step, steps_of
 
 PARTS = [ProgramSubgraph("a", ("in0",), ("x",)), ProgramSubgraph("b", ("x",), ("y",))]
 
@@ -138,6 +138,5 @@ class Session:
         self.fetches.append((request, dict(handles)))
 
 
-def program(steps: Sequence[Step]) -> Any:
-    code = {step.device: () for step in steps}
-    return SimpleNamespace(code=code, steps=steps, outputs=["y"], replicas=(), deal=(0,))
+def program(steps: Sequence[Step], outputs: Sequence[str] = ("y",)) -> Program:
+    return Program(tuple(steps), {step.device: () for step in steps}, None, tuple(outputs))

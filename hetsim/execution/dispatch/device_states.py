@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -210,7 +210,7 @@ class DeviceStates:
         if event.program is None:
             self.broken = event.error
             return
-        self._target = event.program
+        self._target = replace(event.program, since=self._dispatcher.version)
         self._version += 1
         for device in self._target.code:
             self._devices.setdefault(device, _Device())
@@ -257,7 +257,9 @@ class DeviceStates:
         old = self._dispatcher.version
         requests: Sequence[int] = tuple(self._dispatcher.flights)
         target = self._target
-        self._dispatcher.switch(target.steps, target.outputs, target.replicas, target.deal)
+        self._dispatcher.switch(
+            self._version, target.steps, target.outputs, target.replicas, target.deal
+        )
         for name, state in self._devices.items():
             if state.status != "up":
                 continue

@@ -229,14 +229,15 @@ class Dispatcher:
 
     def switch(
         self,
+        version: int,
         steps: Sequence[Step],
         outputs: Sequence[str],
         replicas: Sequence[ReplicaSteps] = (),
         deal: Sequence[int] = (0,),
     ) -> None:
-        """Switch to other steps with the same outputs; sent values remain valid."""
+        """Switch to a later version: other steps, same outputs; sent values remain valid."""
         self._take(steps, outputs, replicas, deal)
-        self.version += 1
+        self.version = version
         known = {order.key: order for order in self._orders}
         for request, flight in self.flights.items():
             flight.order = known.get(flight.order.key) or self._dealt(request)

@@ -8,7 +8,7 @@ import queue
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,7 +66,7 @@ def loadable(plans: Sequence[Plan]) -> Iterator[tuple[Loadable, ...]]:
                 models[id(own)] = model, constants_among_outputs(model)
             model, constants = models[id(own)]
             program = assemble(plan, model, fused=False)
-            found.append(Loadable(plan, model, replace(program, beside=True), constants))
+            found.append(Loadable(plan, model, program, constants))
         yield tuple(found)
 
 

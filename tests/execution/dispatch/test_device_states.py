@@ -155,3 +155,16 @@ def test_devices_compile_another_version_while_they_serve_the_one_before(made: S
     assert [one.device for one in made.devices.recoveries] == ["b", "a"]
     made.open.give_out()
     assert [(call.device, call.version) for call, _ in made.calls[2:]] == [("a", 1), ("a", 1)]
+
+
+def test_a_version_may_be_left_out(made: Session) -> None:
+    """Another device is lost before the program without the first one is compiled."""
+    made.up("a", "b")
+    made.submit()
+    switched(made)
+    made.devices.replanned(Replanned(("b",), made.replanned(("b",))))
+    made.up("a", "c", version=1)
+    assert made.dispatcher.version == 0
+    made.up("a", "c", version=2)
+    made.open.give_out()
+    assert [call.version for call, _ in made.calls] == [0, 2]

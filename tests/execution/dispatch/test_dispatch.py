@@ -98,7 +98,7 @@ def test_requests_end_whatever_fails(
             dispatcher.restore(device)
         elif action == "switch":
             versions.append(second)
-            dispatcher.switch(second, outputs)
+            dispatcher.switch(1, second, outputs)
         elif action.startswith("die"):
             device = data.draw(st.sampled_from(sorted(STREAMS)))
             dispatcher.lose(device, values_too=action != "die")

@@ -80,8 +80,7 @@ class Running:
         policy: RecoveryPolicy,
         before: Callable[[Devices], object],
     ) -> None:
-        made = program(steps_of(parts, outputs))
-        made.outputs = list(outputs)
+        made = program(steps_of(parts, outputs), outputs)
         self.loop = SessionLoop(made, self._connect, dict.fromkeys("abc", 1), policy)  # type: ignore[arg-type]
         before(self.devices)
         self._next = 0

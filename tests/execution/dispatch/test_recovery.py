@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from dataclasses import replace
 from itertools import product
 from typing import Any, Literal
@@ -17,7 +18,9 @@ from execution.conftest import BRANCHES, Cut, Executor
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import DeviceLost, ExecutionError, Infeasible
 from hetsim.execution.dispatch.device_states import Recovery
+from hetsim.execution.program import Program
 from hetsim.execution.session import Session
+from hetsim.execution.worker import DeviceWorker
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, run_whole
 from sweeps import sweep
@@ -86,6 +89,24 @@ def test_others_take_over_where_it_does_not_come_back(
         assert "gpu" not in session.processes()
         check(session, range(8, 12))
         assert len(session.recoveries) == 1
+
+
+def test_another_is_lost_before_others_have_taken_over(
+    cut: Cut, diamond: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = DeviceWorker.load
+
+    def slow(worker: DeviceWorker, version: int, program: Program) -> int:
+        time.sleep(0.2 * version)
+        return load(worker, version, program)
+
+    monkeypatch.setattr(DeviceWorker, "load", slow)
+    with Session(cut(diamond, BRANCHES), "threads") as session:
+        session.inject([hetsim.Failure("gpu", 0.0), hetsim.Failure("npu", 0.1)])
+        check(session, range(8))
+        assert {(one.device, one.how) for one in session.recoveries} == {
+            ("gpu", "replanned"), ("npu", "replanned")
+        }  # fmt: skip
 
 
 @sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
