@@ -65,7 +65,8 @@ class RecoveryPolicy:
 Replan = Callable[[tuple[str, ...]], Program]
 """Function from the names of lost devices to the program for the remaining ones."""
 
-Status = Literal["off", "starting", "up", "gone"]
+Status = Literal["off", "away", "starting", "up", "gone"]
+"""State of a device; one that is away starts again after a while, one that is gone does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +131,9 @@ class DeviceStates:
         return self._devices[device].incarnation
 
     def silent(self) -> tuple[str, ...]:
-        """Devices that are still starting."""
-        return tuple(name for name, d in tuple(self._devices.items()) if d.status == "starting")
+        """Devices that are still starting, or away."""
+        devices = tuple(self._devices.items())
+        return tuple(name for name, d in devices if d.status in ("away", "starting"))
 
     def expect(self, failure: Failure) -> None:
         """Record whether a device with an injected failure returns after a while, or never."""
@@ -193,6 +195,7 @@ class DeviceStates:
             state.status = "starting"
             stays_away = 0.0 if verdict is None else verdict.for_s or 0.0
             if stays_away:
+                state.status = "away"
                 again = partial(self.restart, device, state.incarnation)
                 self._later(now + stays_away, again)
             else:
@@ -213,8 +216,8 @@ class DeviceStates:
         self._target = replace(event.program, since=self._dispatcher.version)
         self._version += 1
         for device in self._target.code:
-            self._devices.setdefault(device, _Device())
-            self._load(device)
+            if self._devices.setdefault(device, _Device()).status != "away":
+                self._load(device)
 
     def repeated(self, device: str, kind: str, began: float, request: int) -> None:
         """Record that a step succeeded when repeated."""

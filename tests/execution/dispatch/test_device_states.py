@@ -168,3 +168,17 @@ def test_a_version_may_be_left_out(made: Session) -> None:
     made.up("a", "c", version=2)
     made.open.give_out()
     assert [call.version for call, _ in made.calls] == [0, 2]
+
+
+def test_neither_a_failure_nor_a_plan_reaches_a_device_that_is_away(made: Session) -> None:
+    made.up("a", "b")
+    made.devices.expect(Failure("a", 0.0, "kill", 2.5))
+    made.open.lose("a", "died", GONE, values_too=True)
+    made.open.harm(Failure("a", 0.0))
+    assert made.harmed == []
+    switched(made)
+    assert made.loads[-1] == ("c", 0, 1)
+    ((_, again),) = made.later
+    assert callable(again)
+    again()
+    assert made.loads[-1] == ("a", 1, 1)
