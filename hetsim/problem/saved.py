@@ -162,9 +162,15 @@ def _named_by(part: str, where: str) -> Iterator[None]:
         if isinstance(error, (NotInstalled, PluginError)):
             raise
         at = f"{error.where}: " if error.where else ""
-        if at and isinstance(error, InvalidInput):
+        hint = error.hint
+        moved = error.what == "no such file" and not Path(error.where or "").is_absolute()
+        if moved:
+            hint = "its paths are relative to the folder where it was made: run hetsim there"
+        elif at and isinstance(error, InvalidInput):
             raise
-        raise PlanError(f"its {part}: {at}{error.what}", where=where, hint=error.hint) from error
+        raise PlanError(
+            f"its {part}: {at}{error.what}", where=where, hint=hint, missing=moved
+        ) from error
 
 
 def named_libraries(stated: object) -> tuple[str, ...]:
