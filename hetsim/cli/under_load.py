@@ -342,12 +342,12 @@ def serve(load: LoadOptions, how: Executor, *, emulate: bool, time_scale: float 
             where=load.source,
             hint="give the model or its plan.json in place of the folder",
         )
+    load, hardware, asked = asked_of(load)
+    workload = workload_of(load)
     if load.workload is None and load.requests is None and load.duration_s is None:
         raise UsageError(
             "the run has no end", hint="give --requests, or --duration, e.g. --duration 10s"
         )
-    load, hardware, asked = asked_of(load)
-    workload = workload_of(load)
     deployment = deployment_of(load, workload)
     asked = with_options(asked, (deployment,))
     what = "emulating" if emulate else "serving"

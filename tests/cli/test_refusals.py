@@ -222,6 +222,7 @@ REFUSED: dict[str, list[tuple[str, int, str]]] = {
         ("--emulate --requests 0", 2, "0 is not in the range"),
         ("--emulate --inject 'kill cpu at 1ms'", 2, "--inject belongs to 'hetsim run MODEL'"),
         ("--emulate --precision device", 2, "--precision belongs to 'hetsim run MODEL'"),
+        ("--slo p99=1ms", 2, "neither of --rate and --concurrency is given"),
         ("--rate 5", 2, "the run has no end; give --requests, or --duration"),
         ("--rate 5 --time-scale 2", 2, "--time-scale belongs to 'hetsim run MODEL --emu"),
         ("--rate 5 --inject 'kill cpu at 1ms'", 2, "--inject belongs to 'hetsim run MODEL'"),
