@@ -153,12 +153,8 @@ def unpriced_rows(problem: Problem) -> list[tuple[str, str]]:
         rows.append(("not counted", f"bytes of {what}, known only in a run"))
     decided = [node for node in problem.least_s if node not in problem.unpriced]
     if decided:
-        rows.append(
-            (
-                "data-driven",
-                f"{_named(problem, decided)}: plans count the most work, bounds the least",
-            )
-        )
+        counted = "plans count the costliest branch and the turns of a run, bounds the least"
+        rows.append(("data-driven", f"{_named(problem, decided)}: {counted}"))
     return rows
 
 
