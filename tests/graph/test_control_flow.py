@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper, parser
+from onnx import helper, numpy_helper, parser
 
 from hetsim.graph import work
 from hetsim.graph.canonical import canonical_model as canonical
@@ -17,6 +17,7 @@ from hetsim.graph.loading import model_of
 from hetsim.graph.reading.extension import NONE
 from hetsim.graph.shapes.observed import Observed
 from hetsim.graph.work import graph_work, node_work, uncosted
+from odd_values import sparse
 from onnx_builders import WIDE, if_model, make_model, op, value
 
 
@@ -201,6 +202,23 @@ def test_types_of_bodies_survive_their_weights():
     assert "x" in branch.inputs
     (weights,) = branch.constants
     assert branch.tensors[weights].shape == (WIDE, WIDE)
+
+
+def test_a_sparse_constant_is_a_dense_one_to_what_is_inside():
+    add, opsets = op("Add", "x w", "y"), [helper.make_opsetid("", 20)]
+    functions = [helper.make_function("my", "F", ["x", "w"], ["y"], [add], opsets)]
+    branch = helper.make_graph([op("Add", "x w", "b")], "branch", [], [value("b")])
+    nodes = [
+        op("F", "x w", "y", domain="my"),
+        op("If", "c", "z", then_branch=branch, else_branch=branch),
+    ]
+    ends = [value("x"), value("c", (), "BOOL")], [value("y"), value("z")]
+    proto = make_model(nodes, *ends, domains={"my": 1}, functions=functions)
+    proto.graph.sparse_initializer.append(sparse("w", [1.0], [0]))
+    call, choice = model_of(proto, canonical="none").graph.nodes
+    for inside in (call.body, choice.branches["then_branch"]):
+        (weights,) = inside.constants
+        assert inside.tensors[weights].shape == (2, 3)
 
 
 def test_weights_of_graphs_that_are_not_priced_count_too():

@@ -75,6 +75,12 @@ def inner_graphs(
     """
     types = stated_types(proto.graph.input, proto.graph.value_info, proto.graph.output)
     stored = {tensor.name: tensor for tensor in proto.graph.initializer}
+    for sparse in proto.graph.sparse_initializer:
+        # Operators read it as a dense tensor, of which only the type is needed here.
+        name, kind = sparse.values.name, sparse.values.data_type
+        stored[name] = onnx.TensorProto(
+            name=name, data_type=kind, dims=sparse.dims, data_location=onnx.TensorProto.EXTERNAL
+        )
     functions = {**described, **{key_of(function): function for function in proto.functions}}
     scope = _InnerScope(proto, types, stored, functions, to_graph, shapes, path, {})
     ruled = frozenset(ruled_ops())
