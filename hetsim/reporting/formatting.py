@@ -195,8 +195,8 @@ def bytes_text(nbytes: int | None) -> str:
 
 
 def on_time_text(share: float) -> str:
-    """Return a share near one, of requests or time: ``99.95 %``."""
-    return f"{100 * share:.4g} %"
+    """Return a share near one, of requests or time: ``99.95 %``; a dash for NaN."""
+    return ABSENT if math.isnan(share) else f"{100 * share:.4g} %"
 
 
 def more_text(shown: str, left: int, apart: str = ", ") -> str:

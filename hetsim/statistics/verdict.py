@@ -173,6 +173,13 @@ def verdict_of_all(
     return Verdict(answer, late, 0.0, 0, early_stopping(count, late.late, share))
 
 
+def verdict_of_none(share: float) -> Verdict:
+    """Return the verdict on an objective before its first request: undecided."""
+    none = LateShare(math.nan, math.inf, 0, 0, 0, 0.0, 0.0, 0.0)
+    mlperf = early_stopping(0, 0, share)
+    return Verdict("undecided", none, math.inf, mlperf.more, mlperf)
+
+
 def _more(at: LateShare, gap: float, off: float) -> int:
     """Approximate number of missing requests: the error of a share falls with their root."""
     times = max(at.needed / max(at.late_periods, 1), 2.0)

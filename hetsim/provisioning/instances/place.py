@@ -194,8 +194,6 @@ def _placed(one: Candidate, platform: Platform, service: Service) -> PlacementOu
 def _answer(service: Service) -> Answer:
     """Return the answer for all objectives; without any, whether all models keep up."""
     answers = {one.verdict.answer for stream in service.streams for one in stream.objectives}
-    if service.untold:
-        answers.add("undecided")
     if "misses" in answers or service.state == "overloaded":
         return "misses"
     return "undecided" if "undecided" in answers else "meets"

@@ -33,6 +33,7 @@ from hetsim.statistics.verdict import (
     confidence_of_look,
     verdict_of,
     verdict_of_all,
+    verdict_of_none,
 )
 from hetsim.workload.arrivals import Gamma, Poisson
 from hetsim.workload.requests import Requests, requests_of
@@ -358,6 +359,8 @@ class ServiceRun:
                 continue
             mine = self.counted(at)
             if not len(mine.arrival_s):
+                for place, slo in enumerate(() if whole else stream.slos):
+                    self.verdicts[at, place] = verdict_of_none(slo.share)
                 continue
             latency_s = latencies(mine)
             for place, slo in enumerate(stream.slos):

@@ -16,7 +16,7 @@ from hetsim.simulation.serving.setup import Outcomes
 from hetsim.statistics.intervals import Mean, Percentile, percentile_at
 from hetsim.statistics.verdict import End, Verdict
 from hetsim.workload.failure import Failure
-from hetsim.workload.workload import Slo, Stream, Workload
+from hetsim.workload.workload import Slo, Workload
 
 State = Literal["stable", "backlogged", "overloaded"]
 STATES: tuple[State, ...] = ("stable", "backlogged", "overloaded")
@@ -443,20 +443,12 @@ class Service(Result):
         return self.per_1000(self.energy_j)
 
     @property
-    def untold(self) -> tuple[Stream, ...]:
-        """Streams with objectives but without requests, although chance may produce some."""
-        if not self.workload.drawn:
-            return ()
-        found = zip(self.workload.streams, self.streams, strict=True)
-        return tuple(stream for stream, one in found if stream.slos and not one.objectives)
-
-    @property
     def requests_to_tell(self) -> int:
         """Approximate number of requests of all streams until every objective is decided.
 
         Equals the number simulated if nothing is undecided.
         """
-        times = 2.0 if self.untold else 1.0
+        times = 1.0
         for stream in self.streams:
             for one in stream.objectives:
                 times = max(times, 1 + one.verdict.more / max(stream.requests, 1))

@@ -15,6 +15,7 @@ import hetsim
 from deployments import alone_s, deployed, model_at, poisson
 from hetsim.core.text import to_json
 from hetsim.errors import WorkloadError
+from hetsim.reporting.formatting import on_time_text
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.simulation.service.resolution import ModelOptions, resolve
 from hetsim.simulation.service.service import stability_of
@@ -377,7 +378,9 @@ def test_a_stream_that_has_not_come_yet_is_not_answered(
     )
     assert said.end == "budget"
     assert said.streams[1].requests == 0
-    assert said.streams[1].objectives == ()
+    [never] = said.streams[1].objectives
+    assert never.verdict.answer == "undecided"
+    assert on_time_text(never.on_time) == "-"
     assert said.streams[1].percentiles == ()
 
 
