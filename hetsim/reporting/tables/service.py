@@ -96,12 +96,12 @@ def _played_text(service: Service) -> str:
     text += f", seed {workload.seed}"
     if workload.warm_up_s:
         text += f", after a warm-up of {format_seconds(workload.warm_up_s)}"
-    ends = {
-        "answered": "; stopped when every objective was decided",
-        "budget": "; stopped at --requests with an objective undecided",
-        "ended": "",
-    }
-    return text + ends[service.end]
+    answers = [one.verdict.answer for stream in service.streams for one in stream.objectives]
+    if service.end == "answered" and answers:
+        text += "; stopped when every objective was decided"
+    elif service.end == "budget" and "undecided" in answers:
+        text += "; stopped at --requests with an objective undecided"
+    return text
 
 
 def _state_text(one: ModelService) -> str:

@@ -58,6 +58,14 @@ def test_until_it_is_precise(model: Path, platform: Path) -> None:
     assert p99["high_s"] - p99["low_s"] <= 0.2 * p99["latency_s"]
 
 
+@pytest.mark.parametrize("ends", ["10%", "0.01%"])
+def test_without_objectives_none_is_decided_or_undecided(
+    ends: str, model: Path, platform: Path
+) -> None:
+    words = ("--rate", 200, "--within", ends, "--requests", 20_000)
+    assert "decided" not in ok("simulate", model, "--platform", platform, *words).stdout
+
+
 @pytest.mark.parametrize("kind", ["constant", "poisson", "gamma:2", "burst:4"])
 def test_kinds_of_arrivals(kind: str, model: Path, platform: Path) -> None:
     words = ("simulate", model, "--platform", platform, "--rate", 50, "--arrivals", kind)
