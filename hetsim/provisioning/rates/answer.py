@@ -181,7 +181,9 @@ class Capacity(Result):
         raise Undecided(
             f"it is undecided whether {asked} meets the objectives",
             where=best.name,
-            hint=best.ends if "--requests" in best.ends else "give more --requests",
+            hint=best.ends
+            if "--requests" in best.ends or rate_per_s is None
+            else "simulate this rate alone, without --target-rate",
         )
 
 

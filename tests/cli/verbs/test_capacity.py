@@ -57,6 +57,11 @@ def test_how_it_ends(asked: tuple[object, ...]) -> None:
         result = call(*words, "--target-rate", repr(target))
         assert result.exit_code == code, (target, result.stderr)
         assert says in result.stderr
+    # More requests do not bring these two rates nearer to each other.
+    words = (*words, "--arrivals", "constant")
+    [rates] = record_of(*words)["rows"][0]["rates"]
+    between = (rates["high_per_s"] + rates["misses_above_per_s"]) / 2
+    assert "simulate this rate alone" in call(*words, "--target-rate", repr(between)).stderr
     never = call(*asked, "--slo", "p90=1ns")
     assert never.exit_code == 4
     assert "takes less than" in never.stderr
