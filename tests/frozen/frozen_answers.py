@@ -183,13 +183,13 @@ def answer_of(question: str) -> dict[str, Any]:
         done = CliRunner().invoke(main, words)
         if not done.stdout:
             raise AssertionError(f"{shown(question)} printed no record: {done.stderr}")
-        record = rounded(json.loads(done.stdout.replace(folder, "")))
+        record = rounded(json.loads(shown(done.stdout.replace(folder, ""))))
     told = dict(figures(record)) if isinstance(record, dict) else {}
     return {"exit_code": done.exit_code, "digest": digest(record), "figures": told}
 
 
 def shown(question: str) -> str:
-    """A question as a key: without the paths of its files."""
+    """A question, or an answer, without the paths of its files."""
     return question.replace(f"{_EXAMPLES}/", "").replace(f"{HERE}/questions/", "")
 
 

@@ -167,6 +167,14 @@ def test_a_planted_cause_is_found_and_nothing_else(name: str) -> None:
     assert len(found) == 1
 
 
+def test_the_platform_of_a_recommendation_is_no_part_of_its_question() -> None:
+    def left(**answered: Any) -> SavedAnswer:
+        service = {"problem": problem_of() | answered}
+        return SavedAnswer("a", "recommend", {"answer": {"service": service}})
+
+    assert causes(left(), left(devices=["npu"], execute={"npu": "int8"})) == []
+
+
 def test_versions_are_compared_where_both_tell_them() -> None:
     def left(**versions: str) -> SavedAnswer:
         return SavedAnswer(

@@ -19,11 +19,12 @@ from hetsim.sweeping.rows import ASKED
 ROWS_MOST = 500
 """Maximum number of figures, and of nodes, that are listed one by one."""
 
-_NO_FIGURES = ("problem", "served", "schema", "verdict", "profiles", "measured", "rows_file")
+_NO_FIGURES = ("problem", "served", "arrivals", "schema", "verdict", "profiles", "measured",
+               "rows_file")  # fmt: skip
 
 _OPTIONS = (
     "objective", "objectives", "draws", "draw_seed", "sustained", "seed", "requests", "target_s",
-    "rate_per_s", "max_devices", "unit", "kinds", "policies", "executor", "precision",
+    "arrivals", "rate_per_s", "max_devices", "unit", "kinds", "policies", "executor", "precision",
 )  # fmt: skip
 """Entries of a record that state the question or the method."""
 
@@ -142,6 +143,9 @@ def _question(left: SavedAnswer) -> dict[str, Record]:
             if part.setdefault(name, value) != value:
                 part[f"{name}, problem {number + 1}"] = value
     found["options"].update({key: record[key] for key in _OPTIONS if key in record})
+    served = record.get("served")
+    for one in served if isinstance(served, list) else []:
+        found["options"][f"served {one['model']}"] = one["text"]
     plan = record.get("plan", record if left.kind == "plan" else {})
     if isinstance(plan, dict) and "strategy" in plan:
         if "--strategy" not in left.command:
@@ -160,7 +164,11 @@ def _problems(left: SavedAnswer) -> list[Record]:
     service = answer.get("service") if isinstance(answer, dict) else None
     holders = [record, *(served if isinstance(served, list) else []), service]
     found = [one.get("problem") for one in holders if isinstance(one, dict)]
-    return [one for one in found if isinstance(one, dict)]
+    # The platform of a recommendation is its answer.
+    asked = _SORTS if service is None else ("model", "contention", "cost", "pessimistic")
+    return [
+        {key: one[key] for key in asked if key in one} for one in found if isinstance(one, dict)
+    ]
 
 
 def _entries(problem: Record) -> Iterator[tuple[tuple[str, str], Any]]:

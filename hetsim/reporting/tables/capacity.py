@@ -37,7 +37,7 @@ from hetsim.reporting.formatting import (
     share_text,
 )
 from hetsim.reporting.tables.service_record import served_rows, served_text, service_record
-from hetsim.reporting.tables.workload import objectives_record
+from hetsim.reporting.tables.workload import arrivals_record, objectives_record
 from hetsim.simulation.service.service import Service
 
 SHOWN = 12
@@ -187,6 +187,7 @@ def capacity_record(found: Capacity) -> dict[str, Any]:
         "problem": problem_record(resolved[0].problem) if resolved else None,
         "rate_per_s": found.rate_per_s,
         "seed": workload.seed,
+        "arrivals": arrivals_record(workload),
         "objectives": objectives_record(workload.streams),
         **fields(found, "bound_per_s impossible"),
         "rows": [_row_record(one) for one in found.rows],

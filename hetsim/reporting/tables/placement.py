@@ -19,7 +19,7 @@ from hetsim.provisioning.instances.answer import (
 from hetsim.reporting.console import bold, pairs, stack, table, table_of
 from hetsim.reporting.formatting import ABSENT, big, bytes_text, latency_text, percent, time_text
 from hetsim.reporting.tables.service_record import served_rows, service_record
-from hetsim.reporting.tables.workload import objectives_record
+from hetsim.reporting.tables.workload import arrivals_record, objectives_record
 from hetsim.simulation.service.service import StreamService
 from hetsim.workload.deployment import DynamicBatching
 
@@ -184,6 +184,7 @@ def place_record(found: Placement) -> dict[str, Any]:
         "problem": None if first is None else problem_record(first.resolved.problem),
         "rate_per_s": found.rate_per_s,
         "seed": workload.seed,
+        "arrivals": arrivals_record(workload),
         "objectives": objectives_record(workload.streams),
         **fields(found, "factor bound gap impossible"),
         "verdict": {"say": best_sentence(found)},

@@ -32,7 +32,7 @@ from hetsim.reporting.formatting import ABSENT, big, latency_text, percent
 from hetsim.reporting.tables.capacity import surviving_record, surviving_report
 from hetsim.reporting.tables.question import figures_text
 from hetsim.reporting.tables.service_record import served_text, service_record
-from hetsim.reporting.tables.workload import objectives_record
+from hetsim.reporting.tables.workload import arrivals_record, objectives_record
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.service import Objective, Service, StreamService
 from hetsim.statistics.intervals import percentile_at
@@ -519,6 +519,7 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
         **fields(found, "unit max_devices=found.question.max_devices losses=found.question.losses"),
         "seed": found.workload.seed,
         "kinds": records(question.kinds, "name cost most"),
+        "arrivals": arrivals_record(found.workload),
         "objectives": objectives_record(question.streams),
         "vectors": found.vectors,
         # Arrays have no known values.

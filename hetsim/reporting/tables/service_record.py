@@ -9,7 +9,7 @@ from hetsim.core.text import fields, plain
 from hetsim.core.units import format_seconds
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.question import question
-from hetsim.reporting.tables.workload import FAILING
+from hetsim.reporting.tables.workload import FAILING, arrivals_record, objectives_record
 from hetsim.simulation.service.cost import Cost
 from hetsim.simulation.service.replicas import Scaled
 from hetsim.simulation.service.resolution import Resolved, devices_of
@@ -92,6 +92,8 @@ def service_record(
             }
             for one in service.resolved
         ],
+        "arrivals": arrivals_record(service.workload),
+        "objectives": objectives_record(service.workload.streams),
         **fields(
             service,
             "seed=workload.seed requests duration_s warm_up_s=workload.warm_up_s end state "

@@ -123,6 +123,16 @@ def objectives_record(streams: Sequence[Stream | Asked]) -> list[dict[str, Any]]
     ]
 
 
+def arrivals_record(workload: Workload) -> list[dict[str, Any]]:
+    """Return the arrivals and priorities of streams as a record."""
+    found = []
+    for stream in workload.streams:
+        arrivals, share = workload.arrivals_of(stream)
+        asked = {"share": share, "priority": stream.priority}
+        found.append({"stream": stream.name, "kind": arrivals.kind, **fields(arrivals), **asked})
+    return found
+
+
 def checked_workload_line(checked: CheckedWorkload) -> str:
     """Return a line on a valid file."""
     found = checked.found

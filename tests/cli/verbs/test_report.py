@@ -39,6 +39,22 @@ def test_one_two_and_several(answers: AnswersOnDisk, tmp_path: Path) -> None:
     )
 
 
+def test_loads_differ_in_arrivals_objectives_and_service(
+    model: Path, platform: Path, tmp_path: Path
+) -> None:
+    words = ("simulate", model, "--platform", platform, "--requests", 40, "--json")
+    kept = [tmp_path / "a.json", tmp_path / "b.json"]
+    for path, (rate, slo, count) in zip(kept, [(100, "5ms", 1), (200, "6ms", 2)], strict=True):
+        load = ("--rate", rate, "--slo", f"p90={slo}", "--strategy", "single", "--instances", count)
+        path.write_text(ok(*words, *load).stdout)
+    found = record_of("report", *kept, "-o", tmp_path / "two.html")["question"]
+    assert [(one["what"], one["was"], one["is"]) for one in found] == [
+        ("objectives / requests / latency", 0.005, 0.006),
+        ("arrivals / requests / rate (1/s)", 100, 200),
+        (f"served {model}", "1 x single:cpu on cpu", "2 x single:cpu on cpu; shortest queue"),
+    ]
+
+
 def test_what_goes_wrong_is_one_line(answers: AnswersOnDisk, tmp_path: Path) -> None:
     broken = tmp_path / "broken.json"
     broken.write_text('{"schema": "hetsim-comparison/1"}')
