@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import onnx
 
+from hetsim.core.options import checked_fields
 from hetsim.cost import DEFAULT_COST
 from hetsim.errors import (
     Infeasible,
@@ -24,9 +25,10 @@ from hetsim.graph.loading import load_model, read_source
 from hetsim.graph.model import Model
 from hetsim.graph.shapes.observed import Observed
 from hetsim.hardware.spec import Platform
-from hetsim.placement.constraints import check_runnable, only_devices
+from hetsim.placement.constraints import NAMES, Constrained, check_runnable, only_devices
 from hetsim.placement.objective import Objective, check_room
-from hetsim.placement.planning import plan as planned
+from hetsim.placement.planning import for_objective, under
+from hetsim.placement.registry import option_types, strategy_names
 from hetsim.problem.groups import Group
 from hetsim.problem.measured import Asked as Measurements
 from hetsim.problem.parts import Contention, scaled
@@ -62,6 +64,15 @@ class ModelOptions:
     objective: Objective | None = None
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     constraints: Callable[[Problem], Mapping[str, Any]] | None = None
+
+    def __post_init__(self) -> None:
+        """Check that some strategy has each option; plans take those that their own has."""
+        if not self.options:
+            return
+        known = {key for name in strategy_names() for key in option_types(name)}
+        for key in self.options:
+            if key not in known:
+                raise UsageError(f"no strategy has an option '{key}'", hint=nearest(key, known))
 
     def options_for(self, problem: Problem) -> dict[str, Any]:
         """Return the strategy options for planning `problem`."""
@@ -449,7 +460,12 @@ def _planned(
     narrow = only_devices(problem, entry.devices)
     check_runnable(narrow)
     if entry.plan is None:
-        plan = planned(narrow, strategy, objective=asked.objective, **asked.options_for(narrow))
+        options = asked.options_for(narrow)
+        if asked.objective is not None:
+            options |= for_objective(strategy, asked.objective)
+        options |= checked_fields(Constrained, options)
+        limits = Constrained(**{key: value for key, value in options.items() if key in NAMES})
+        plan = under(limits, narrow, strategy, **options)
     else:
         given = load_plan(entry.plan, extensions=asked.extensions)
         plan = _as_given(given, narrow, entry.plan)

@@ -13,6 +13,8 @@ import pytest
 from cli_calls import call, record_of, refused
 from hetsim.cli.load import OF_DEPLOYMENT, OF_FILE
 from hetsim.cli.verbs import recommend, run, simulate
+from hetsim.errors import UsageError
+from hetsim.simulation.service.resolution import ModelOptions
 from onnx_builders import save
 from profile_builders import trt_profile, unit_model, written
 
@@ -164,6 +166,26 @@ def test_options_of_an_instance_s_strategy(model: Path, platform: Path, tmp_path
     refused(
         call("simulate", *words, "--set", "no_such=3"), 2, "'heft', 'multi' has no option 'no_such'"
     )
+
+
+def test_constraints_hold_for_strategies_without_such_options(
+    model: Path, platform: Path, tmp_path: Path
+) -> None:
+    words = ("simulate", "--max-rate", model, "--platform", platform, "--slo", "p90=1s")
+    found = record_of(*words, "--requests", 2_000, "--set", "max_devices=1")
+    assert [(one["name"], one["served"]) for one in found["rows"]] == [
+        ("single", ["1 x single:cpu on cpu"]),
+        ("heft", ["1 x heft on cpu"]),
+    ]
+    (tmp_path / "w.yaml").write_text(
+        f"requests: 500\nstreams: {{all: {{model: {model}, slos: [p90=1s], "
+        "arrivals: {poisson: {rate_per_s: 9}}}}\n"
+    )
+    words = ("recommend", "--workload", tmp_path / "w.yaml", "--platform", platform)
+    result = call(*words, "--strategy", "local-search", "--set", "moves=5")
+    assert result.exit_code in (0, 6), result.stderr
+    with pytest.raises(UsageError, match="no strategy has an option 'movs'; did you mean 'moves'"):
+        ModelOptions(options={"movs": 5})
 
 
 def test_out(model: Path, platform: Path, tmp_path: Path) -> None:
