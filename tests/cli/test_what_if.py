@@ -136,6 +136,14 @@ def test_under_load_both_answers_have_the_same_arrivals(model: Path) -> None:
     assert "With cpu.speed /2, p99 goes from" in text
 
 
+def test_what_is_overloaded_has_no_figure_that_changes_could_move(model: Path) -> None:
+    words = ("simulate", model, *LAPTOP, "--strategy", "single:cpu", "--rate", 1e6)
+    shown = ok(*words, "--requests", 500, "--what-if", "cpu.speed /2", "--sensitivities").stdout
+    assert "The p99 of requests is undefined" in shown
+    rows = [line.split()[:4] for line in shown.splitlines()]
+    assert all([name, *"---"] in rows for name in ("p99", "mean"))
+
+
 def test_a_plan_of_another_state_of_the_platform_is_not_served(model: Path, tmp_path: Path) -> None:
     out = tmp_path / "kept"
     assert call("simulate", model, *LAPTOP, *WIDER, "--out", out).exit_code == 0

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from hetsim.core.text import tally
 from hetsim.reporting.formatting import between, big, count, listed, more_text, percent, time_text
 from hetsim.reporting.tables.plan import outputs_line
+from hetsim.reporting.tables.what_if import NONE
 from hetsim.workload.workload import percentile_of
 
 Found = Mapping[str, Any]
@@ -152,6 +153,8 @@ def _lint(record: Found) -> str:
 
 
 def _sensitivities(record: Found) -> str:
+    if record["value_s"] is None:
+        return NONE.format(record["figure"])
     text = f"{record['figure']} is {time_text(record['value_s'])}"
     best = record["changes"][:1]
     saves = sum(map(saved_share, best))

@@ -34,6 +34,9 @@ from hetsim.simulation.service.service import Service
 SAME = 5e-4
 """Relative difference below which two figures are the same."""
 
+NONE = "The {} is undefined, so changes cannot be compared with it."
+"""Sentence on a figure that is undefined or infinite."""
+
 WORDS = {
     "strategy": "the strategy",
     "devices": "the devices",
@@ -163,7 +166,9 @@ def _served_rows(was: Service, now: Service) -> Iterator[tuple[str, str, str, st
     for before, after in zip(was.streams, now.streams, strict=True):
         name = f"{before.name}: " if len(was.streams) > 1 else ""
         yield row(f"{name}p99", latency_text, before.p99_s, after.p99_s)
-        yield row(f"{name}mean", latency_text, before.mean_s, after.mean_s)
+        # An overloaded stream has no percentile, and its mean grows with the run.
+        means = (one.mean_s if one.percentiles else math.nan for one in (before, after))
+        yield row(f"{name}mean", latency_text, *means)
         rates = before.throughput_per_s, after.throughput_per_s
         yield row(f"{name}throughput, 1/s", number_text, *rates)
         for one, other in zip(before.objectives, after.objectives, strict=True):
@@ -255,6 +260,8 @@ def _verdicts(side: Service) -> list[str]:
 
 def sensitivities_report(found: Sensitivities) -> RenderableType:
     """Return one row per change that has an effect, the largest first."""
+    if not math.isfinite(found.value_s):
+        return Text(NONE.format(plain(found.figure)))
     moving = [one for one in found.changes if abs(one.kept) >= SAME or abs(one.anew) >= SAME]
     made = table_of(
         moving,
