@@ -91,11 +91,14 @@ def _missed(service: Service, rate_per_s: float) -> str:
     if nearest is None:
         return f"it misses at {rate_per_s:.4g}/s"
     slo, percentile = nearest
+    at = f"at {rate_per_s:.4g}/s p{slo.percentile:.12g} is"
+    if math.isinf(percentile.estimate_s):
+        return f"{at} beyond the answered requests"
     far = "" if math.isinf(percentile.high_s) else f" to {format_seconds(percentile.high_s)}"
-    waits_s = max(one.queue.mean_s for one in service.streams)
+    waits_s = max(one.queue.mean_s for one in service.streams if one.answered)
     return (
-        f"at {rate_per_s:.4g}/s p{slo.percentile:.12g} is {format_seconds(percentile.estimate_s)} "
-        f"({format_seconds(percentile.low_s)}{far}) and the mean wait {format_seconds(waits_s)}"
+        f"{at} {format_seconds(percentile.estimate_s)} ({format_seconds(percentile.low_s)}{far}) "
+        f"and the mean wait {format_seconds(waits_s)}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +19,7 @@ from hetsim.provisioning.rates.answer import Capacity, Rates
 from hetsim.provisioning.rates.ceiling import demand_of
 from hetsim.reporting.tables.capacity import capacity_record
 from hetsim.simulation.service.serving import serve
-from hetsim.workload.arrivals import Burst, Closed, Replay
+from hetsim.workload.arrivals import Burst, Closed, Poisson, Replay
 from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
 from hetsim.workload.workload import Slo, Stream, Workload
 from oracles.exact_stretch import least_stretch_of_chains
@@ -276,6 +277,20 @@ def test_a_mixture_of_streams_comes_faster_as_a_whole(
     assert found.rate_per_s == 4
     assert span.misses_above_per_s is not None
     assert span.high_per_s * took_s <= truth <= span.misses_above_per_s * took_s
+
+
+def test_why_a_rate_misses_where_requests_are_rejected_or_never_come(
+    fixed: str, platform: hetsim.Platform
+) -> None:
+    [stream] = poisson(fixed, 1.0, 1, slos=(Slo(0.99, 4 * alone_s(fixed, platform)),)).streams
+    never = replace(stream, name="never", arrivals=Poisson(1e-9), slos=())
+    workload = hetsim.Workload((never, stream), requests=1)
+    ends = [
+        hetsim.capacity(served, workload, platform=platform, most_requests=2**15).best.ends
+        for served in (deployed(fixed), deployed(fixed, queue_policy=QueuePolicy(max_queue_size=1)))
+    ]
+    assert re.search(r" p99 is [^;]* and the mean wait \d", ends[0])
+    assert ends[1].endswith(" p99 is beyond the answered requests")
 
 
 def test_served_names_are_told_apart(fixed: str, platform: hetsim.Platform) -> None:
