@@ -211,7 +211,7 @@ def _link(
     name = layout.plan.problem.link_names[link]
     if not at_once:
         return f"link '{name}' moves values of a request that are ready at different times"
-    return f"requests of several replicas share link '{name}'"
+    return f"requests of several plans share link '{name}'"
 
 
 def _device(
@@ -225,7 +225,7 @@ def _device(
     width = layout.structure.streams[device]
     users = [tasks for tasks in used if tasks]
     if len(users) > 1 and any(before[tasks[0]] for tasks in users):
-        return f"requests of several replicas share device '{name}'"
+        return f"requests of several plans share device '{name}'"
     for tasks in users:
         there = set(before[tasks[0]])
         stack = [*there]

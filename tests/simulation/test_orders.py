@@ -89,9 +89,9 @@ OWN_DEVICES, OVER_ONE_LINK = (
         (layout_of([ROW], [1], 0), None),
         (layout_of([ROW], [2], 0), COMES_BACK),
         (layout_of([Shape([0, 1, 0], [], [[], [0], [1]])], [1, 1], 0), COMES_BACK),
-        (layout_of(OVER_ONE_LINK, [1, 1], 1), "requests of several replicas share link 'link0'"),
+        (layout_of(OVER_ONE_LINK, [1, 1], 1), "requests of several plans share link 'link0'"),
         (layout_of([Shape([0], [()], [[1], []])] * 2, [1], 0),
-         "requests of several replicas share device 'd0'"),
+         "requests of several plans share device 'd0'"),
         # All requests need the link first.
         (layout_of(OWN_DEVICES, [1, 2], 1), None),
     ],
