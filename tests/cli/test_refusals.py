@@ -182,7 +182,7 @@ REFUSED: dict[str, list[tuple[str, int, str]]] = {
         ("--availability 0.9 --available npu=x", 2, "'x' is not a share of time"),
         ("--availability 0.9 --available npu", 2, "is not NAME=SHARE"),
         ("--survive 0", 2, "--survive"),
-        ("--survive 1 --mtbf 1h --mttr 1min", 2, "losses that are for good"),
+        ("--survive 1 --mtbf 1h --mttr 1min", 2, "lost devices stay away"),
     ],
     "simulate": [
         ("--platform pair.yaml", 2, "give MODEL, PLAN.json, or --workload FILE"),

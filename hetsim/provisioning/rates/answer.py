@@ -337,7 +337,7 @@ def check_asked(workload: Workload) -> None:
     check_objectives(workload)
     if workload.failures is not None:
         raise UsageError(
-            "devices that fail while requests come, and losses that are for good",
+            "devices of the workload fail and return, while lost devices stay away",
             hint="leave the failures out, or simulate them without asking what survives",
         )
 

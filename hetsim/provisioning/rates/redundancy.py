@@ -161,7 +161,7 @@ def availability(
     failing = workload.failures
     if failing is not None and failing.injected:
         raise UsageError(
-            "failures at given times, and how often devices are up",
+            "failures at given times do not say how often devices are up",
             hint="leave the failures out, or give their mean times",
         )
     workload = replace(workload, failures=None)
