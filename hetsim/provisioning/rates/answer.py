@@ -84,8 +84,8 @@ class SustainedRate:
 
     @property
     def utilization(self) -> float | None:
-        """Sustained rate over its ceiling."""
-        if not self.rates or not math.isfinite(self.ceiling_per_s):
+        """Sustained rate over its ceiling; None if either is unknown or infinite."""
+        if not self.rates or not math.isfinite(self.highest_per_s + self.ceiling_per_s):
             return None
         return self.highest_per_s / self.ceiling_per_s
 
@@ -124,8 +124,8 @@ class Capacity(Result):
 
     `rate_per_s` is that of all streams in the workload, which factors multiply. `rows` are in
     descending order of rate, refused ones last. No plan for these batch sizes sustains more than
-    `bound_per_s` under any policy: None for several models, or with unpriced nodes. `impossible` is
-    the reason why no plan meets the objectives at any rate, None without a proof.
+    `bound_per_s` under any policy: None for several models, a trace, or with unpriced nodes.
+    `impossible` is the reason why no plan meets the objectives at any rate, None without a proof.
     """
 
     workload: Workload

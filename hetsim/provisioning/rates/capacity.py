@@ -240,7 +240,12 @@ def _same(resolved: Sequence[Resolved]) -> object:
 
 
 def _bound_per_s(workload: Workload, made: PlanCache) -> float | None:
-    """Return a bound on requests per second over all plans, at the best batch size."""
+    """Return a bound on requests per second over all plans, at the best batch size.
+
+    None for several models or shapes, and for a trace, which ends before what comes is answered.
+    """
+    if workload.traces:
+        return None
     models = {stream.model for stream in workload.streams}
     shapes = {tuple(sorted(dims.items())) for one in workload.streams for dims in one.variants}
     if len(models) > 1 or len(shapes) > 1:

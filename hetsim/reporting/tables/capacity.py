@@ -70,7 +70,7 @@ def capacity_report(found: Capacity) -> RenderableType:
 
 def rate(per_s: float) -> str:
     """Return requests per second for tables."""
-    return "any" if math.isinf(per_s) else f"{per_s:.4g}/s"
+    return "any rate" if math.isinf(per_s) else f"{per_s:.4g}/s"
 
 
 def best_sentence(found: Capacity) -> str:
@@ -85,7 +85,7 @@ def best_sentence(found: Capacity) -> str:
         return f"It is undecided whether any rate meets the objectives{proof}."
     text = f"Best: {plain(best.name)} sustains {'exactly ' * (best.factor is not None)}"
     text += rate(best.highest_per_s)
-    if best.utilization is not None and not math.isinf(best.utilization):
+    if best.utilization is not None:
         text += f", {percent(best.utilization)} of the peak of {plain(best.ceiling_binds)}"
     if found.bound_per_s is not None and not math.isinf(best.highest_per_s):
         text += f" and {percent(best.highest_per_s / found.bound_per_s)} of the bound"
@@ -152,7 +152,8 @@ def _meets(row: SustainedRate) -> list[str]:
         return ["none" if row.answer == "misses" else "undecided"]
     lines = []
     for one in row.rates:
-        begins = "up to " if one.low_per_s == 0 else f"{one.low_per_s:.4g} to "
+        up_to = "up to " * math.isfinite(one.high_per_s)
+        begins = f"{one.low_per_s:.4g} to " if one.low_per_s else up_to
         exact = row.factor is not None
         lines.append(begins + (f"{one.high_per_s:.9g}/s" if exact else rate(one.high_per_s)))
     return lines

@@ -91,3 +91,9 @@ def test_a_trace_is_answered_exactly(
     shown = call(*words).stdout
     assert "any above" in shown
     assert "exactly" in shown
+    # A short trace comes faster than it is answered, so what holds in the long run is no bound.
+    (folder / "w.yaml").write_text(WORKLOAD.replace("200us", "10ms"))
+    shown = call(*words).stdout
+    assert "Best: single:cpu sustains any rate." in shown
+    assert "bound" not in shown
+    assert "inf" not in shown
