@@ -128,8 +128,10 @@ def arrivals_record(workload: Workload) -> list[dict[str, Any]]:
     found = []
     for stream in workload.streams:
         arrivals, share = workload.arrivals_of(stream)
-        asked = {"share": share, "priority": stream.priority}
-        found.append({"stream": stream.name, "kind": arrivals.kind, **fields(arrivals), **asked})
+        asked = {"stream": stream.name, "kind": arrivals.kind, **fields(arrivals)}
+        # Other files of the workload are those of its other streams.
+        asked.pop("beside", None)
+        found.append({**asked, "share": share, "priority": stream.priority})
     return found
 
 

@@ -200,9 +200,16 @@ def stability(
     """Return how a model kept up with its requests; None without any."""
     if not len(outcomes.arrival_s):
         return None
-    since_s = recent_from_s(outcomes.arrival_s)
-    offered = rate_of(workload, streams, since_s, float(outcomes.arrival_s[-1]))
-    return stability_of(outcomes.arrival_s, outcomes.finish_s, outcomes.fresh, offered)
+    since_s, last_s = recent_from_s(outcomes.arrival_s), float(outcomes.arrival_s[-1])
+    offered = rate_of(workload, streams, since_s, last_s)
+    found = stability_of(outcomes.arrival_s, outcomes.finish_s, outcomes.fresh, offered)
+    over = all(ended(workload.arrivals_of(stream)[0], last_s) for stream in streams)
+    return replace(found, state="backlogged") if over and found.state == "overloaded" else found
+
+
+def ended(arrivals: Open | Closed, last_s: float) -> bool:
+    """Return whether arrivals are a trace that is over at `last_s`, with tolerance for rounding."""
+    return isinstance(arrivals, Replay) and last_s >= arrivals.span_s[1] * (1 - 1e-12)
 
 
 def stream_service(

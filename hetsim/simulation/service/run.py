@@ -16,7 +16,7 @@ from hetsim.simulation.autoscaling.serving import ScalingServing
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.orders import foreseeable
 from hetsim.simulation.service.failures import failing_engine, under_failures
-from hetsim.simulation.service.figures import chosen, latencies, rate_of, stability
+from hetsim.simulation.service.figures import chosen, ended, latencies, rate_of, stability
 from hetsim.simulation.service.layout import EngineArguments
 from hetsim.simulation.service.service import Stability
 from hetsim.simulation.serving.batcher import account, lengths_of
@@ -347,10 +347,8 @@ class ServiceRun:
         if not workload.traces:
             kept_up = [self.of_model(at)[1] for at in range(len(self.setup.models))]
             return all(one is None or one.state == "stable" for one in kept_up)
-        ends_s = max(one.span_s[1] for one in workload.traces)
         came = self.outcomes().arrival_s
-        # Times may be split in another order than here.
-        return bool(len(came)) and float(came[-1]) >= ends_s * (1 - 1e-12)
+        return len(came) > 0 and all(ended(one, float(came[-1])) for one in workload.traces)
 
     def look(self, confidence: float = CONFIDENCE, *, whole: bool = False) -> bool:
         """Check open objectives; return if all are decided. `whole`: there is no other run."""

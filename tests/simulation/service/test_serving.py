@@ -410,6 +410,11 @@ def test_a_whole_trace_is_told_as_it_was(
     assert said(duration_s=4 * took_s) == ["undecided", "undecided"]
     faster = hetsim.Workload((stream,)).faster(2.0)
     assert not faster.drawn
+    # It waits ever longer, but comes no more: its latencies are known.
+    at_once = serve(deployed(fixed), faster.faster(1000.0), platform)
+    assert at_once.state == "backlogged"
+    p90 = next(one for one in at_once.streams[0].percentiles if one.percentile == 90)
+    assert p90.estimate_s == pytest.approx(9 * took_s, rel=0.01)
     assert hetsim.Workload(
         (stream,), failures=hetsim.Failing(mtbf_s={"*": 1.0}, mttr_s={"*": 1.0})
     ).drawn
