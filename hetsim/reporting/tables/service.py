@@ -28,7 +28,7 @@ from hetsim.reporting.formatting import (
 )
 from hetsim.reporting.tables.question import STATUSES
 from hetsim.reporting.tables.service_record import Fixed, served_rows, service_record
-from hetsim.reporting.tables.verdicts import verdict_of
+from hetsim.reporting.tables.verdicts import OVERLOADED, verdict_of
 from hetsim.simulation.service.cost import Charge, Cost
 from hetsim.simulation.service.figures import ends_of
 from hetsim.simulation.service.replicas import ReplicaBound, Scaled
@@ -69,7 +69,7 @@ def service_report(
     rows = [
         *served_rows(service.resolved),
         ("simulated", _played_text(service)),
-        *((one.model, _state_text(one)) for one in service.models),
+        *((one.model, _state_text(service, one)) for one in service.models),
         *(("loading", loading_text(service, one)) for one in service.loading),
         *scaled_rows(service),
         *(() if service.failures is None else failed_rows(service.failures)),
@@ -104,7 +104,7 @@ def _played_text(service: Service) -> str:
     return text
 
 
-def _state_text(one: ModelService) -> str:
+def _state_text(service: Service, one: ModelService) -> str:
     inside = _number(one.queue.mean_inside, one.queue.inside_interval)
     queue = f"{inside} requests in the system on average"
     if not any(math.isnan(use.utilization) for use in one.instances):
@@ -117,7 +117,9 @@ def _state_text(one: ModelService) -> str:
         return f"stable; {queue}"
     if state.state == "overloaded":
         rates = f"{state.offered_per_s:.4g}/s arrive and {state.carried_per_s:.4g}/s are answered"
-        return f"overloaded: {rates}; {queue}; latency grows without limit"
+        mine = [stream for stream in service.streams if stream.model == one.model]
+        rejects = any(stream.answered < stream.requests for stream in mine)
+        return f"overloaded: {rates}; {queue}; {OVERLOADED[rejects]}"
     return (
         f"backlogged: {count(state.backlog, 'request')} waited at the last arrival, and the queue "
         f"was never empty after {format_seconds(state.caught_up_s)}; {queue}"

@@ -18,6 +18,9 @@ Found = Mapping[str, Any]
 NAMED = 6
 """Maximum number of devices that a sentence names."""
 
+OVERLOADED = ("latency grows without limit", "the others are rejected")
+"""What an overloaded service comes to, without and with rejected requests."""
+
 TIMES = 2.0
 """Relative difference from which a factor is shown instead of per cent."""
 
@@ -84,7 +87,8 @@ def _service(record: Found) -> str:
         head = "An objective is missed"
     _, name, objective, one = max(found, key=lambda row: row[0])
     if record["state"] == "overloaded":
-        return f"{head}: more requests arrive than are answered, and latency grows without limit."
+        rejects = any(one["answered"] < one["requests"] for one in record["streams"])
+        return f"{head}: more requests arrive than are answered, and {OVERLOADED[rejects]}."
     of = f"p{percentile_of(float(objective['share_on_time'])):.12g} of {name}"
     limit = f"with a limit of {time_text(objective['latency_s'])}"
     text = f"{head}: {of} is {'unknown' if one is None else latency_text(one)}, {limit}."

@@ -176,6 +176,13 @@ def test_what_is_told_of_an_overloaded_model(model: Path, platform: Path) -> Non
     lines = [line.split() for line in text.splitlines()]
     at = lines.index(["requests", "3000", "mean", "-", "-"])
     assert lines[at + 1 : at + 4] == [["p50", "-", "-"], ["p97", "-", "-"], ["p99", "-", "-"]]
+    bounded = model.with_name("d.yaml")
+    bounded.write_text(
+        f"models: [{{model: {model}, strategy: single, queue_policy: {{max_queue_size: 1000}}}}]\n"
+    )
+    text = " ".join(call(*words[:4], *words[6:], "--deployment", bounded).stdout.split())
+    assert text.count("the others are rejected") == 2
+    assert "without limit" not in text
 
 
 def test_replicas_that_come_and_go(model: Path, platform: Path, tmp_path: Path) -> None:
