@@ -69,10 +69,12 @@ def ratio(value: float | None) -> str:
 def percent(share: float | None, *, sign: bool = False) -> str:
     """Return a share such as ``12 %``; one decimal below ten, a plus if `sign` is set.
 
+    A dash for None or NaN.
+
     >>> percent(0.081, sign=True)
     '+8.1 %'
     """
-    if share is None:
+    if share is None or math.isnan(share):
         return ABSENT
     value = 100.0 * share
     # A bound and a latency that are equal on paper may differ in their last bits.

@@ -23,7 +23,15 @@ def test_ratio(value: float | None, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("share", "shown"),
-    [(None, "-"), (0.0, "0 %"), (1e-17, "0 %"), (0.004, "0.4 %"), (0.0996, "10 %"), (1.0, "100 %")],
+    [
+        (None, "-"),
+        (float("nan"), "-"),
+        (0.0, "0 %"),
+        (1e-17, "0 %"),
+        (0.004, "0.4 %"),
+        (0.0996, "10 %"),
+        (1.0, "100 %"),
+    ],
 )
 def test_percent(share: float | None, shown: str) -> None:
     assert text.percent(share) == shown
