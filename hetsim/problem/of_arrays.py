@@ -19,6 +19,7 @@ from hetsim.problem.parts import (
     Staging,
     StoredConstant,
     Value,
+    check_bytes,
     check_contention,
 )
 
@@ -81,6 +82,7 @@ def build(
     dispatch = _by_device(dispatch_s, count, "dispatch_s")
     off_by = _by_device(sd, count, "sd")
     constants = _constants(n, weight_bytes)
+    check_bytes((*values, *constants), f"problem '{name}'")
     if capacity_bytes is not None:
         checks.sequence(length=count)(capacity_bytes, "capacity_bytes")
     if streams is not None:

@@ -53,6 +53,7 @@ from hetsim.problem.parts import (
     StorageWidth,
     StoredConstant,
     Value,
+    check_bytes,
     check_contention,
     distributed_seconds,
 )
@@ -183,6 +184,7 @@ def price(
     except UnboundDimension:
         # One value cannot show which dimensions are open in all.
         raise unbound(graph, model.source, model.unmeasured) from None
+    check_bytes((*values, *constants), model.source)
     names = tuple(platform.devices)
     seconds = np.full((len(graph.nodes), len(names)), np.inf)
     least = np.full_like(seconds, np.inf)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -405,6 +405,20 @@ if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.hardware.measurement import Measurement
     from hetsim.hardware.spec import Platform
+
+
+MOST_BYTES = 2**62
+"""Maximum of values and weights in all, so that their sum fits in 64 bits."""
+
+
+def check_bytes(sized: Iterable[Value | StoredConstant], where: str) -> None:
+    """Raise InvalidInput if values and weights together exceed MOST_BYTES."""
+    if sum(one.nbytes for one in sized) > MOST_BYTES:
+        raise InvalidInput(
+            f"values and weights take more than {MOST_BYTES:.3g} bytes in all",
+            where=where,
+            hint="check the dimensions, or the numbers of bytes",
+        )
 
 
 @dataclass(frozen=True, eq=False)

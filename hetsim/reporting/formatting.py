@@ -37,6 +37,8 @@ def figure_text(name: str, value: float | str | None) -> str:
     ('12.3 ms', '50 %', '7')
     >>> figure_text("on_time", 0.94), figure_text("on_time", 2820), figure_text("factor", 2.5)
     ('94 %', '2820', '2.50x')
+    >>> figure_text("weight_bytes", 2.0**20), figure_text("weight_bytes", float("inf"))
+    ('1.00 MiB', 'inf')
     """
     if value is None or isinstance(value, str):
         return ABSENT if value is None else value
@@ -47,7 +49,7 @@ def figure_text(name: str, value: float | str | None) -> str:
     if name.endswith(("_s", "seconds")):
         return time_text(value)
     if name.endswith("bytes"):
-        return format_bytes(round(value))
+        return format_bytes(round(value)) if math.isfinite(value) else number_text(value)
     if name.endswith("_j"):
         return joules(value)
     if name.endswith("%") or (name in SHARES and isinstance(value, float)):

@@ -135,6 +135,8 @@ def test_tensors_weights_and_kernels_are_kept_as_they_are_told() -> None:
         ({"bytes_per_s": [[1.0, 2.0]]}, "bytes_per_s has shape (1, 2); give a number or [2, 2]"),
         ({"latency_s": [0.0, 1.0]}, "latency_s has shape (2,); give a number or [2, 2]"),
         ({"weight_bytes": [1, 2]}, "weight_bytes has 2 entries, not 3"),
+        ({"edges": [(0, 1, 2**61)], "weight_bytes": [2**61, 0, 1]},
+         "problem 'instance': values and weights take more than 4.61e+18 bytes in all"),
         ({"capacity_bytes": [1]}, "capacity_bytes has 1 entries, not 2"),
         ({"streams": [1]}, "streams has 1 entries, not 2"),
         ({"streams": [1, 0]}, "streams[1] is 0"),
