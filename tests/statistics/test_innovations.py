@@ -61,7 +61,7 @@ def test_gaps_are_over_their_mean_and_that_of_the_last_is_not_known() -> None:
 
 
 FEW = ("M/D/1", 0.6, 2**17, 40)
-MANY = (("M/D/1", 0.9, 2**19, 400), ("M/M/1", 0.6, 2**17, 400))
+MANY = (("M/D/1", 0.9, 2**20, 400), ("M/M/1", 0.6, 2**17, 400))
 
 
 @pytest.mark.sweep
