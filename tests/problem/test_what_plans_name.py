@@ -113,6 +113,11 @@ def test_what_changed_is_named(whole: str, tmp_path: Path, what: str) -> None:
             "its platform: its.yaml: no such file; its paths are relative to the folder where "
             "it was made: run hetsim there",
         ),
+        (
+            InvalidInput("cannot be read: File name too long", where="1" * 300),
+            f"its platform: {'1' * 300}: cannot be read: File name too long; its paths are "
+            "relative to the folder where it was made: run hetsim there",
+        ),
         (UsageError("no such name"), "its platform: no such name"),
         (UsageError("no such name", where="laptop"), "its platform: laptop: no such name"),
         (NotInstalled("it needs numba"), None),

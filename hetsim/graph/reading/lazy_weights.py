@@ -59,7 +59,7 @@ def read_apart(path: Path) -> tuple[onnx.ModelProto, Path, os.stat_result] | Non
         with held.open("rb", buffering=4096) as file:
             found = os.fstat(file.fileno())
             return _read(file, held.name), held, found
-    except (_Unread, OSError):
+    except (_Unread, OSError, ValueError):
         return None
 
 

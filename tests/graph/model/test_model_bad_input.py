@@ -15,7 +15,7 @@ import pytest
 from onnx import helper
 
 from hetsim.errors import InvalidInput, ModelError, UsageError
-from hetsim.graph.loading import load_model
+from hetsim.graph.loading import load_model, read_source
 from hetsim.graph.reading import onnx_file
 from onnx_builders import make_model, op, save, value
 
@@ -52,6 +52,8 @@ def test_folder(tmp_path: Path) -> None:
 def test_name_with_a_null_byte() -> None:
     with pytest.raises(InvalidInput, match="a path without a null byte"):
         load_model("a\0b.onnx")
+    with pytest.raises(InvalidInput, match="cannot be read: embedded null byte"):
+        read_source("a\0b.onnx")
 
 
 def test_a_zoo_name_without_its_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
