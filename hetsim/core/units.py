@@ -81,6 +81,15 @@ def format_seconds(seconds: float) -> str:
     return f"{three_digits(seconds / 1e-9)} ns"
 
 
+def format_percentile(percentile: float) -> str:
+    """Return the name of a percentile in full.
+
+    >>> format_percentile(99.0), format_percentile(99.99999)
+    ('p99', 'p99.99999')
+    """
+    return f"p{percentile:.12g}"
+
+
 def format_bytes(count: float) -> str:
     """Return `count` bytes with three significant digits and a binary unit.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from hetsim.core import checks
 from hetsim.core.checks import instance, mapping, number, one_of, sequence, text, whole
-from hetsim.core.units import format_seconds, significant
+from hetsim.core.units import format_percentile, format_seconds, significant
 from hetsim.errors import InvalidInput, WorkloadError
 from hetsim.workload.arrivals import (
     KINDS,
@@ -77,7 +77,7 @@ class Slo:
         return percentile_of(self.share)
 
     def __str__(self) -> str:
-        return f"p{self.percentile:.12g} <= {format_seconds(self.latency_s)}"
+        return f"{format_percentile(self.percentile)} <= {format_seconds(self.latency_s)}"
 
 
 def percentile_of(share: float) -> float:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from hetsim.core.result import Result
-from hetsim.core.units import format_seconds
+from hetsim.core.units import format_percentile, format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided, UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.provisioning.platforms.bounds.bound import Bound, bound_of, choices, needs
@@ -228,8 +228,8 @@ def missed(found: SearchResult, one: TriedVector) -> str:
     stream = question.streams[said.stream]
     slo = stream.slos[said.slo]
     return (
-        f"{stream.name}: p{slo.percentile:.12g} is {format_seconds(said.latency_s)}, the limit "
-        f"{format_seconds(slo.latency_s)}{without_these(question, best)}"
+        f"{stream.name}: {format_percentile(slo.percentile)} is {format_seconds(said.latency_s)}, "
+        f"the limit {format_seconds(slo.latency_s)}{without_these(question, best)}"
     )
 
 
@@ -342,7 +342,7 @@ def binding_of(found: SearchResult, most: Counts | None) -> Binding | None:
             enough=len(played.said) == 1,
         )
         return Binding(
-            f"p{slo.percentile:.12g} of {stream.name}",
+            f"{format_percentile(slo.percentile)} of {stream.name}",
             slo.latency_s,
             said.latency_s,
             "s",

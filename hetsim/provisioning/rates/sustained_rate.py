@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from hetsim.core.units import format_seconds
+from hetsim.core.units import format_percentile, format_seconds
 from hetsim.errors import Infeasible, UsageError
 from hetsim.provisioning.rates.answer import Rates, SustainedRate, nearest_miss
 from hetsim.provisioning.rates.ceiling import Ceiling, ceiling_of, quickest_s
@@ -91,7 +91,7 @@ def _missed(service: Service, rate_per_s: float) -> str:
     if nearest is None:
         return f"it misses at {rate_per_s:.4g}/s"
     slo, percentile = nearest
-    at = f"at {rate_per_s:.4g}/s p{slo.percentile:.12g} is"
+    at = f"at {rate_per_s:.4g}/s {format_percentile(slo.percentile)} is"
     if math.isinf(percentile.estimate_s):
         return f"{at} beyond the answered requests"
     far = "" if math.isinf(percentile.high_s) else f" to {format_seconds(percentile.high_s)}"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from shlex import join
 
 from hetsim.core.text import Record, fields, plain
+from hetsim.core.units import format_percentile
 from hetsim.errors import HetsimError
 from hetsim.hardware.spec import Platform
 from hetsim.provisioning.rates.ceiling import rates_of
@@ -182,7 +183,7 @@ def _stop(workload: Workload, service: Service) -> list[tuple[str, str]]:
         text = "grows without limit"
         if at is not None:
             text = latency_text(fields(at, "latency_s=estimate_s low_s high_s enough"))
-        rows.append((f"p{percentile_of(workload, place):.12g}{of}", text))
+        rows.append((f"{format_percentile(percentile_of(workload, place))}{of}", text))
         if verdicts := _verdicts(service, place):
             rows.append((f"objectives{of}", ", ".join(verdicts)))
     return [*rows, ("state", service.state), ("bottleneck", _busiest(service))]
@@ -208,7 +209,7 @@ def _figure(
             for rate, service in zip(rates, services, strict=True)
             if (at := _at(workload, service, place)) is not None
         ]
-        name = f"p{percentile_of(workload, place):.12g} of {one.name}"
+        name = f"{format_percentile(percentile_of(workload, place))} of {one.name}"
         traces += _latency_traces(name, rows, colour(place))
         found_s += [at.estimate_s for _, at, _, _ in rows]
     shapes, notes = limits_drawn(limits, x=0, xanchor="left")
@@ -286,7 +287,9 @@ def _asked(workload: Workload, factor: float, rate_per_s: float, *, from_file: b
     if from_file:
         return [] if factor == 1 else ["--speedup", repr(factor)]
     [stream] = workload.streams
-    limits = [f"p{slo.percentile:.12g}={slo.latency_s * 1e3:.12g}ms" for slo in stream.slos]
+    limits = [
+        f"{format_percentile(slo.percentile)}={slo.latency_s * 1e3:.12g}ms" for slo in stream.slos
+    ]
     rate = f"{factor * rate_per_s:.12g}"
     words = ["--rate", rate, "--requests", str(workload.requests)]
     return [*words, *(word for limit in limits for word in ("--slo", limit))]

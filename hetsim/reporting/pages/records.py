@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isclose
 from typing import Any
 
+from hetsim.core.units import format_percentile
 from hetsim.reporting.formatting import ABSENT, SHARES, figure_text, percent, relative_change
 from hetsim.reporting.pages.page import PageTable, Tile, table
 
@@ -134,7 +135,7 @@ def _name(entry: Any) -> str | None:
     if not isinstance(entry, Mapping):
         return str(entry) if isinstance(entry, str) else None
     if isinstance(entry.get("percentile"), (int, float)):
-        return f"p{entry['percentile']:.12g}"
+        return format_percentile(entry["percentile"])
     return next((str(entry[key]) for key in _NAMES if isinstance(entry.get(key), str)), None)
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.core.text import fields, grouped, plain, records
-from hetsim.core.units import format_seconds
+from hetsim.core.units import format_percentile, format_seconds
 from hetsim.problem.record import problem_record
 from hetsim.provisioning.rates.answer import (
     Availability,
@@ -173,7 +173,7 @@ def _there(at: Service | None) -> list[str]:
     slo, one = nearest
     interval = between(format_seconds(one.low_s), format_seconds(one.high_s))
     return [
-        f"p{slo.percentile:.12g} {format_seconds(one.estimate_s)}",
+        f"{format_percentile(slo.percentile)} {format_seconds(one.estimate_s)}",
         interval if one.enough else "too few requests",
     ]
 
@@ -281,9 +281,8 @@ def nearest_text(service: Service | None) -> str:
     if nearest is None:
         return service.state
     slo, one = nearest
-    return (
-        f"p{slo.percentile:.12g} {latency_text(one.estimate_s)} of {format_seconds(slo.latency_s)}"
-    )
+    limit = format_seconds(slo.latency_s)
+    return f"{format_percentile(slo.percentile)} {latency_text(one.estimate_s)} of {limit}"
 
 
 def _notes(found: Survived) -> list[str]:

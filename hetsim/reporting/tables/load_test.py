@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from hetsim.core.text import fields
-from hetsim.core.units import format_seconds
+from hetsim.core.units import format_percentile, format_seconds
 from hetsim.execution.serving.load_test import Host, Late, LoadTest
 from hetsim.reporting.console import Cell, bold, pairs, stack, table
 from hetsim.reporting.formatting import (
@@ -97,7 +97,7 @@ def _figures(told: StreamService, real: StreamService) -> list[tuple[str, Cell, 
         here, there = (side.get(percentile) for side in sides)
         ends = [math.nan if one is None else one.estimate_s for one in (here, there)]
         lines = percentile_lines(here), percentile_lines(there)
-        rows.append((f"p{percentile:.12g}", *lines, _off(*ends)))
+        rows.append((format_percentile(percentile), *lines, _off(*ends)))
     rows.append(both("waited, mean", time_text, told.queue.mean_s, real.queue.mean_s))
     rows.append(both("served, mean", time_text, told.service.mean_s, real.service.mean_s))
     rates = told.throughput_per_s, real.throughput_per_s

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hetsim.analysis.verdict import LIKELY
 from hetsim.core.text import fields, grouped, plain, records
-from hetsim.core.units import format_seconds
+from hetsim.core.units import format_percentile, format_seconds
 from hetsim.problem.parts import Z80
 from hetsim.problem.record import weakest_of
 from hetsim.provisioning.platforms.answer import Binding, Recommendation, devices_of, nearest
@@ -161,7 +161,7 @@ def _choices(bought: Purchase) -> Table:
         ("what", lambda one: counts_text(one.counts)),
         ("#purchase", lambda one: ABSENT if one.usd is None else f"${one.usd:,.0f}"),
         ("#$/h", lambda one: _hourly(one.hourly_usd)),
-        f"#P{bought.choices[0].percentile:.12g}=latency_s",
+        f"#{format_percentile(bought.choices[0].percentile).capitalize()}=latency_s",
         "#rate / bound=utilization",
     )
 

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from hetsim.core.text import plain
-from hetsim.core.units import format_bytes, format_seconds
+from hetsim.core.units import format_bytes, format_percentile, format_seconds
 from hetsim.hardware.kernel_figures import weakest
 from hetsim.reporting.console import Cell, Column, bold, pairs, stack, table, table_of
 from hetsim.reporting.formatting import (
@@ -194,7 +194,7 @@ def _latencies(service: Service, worse: Service | None) -> Table:
         service.streams,
         "stream=name",
         "#requests=requests",
-        ("#", lambda one: ["mean", *(f"p{each:.12g}" for each in shown)]),
+        ("#", lambda one: ["mean", *(format_percentile(each) for each in shown)]),
         ("#latency", lambda one: [value for value, *_ in figures(service, one)]),
         (
             "#95 %",
@@ -436,7 +436,7 @@ def scaled_table(service: Service, cost: Cost | None, fixed: Sequence[Fixed]) ->
 
     def of_stream(at: int, stream: StreamService) -> Iterator[Column]:
         of = f" of {stream.name}" if len(service.streams) > 1 else ""
-        yield f"#p{PERCENTILE:.12g}{of}", lambda row: _p99(row[0].streams[at])
+        yield f"#{format_percentile(PERCENTILE)}{of}", lambda row: _p99(row[0].streams[at])
         if stream.objectives:
             on_time = f"#on time{of}"
             yield (

@@ -7,6 +7,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from hetsim.core.text import tally
+from hetsim.core.units import format_percentile
 from hetsim.reporting.formatting import between, big, count, listed, more_text, percent, time_text
 from hetsim.reporting.tables.plan import outputs_line
 from hetsim.reporting.tables.what_if import NONE
@@ -89,7 +90,7 @@ def _service(record: Found) -> str:
     if record["state"] == "overloaded":
         rejects = any(one["answered"] < one["requests"] for one in record["streams"])
         return f"{head}: more requests arrive than are answered, and {OVERLOADED[rejects]}."
-    of = f"p{percentile_of(float(objective['share_on_time'])):.12g} of {name}"
+    of = f"{format_percentile(percentile_of(float(objective['share_on_time'])))} of {name}"
     limit = f"with a limit of {time_text(objective['latency_s'])}"
     text = f"{head}: {of} is {'unknown' if one is None else latency_text(one)}, {limit}."
     more = [each["more_requests"] for each in objectives if each["verdict"] == "undecided"]
