@@ -49,7 +49,7 @@ def no_such_file(
 
 def siblings(path: Path, suffix: str = "") -> str:
     """Return the hint for a file that does not exist: the nearest name with `suffix` next to it."""
-    folder = path if path.is_dir() else path.parent
+    folder = path if os.path.isdir(path) else path.parent
     suffix = suffix or path.suffix
     try:
         found = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
@@ -229,13 +229,19 @@ def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> Buffer
     Raises
     ------
     OSError
-        As in ``open``, and for everything that is not a regular file.
+        As in ``open``, and for everything that is not a regular file. FileNotFoundError for a name
+        that is too long for any file.
     ValueError
         If `path` contains a null byte.
     """
     # A pipe without a writer would keep even the opening waiting.
     flags = ("O_RDONLY", "O_NONBLOCK", "O_CLOEXEC", *(() if follow else ("O_NOFOLLOW",)))
-    descriptor = os.open(path, open_flags(*flags))
+    try:
+        descriptor = os.open(path, open_flags(*flags))
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        raise FileNotFoundError(errno.ENOENT, "no such file", os.fspath(path)) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))

@@ -163,17 +163,14 @@ def _named_by(part: str, where: str) -> Iterator[None]:
             raise
         at = f"{error.where}: " if error.where else ""
         hint = error.hint
-        unread = error.what.startswith(("no such file", "cannot be read"))
-        moved = unread and not Path(error.where or "").is_absolute()
+        absent = isinstance(error, InvalidInput) and error.missing
+        moved = absent and not Path(error.where or "").is_absolute()
         if moved:
             hint = "its paths are relative to the folder where it was made: run hetsim there"
         elif at and isinstance(error, InvalidInput):
             raise
         raise PlanError(
-            f"its {part}: {at}{error.what}",
-            where=where,
-            hint=hint,
-            missing=moved and getattr(error, "missing", False),
+            f"its {part}: {at}{error.what}", where=where, hint=hint, missing=moved
         ) from error
 
 

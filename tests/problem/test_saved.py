@@ -134,10 +134,11 @@ def odd_files(folder: Path) -> dict[str, str]:
         "device": "/dev/zero", "pipe": str(folder / "pipe"),
         "link to a device": str(folder / "link"),
         "folder": str(folder / "folder"), "null byte": "a\0b", "nothing": str(folder / "absent"),
+        "long name": "1" * 300,
     }  # fmt: skip
 
 
-ODD = ("device", "pipe", "link to a device", "folder", "null byte", "nothing")
+ODD = ("device", "pipe", "link to a device", "folder", "null byte", "nothing", "long name")
 
 
 @pytest.mark.parametrize("what", ODD)
@@ -154,9 +155,9 @@ def test_what_a_plan_names_is_a_file_or_refused(tmp_path: Path, what: str, entry
         change(tmp_path / "plan.json", lambda r: r["model"].update(extensions=[source]))
     else:
         change(tmp_path / "plan.json", lambda r: r[entry].update(source=source))
-    # What no path can be is said of the plan.
+    # What no path can be, and a relative path without a file, is said of the plan.
     kind = PlatformError if entry == "platform" else ModelError
-    with pytest.raises(PlanError if what == "null byte" else kind):
+    with pytest.raises(PlanError if what in ("null byte", "long name") else kind):
         hetsim.load_plan(tmp_path / "plan.json")
 
 

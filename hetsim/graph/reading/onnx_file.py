@@ -242,7 +242,7 @@ def _parts(stored: Stored) -> tuple[onnx.TensorProto, ...]:
 def _read(path: Path) -> tuple[bytes, os.stat_result]:
     """Return the content of a file, and its state before reading."""
     try:
-        if path.is_dir():
+        if os.path.isdir(path):
             raise ModelError(
                 "it is a folder, not a model", where=str(path), hint=siblings(path, ".onnx")
             )

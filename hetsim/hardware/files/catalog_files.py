@@ -72,7 +72,7 @@ def find(sort: Sort, given: str, base: Path | None = None) -> tuple[Path, str]:
         what = f"no {sort} '{given}' in the catalog"
         raise PlatformError(what, hint=hint, missing=base is None)
     path = Path(given) if base is None else base / given
-    if not path.exists():
+    if not os.path.exists(path):
         hint = f"in the catalog, {nearest(Path(given).stem, names(sort))}"
         what = "no such file"
         raise PlatformError(what, where=str(path), hint=hint, missing=base is None)
