@@ -480,7 +480,11 @@ class _Reentry:
         )
 
     def _share(self, u: int, v: int) -> bool:
-        """Return whether an ancestor of u feeds an entered node above v, or feeds another group."""
+        """Return whether an ancestor of u feeds an entered node above v, or feeds another group.
+
+        Searches down from the ancestors and up from the entries, one node of each in turn, until
+        they meet or one is exhausted.
+        """
         cuts = self.cuts
         above = {u}
         pending = [u]
@@ -489,30 +493,37 @@ class _Reentry:
                 if source not in above:
                     above.add(source)
                     pending.append(source)
-        lowest = min(above)
-        gates: list[int] = []
+        entries: set[int] = set()
         seen = {v}
         pending = [v]
         while pending:
             node = pending.pop()
             if self._entered(node):
-                gates.append(node)
+                entries.add(node)
                 continue
             for source, edge in cuts.ins[node]:
                 if cuts.cut[edge]:
-                    gates.append(source)
+                    entries.add(source)
                 elif source not in seen:
                     seen.add(source)
                     pending.append(source)
-        reached = set(gates)
-        while gates:
-            node = gates.pop()
-            if node in above:
-                return True
-            for source, _ in cuts.ins[node]:
-                if source >= lowest and source not in reached:
-                    reached.add(source)
-                    gates.append(source)
+        if not entries.isdisjoint(above):
+            return True
+        lowest, highest = min(above), max(entries, default=-1)
+        down, up = list(above), list(entries)
+        while down and up:
+            for target, _ in cuts.outs[down.pop()]:
+                if target in entries:
+                    return True
+                if target < highest and target not in above:
+                    above.add(target)
+                    down.append(target)
+            for source, _ in cuts.ins[up.pop()]:
+                if source in above:
+                    return True
+                if source > lowest and source not in entries:
+                    entries.add(source)
+                    up.append(source)
         return False
 
 
