@@ -437,7 +437,7 @@ class Exact(Constrained):
         reason = _reason(
             cost, max(bound_s, floor), floor, None if tasks.n == problem.n else tasks.n
         )
-        if not solver:
+        if not solver and cost > floor * (1.0 + EQUAL):
             reason += "; time_limit_s left no time to load the solver"
         return Plan(problem, "exact", plans[best].groups, reason)
 

@@ -170,6 +170,8 @@ def test_an_exact_plan_without_time_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(deadline, "may_load", lambda _: False)
     made = hetsim.plan(drawn(12), "exact", time_limit_s=1.0)
     assert made.reason.endswith("; time_limit_s left no time to load the solver")
+    # One task has one plan, which meets the bound: no solver has anything to prove.
+    assert hetsim.plan(drawn(1), "exact", time_limit_s=1.0).reason == exact.PROVEN
 
 
 def test_a_bound_that_is_cut_short_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
