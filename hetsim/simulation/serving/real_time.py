@@ -55,8 +55,6 @@ class RealTime(Serving):
         Arrivals, ascending over all blocks; read as time advances.
     """
 
-    _shortens = False
-
     def __init__(
         self,
         layout: TemplateLayout,
