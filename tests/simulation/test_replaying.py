@@ -13,7 +13,6 @@ from hetsim.placement.objective import bottleneck
 from hetsim.problem.parts import Contention, scaled
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock import runs
 from hetsim.simulation.clock.runs import bottlenecks, finishes, play
 from hetsim.simulation.clock.templates import tasks_of_plan
 from oracles.clock_plans import arrivals, dealt_plans
@@ -58,10 +57,5 @@ def test_each_request_ends_as_on_the_scaled_problem(
         expected = play(tasks_of_plan(scaled_plan, rule), arrival, traced=False)
         assert row.tolist() == expected.finish.tolist()
     if contention is None:
-        first = finishes(plan, devices, routes, np.zeros(1), machine_code=machine_code)
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(runs, "LEAST_ALIKE", 1)
-            alone = finishes(plan, devices, routes, np.zeros(1))
-        assert first.tolist() == alone.tolist()
         costs = bottlenecks(plan, devices, routes)
         assert costs == pytest.approx([bottleneck(p) for p in by_hand(plan, devices, routes)])

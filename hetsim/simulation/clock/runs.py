@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -215,8 +214,8 @@ def finishes(
     contention : "fifo" or "none", optional
         Link contention; absent: that of the problem.
     machine_code : bool, optional
-        Whether numba compiles the clock; absent: if the work is large, and rows of one request
-        share orders (``_in_order``). The result is bitwise identical.
+        Whether numba compiles the clock; absent: if the work is large. The result is bitwise
+        identical.
 
     Raises
     ------
@@ -227,26 +226,12 @@ def finishes(
     """
     tasks = tasks_of_plan(plan, contention or plan.problem.contention)
     of_request = tasks.of_requests(len(arrival))
-    used, of_request = np.unique(of_request, return_inverse=True)
-    tasks = PlanTasks(plan, tuple(tasks.templates[index] for index in used.tolist()))
     durations = np.concatenate(
         [durations_of(template, devices, routes) for template in tasks.templates], axis=1
     )
     layout = laid_out(tasks)
     if machine_code is None:
-        if len(arrival) == 1:
-            return arrival + _in_order(tasks.templates[0], layout, durations)[:, None]
         machine_code = pays(np.diff(layout.first)[of_request].sum() * len(devices))
-    return _played(layout, durations, arrival, of_request, machine_code)
-
-
-def _played(
-    layout: TemplateLayout,
-    durations: Array,
-    arrival: Array,
-    of_request: NDArray[np.int64],
-    machine_code: bool,
-) -> Array:
     clock = VirtualTime(
         layout.structure,
         layout.links,
@@ -263,75 +248,6 @@ def _played(
         clock.run_out(layout.plan.strategy)
         found[at] = clock.finish
     return found
-
-
-LEAST_ALIKE = 8
-"""Number of rows that one order must cover for the remaining rows to be computed by orders too."""
-
-
-def _in_order(template: Template, layout: TemplateLayout, durations: Array) -> Array:
-    """Return the end [N] of one request arriving at 0, for each row of seconds [N, tasks].
-
-    One row is simulated, and all rows are computed in its order of task starts. A device starts its
-    subgraphs in turn whatever they take, and transfers queue as their senders end, those of one
-    sender by number. So the result is exact for rows in which senders that share a link end in the
-    same order, by induction over time. The other rows go to the next order.
-    """
-    found = np.empty(len(durations))
-    left = np.arange(len(durations))
-    once, first = np.zeros(1), np.zeros(1, dtype=np.int64)
-    while left.size:
-        clock = VirtualTime(
-            layout.structure, layout.links, durations[left[0]], once, first,
-            lines=template.tasks, arrays=False,
-        )  # fmt: skip
-        clock.run_out(layout.plan.strategy)
-        ends, alike = _along(clock.log()[0].tolist(), template, durations[left])
-        alike[0] = True
-        found[left[alike]] = ends[:, alike].max(axis=0, initial=0.0)
-        left = left[~alike]
-        if left.size and alike.sum() < LEAST_ALIKE:
-            machine_code = pays(template.tasks * len(left))
-            found[left] = _played(layout, durations[left], once, first, machine_code)[:, 0]
-            break
-    return found
-
-
-def _along(
-    order: Sequence[int], template: Template, durations: Array
-) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the ends [tasks, N] of tasks that start in `order`, and the rows where it holds."""
-    ends = np.empty(durations.shape[::-1])
-    alike = np.ones(len(durations), dtype=np.bool_)
-    nothing = np.zeros(len(durations))
-    streams = [np.zeros((width, len(durations))) for width in template.plan.problem.streams]
-    begun: dict[int, Array] = {}
-    last: dict[int, int] = {}
-    every = np.arange(len(durations))
-    lasting = bool((durations[:, : template.groups] > 0.0).all())
-    for task in order:
-        waits = template.predecessors[task]
-        start = ends[list(waits)].max(axis=0) if waits else nothing
-        if task < template.groups:
-            device = template.group_device[task]
-            free = streams[device]
-            stream = free.argmin(axis=0)
-            start = np.maximum(start, free[stream, every])
-            begun[device] = start = np.maximum(start, begun.get(device, nothing))
-            ends[task] = free[stream, every] = start + durations[:, task]
-            continue
-        transfer = template.transfers[task - template.groups]
-        for link in transfer.resources:
-            if (before := last.get(link)) is not None:
-                start = np.maximum(start, ends[before])
-                sender = template.transfers[before - template.groups].group
-                if sender not in (-1, transfer.group):
-                    # Of simultaneous ends that began earlier, the clock takes the lower number.
-                    first = np.less_equal if lasting and sender < transfer.group else np.less
-                    alike &= first(ends[sender], ends[transfer.group])
-            last[link] = task
-        ends[task] = start + durations[:, task]
-    return ends, alike
 
 
 def durations_of(template: Template, devices: Array, routes: Array) -> Array:
