@@ -107,41 +107,28 @@ def _merged(sources: list[Iterator[Requests]]) -> Iterator[Requests]:
             stream, variant = map(np.ascontiguousarray, (one.stream, one.variant))
             yield Requests(one.arrival_s, stream, variant)
         return
-    open_: list[tuple[Iterator[Requests], Requests]] = []
-    ended: list[tuple[int, Requests]] = []
-    order = {id(source): at for at, source in enumerate(sources)}
+    nowhere = np.zeros(0, dtype=np.int64)
+    nothing = Requests(np.zeros(0), nowhere, nowhere)
+    rest = [nothing for _ in sources]
+    open_ = dict(enumerate(sources))
     most = max(AT_ONCE // max(len(sources), 1), 1)
-    for source in sources:
-        block = next(source, None)
-        if block is not None:
-            open_.append((source, block))
-    while open_:
-        until = min(_some(block.arrival_s, most) for _, block in open_)
-        parts: list[tuple[int, Requests]] = []
-        still: list[tuple[int, Requests]] = []
-        for at, block in ended:
-            before = int(np.searchsorted(block.arrival_s, until))
-            parts.append((at, _part(block, 0, before)))
-            if before < len(block):
-                still.append((at, _part(block, before, len(block))))
-        ended = still
-        kept: list[tuple[Iterator[Requests], Requests]] = []
-        for source, block in open_:
-            at = order[id(source)]
-            before = int(np.searchsorted(block.arrival_s, until))
-            parts.append((at, _part(block, 0, before)))
-            rest = _part(block, before, len(block))
-            if rest.arrival_s[-1] > until:
-                kept.append((source, rest))
-                continue
-            following = next(source, None)
-            if following is None:
-                ended.append((at, rest))
-            else:
-                kept.append((source, _joined([rest, following])))
-        open_ = kept
-        yield from _sorted(parts)
-    yield from _sorted(ended)
+    until = -math.inf
+    while until < math.inf:
+        for at, source in list(open_.items()):
+            if not len(rest[at]) or rest[at].arrival_s[-1] <= until:
+                following = next(source, None)
+                if following is None:
+                    del open_[at]
+                else:
+                    rest[at] = _joined([rest[at], following])
+        until = min((_some(rest[at].arrival_s, most) for at in open_), default=math.inf)
+        before = [int(np.searchsorted(block.arrival_s, until)) for block in rest]
+        parts = [_part(block, 0, count) for block, count in zip(rest, before, strict=True)]
+        rest = [_part(block, count, len(block)) for block, count in zip(rest, before, strict=True)]
+        joined = _joined([nothing, *parts])
+        if len(joined):
+            order = np.argsort(joined.arrival_s, kind="stable")
+            yield Requests(joined.arrival_s[order], joined.stream[order], joined.variant[order])
 
 
 def _some(arrival_s: Seconds, most: int) -> float:
@@ -150,14 +137,6 @@ def _some(arrival_s: Seconds, most: int) -> float:
         return float(arrival_s[-1])
     after = int(np.searchsorted(arrival_s, arrival_s[most - 1], side="right"))
     return float(arrival_s[min(after, len(arrival_s) - 1)])
-
-
-def _sorted(parts: list[tuple[int, Requests]]) -> Iterator[Requests]:
-    parts = sorted((part for part in parts if len(part[1])), key=lambda part: part[0])
-    if parts:
-        joined = _joined([block for _, block in parts])
-        order = np.argsort(joined.arrival_s, kind="stable")
-        yield Requests(joined.arrival_s[order], joined.stream[order], joined.variant[order])
 
 
 def _joined(blocks: list[Requests]) -> Requests:

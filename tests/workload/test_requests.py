@@ -81,6 +81,12 @@ def test_the_first_of_all_streams_together_are_counted() -> None:
     assert np.array_equal(short.arrival_s, found.arrival_s[:100])
 
 
+def test_clients_alone_and_rates_of_zero_give_no_block() -> None:
+    given = streams(a=Closed(3), b=Poisson(0.0), c=Closed(2))
+    for some in (given[:1], given, (given[0], given[2])):
+        assert list(requests_of(Workload(some, duration_s=1.0))) == []
+
+
 def test_merged_poisson_streams_are_one_of_the_summed_rate() -> None:
     merged = joined(Workload(streams(a=Poisson(30.0), b=Poisson(10.0)), requests=100_000))
     assert scipy.stats.kstest(np.diff(merged.arrival_s), "expon", args=(0, 1 / 40.0)).pvalue > SURE
