@@ -21,18 +21,10 @@ from hetsim.simulation.serving.setup import Clients, ModelSetup, RequestSource
 
 
 class OrderedTask(NamedTuple):
-    """Task of a template.
+    """Task of a template, by its `number` in the layout.
 
-    Attributes
-    ----------
-    number : int
-        Number in the layout.
-    waits : tuple of int
-        Indices of the template's tasks that it waits for.
-    held : tuple of int
-        Resources that it holds: devices, then links.
-    turn : int
-        Index of the task that must start on its device before it; -1 for none.
+    It waits for the template's tasks `waits`, by index, and holds devices, then links, `held`. The
+    task `turn` must start on its device before it; -1 for none.
     """
 
     number: int

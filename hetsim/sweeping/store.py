@@ -32,23 +32,14 @@ _AGAIN = "free space there and run it again: finished rows are kept"
 
 
 class Store:
-    """Rows of a sweep on disk.
+    """Rows of a sweep on disk, in a folder that is created if it does not exist.
 
     `journal.jsonl` has rows in the order in which they were answered, each on disk before the next
     chunk is counted; once all are there, `rows.jsonl` has them in the grid's order, and the journal
     is deleted. A later sweep, after a kill or of a larger grid, finds all of them by their keys.
 
-    Parameters
-    ----------
-    folder : Path
-        Created if it does not exist.
-
-    Raises
-    ------
-    SweepError
-        If it cannot be written, contains anything but rows, or another sweep writes it.
-    UsageError
-        If the system has no locks on files.
+    Raises SweepError if it cannot be written, contains anything but rows, or another sweep writes
+    it; UsageError if the system has no locks on files.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -159,16 +159,10 @@ MOST = 10_000_000
 class StreamSummary:
     """Requests of one stream.
 
-    Attributes
-    ----------
-    last_s : float
-        Arrival of the last one; 0 without any.
-    rate_per_s : float
-        Requests per second until the end of the workload; 0 without any.
-    gap_cv : float
-        Coefficient of variation of the gaps; NaN for fewer than two, or if all arrived at once.
-    by_variant : tuple of int
-        Number of requests of each of the stream's ``variants``.
+    `last_s` is the arrival of the last one, `rate_per_s` that until the end of the workload: both 0
+    without any. `gap_cv` is the coefficient of variation of the gaps, NaN for fewer than two, or if
+    all arrived at once. `by_variant` has the number of requests of each of the stream's
+    ``variants``.
     """
 
     stream: Stream

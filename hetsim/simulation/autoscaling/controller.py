@@ -34,17 +34,8 @@ AT_LEAST_S = 1e-3
 class OngoingRequests(NamedTuple):
     """Requests queued or under way, as a function of time.
 
-    Attributes
-    ----------
-    last_s : float
-        Time of the last count that differs from the one before.
-    last : int
-        The count at that time.
-    long_s : float
-        Seconds from the start to `last_s`.
-    beyond : float
-        Request-seconds in that time above `last`.
-    highest, lowest : int
+    At `last_s` the count last changed, to `last`. From the start to then are `long_s` seconds, with
+    `beyond` request-seconds above `last`.
     """
 
     last_s: float = 0.0
@@ -114,14 +105,9 @@ ROUNDING_S = 1e-6
 
 
 class ScalingTrend(NamedTuple):
-    """Direction and start of an uninterrupted demand for more or fewer replicas.
+    """Direction and start of an uninterrupted demand for more (1) or fewer (-1) replicas.
 
-    Attributes
-    ----------
-    direction : int
-        1: more; -1: fewer; 0: neither.
-    since_s : float
-        NaN for neither.
+    0 for neither, with `since_s` NaN.
     """
 
     direction: int = 0
@@ -134,15 +120,8 @@ NOWHERE = ScalingTrend()
 def wanted(config: Autoscaling, total: float, running: int, target: int) -> int:
     """Return the wanted number of replicas, ignoring bounds and delays.
 
-    Parameters
-    ----------
-    config : Autoscaling
-    total : float
-        Requests queued or under way.
-    running : int
-        Replicas that have started. If 0, the result is the target or the demand of a first request.
-    target : int
-        Current target number of replicas.
+    `total` requests are queued or under way, and `running` replicas have started. If none has, the
+    result is the current `target` or the demand of a first request.
     """
     if running == 0:
         return max(math.ceil(config.up), target) if total > 0 else target
@@ -176,17 +155,8 @@ def decide(
 ) -> tuple[int, ScalingTrend]:
     """Return the new target and the new leaning.
 
-    Parameters
-    ----------
-    config : Autoscaling
-    total : float
-        Requests queued or under way, aggregated over the look-back period.
-    running : int
-        Replicas that have started and are not stopping.
-    target : int
-        Current target number of replicas.
-    leaning : ScalingTrend
-    now_s : float
+    `total` requests are queued or under way, aggregated over the look-back period; `running`
+    replicas have started and are not stopping.
     """
     many = wanted(config, total, running, target)
     if running == 0 and (many > 0 or total > 0):
@@ -209,17 +179,7 @@ QUEUE = -1
 
 
 class Controller:
-    """Controller of one model.
-
-    Parameters
-    ----------
-    config : Autoscaling
-
-    Attributes
-    ----------
-    target : int
-        Target number of replicas.
-    """
+    """Controller of one model; `target` is its current target number of replicas."""
 
     def __init__(self, config: Autoscaling) -> None:
         self.config = config

@@ -33,14 +33,9 @@ from hetsim.workload.autoscaling import Autoscaling
 
 @dataclass(slots=True)
 class Replica:
-    """Replica over its life.
+    """Replica over its life, in the instance `place` of its model.
 
-    Attributes
-    ----------
-    place : int
-        Index of its instance within the model.
-    start_s, up_s, leave_s, gone_s : float
-        Times of its start, first readiness, stop request and end; infinite if not reached yet.
+    Times of its start, first readiness, stop request and end are infinite if not reached yet.
     """
 
     place: int
@@ -56,25 +51,11 @@ class Replica:
 
 
 class ModelReplicas:
-    """All replicas of a model so far.
+    """All replicas of a model: `ever` by start, `alive` the indices of those that still exist.
 
-    Parameters
-    ----------
-    config : Autoscaling
-    places : int
-        Number of instances.
-    load : function
-        Starts loading the weights of the replica in a slot; returns whether that takes time. The
-        end is reported by ``loaded``.
-    busy : function
-        Whether the instance of a slot has batches under way.
-
-    Attributes
-    ----------
-    ever : list of Replica
-        In the order of their starts.
-    alive : list of int
-        Indices in `ever` of replicas that still exist.
+    `load` starts loading the weights of the replica in a slot, and returns whether that takes time;
+    the end is reported by ``loaded``. `busy` returns whether the instance of a slot has batches
+    under way.
     """
 
     def __init__(
@@ -177,14 +158,7 @@ some start or stop: an arrival then does not find the initial state."""
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Scaling of one model.
-
-    Attributes
-    ----------
-    config : Autoscaling
-    loads : tuple of tuple of int, [instances]
-        Templates that load a replica's weights, by instance.
-    """
+    """Scaling of one model; `loads` are the templates that load weights, by instance."""
 
     config: Autoscaling
     loads: tuple[tuple[int, ...], ...]
@@ -193,12 +167,8 @@ class Scaling:
 class ScalingServing(Serving):
     """Models on one platform, some of whose instances start and stop.
 
-    Parameters
-    ----------
-    layout, duration, models, sources, clients, options
-        As in ``Serving``.
-    scalings : sequence of Scaling or None
-        By model; None: all its instances exist throughout.
+    `scalings` are by model; None: all its instances exist throughout. Other arguments as in
+    ``Serving``.
 
     Complexity: that of ``Serving``, plus O(replicas) for each model and count of its requests; idle
     periods are skipped, so counts are at most proportional to requests.

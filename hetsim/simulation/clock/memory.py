@@ -23,13 +23,8 @@ AT_ARRIVAL = AT_FINISH = -1
 class Holding(NamedTuple):
     """Bytes that each request holds on a device over [since, until).
 
-    Attributes
-    ----------
-    device, nbytes : int
-    since : int
-        Task at whose start it begins, or AT_ARRIVAL.
-    until : tuple of int
-        Tasks after all of which it ends; ``(AT_FINISH,)``: at the end of the request.
+    From the start of the task `since`, or AT_ARRIVAL, until all tasks of `until` have ended;
+    ``(AT_FINISH,)``: until the end of the request.
     """
 
     device: int

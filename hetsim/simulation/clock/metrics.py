@@ -17,22 +17,12 @@ from hetsim.simulation.clock.templates import PlanTasks, Template
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """Recording of a simulation.
+    """Recording of a simulation: times of requests, and of their tasks with a trace.
 
-    Attributes
-    ----------
-    arrival, finish : float array [requests]
-    template : int array [requests]
-        Replica that served the request.
-    entry_at : int array [requests + 1]
-        Offsets of each request's tasks in the arrays below; all zero without a trace.
-    start, end : float array [entries]
-    sequence : int array [entries]
-        Rank of the start among all starts.
-    stream : int array [entries]
-        Stream that ran a subgraph; 0 for transfers.
-
-    The last four are empty without a trace.
+    `template` is the replica that served each request. With a trace, the tasks of request r are the
+    entries from ``entry_at[r]`` to ``entry_at[r + 1]``; otherwise that is zero, and the last four
+    are empty. `sequence` is the rank of a start among all starts, `stream` that of a subgraph on
+    its device, 0 for transfers.
     """
 
     arrival: NDArray[np.float64]

@@ -33,17 +33,8 @@ def timeline_of(
 ) -> Timeline:
     """Return the timeline of a simulation without failures.
 
-    Implements ``hetsim.simulate`` for the layers below it.
-
-    Parameters
-    ----------
-    plan : Plan
-    arrival : float array [requests], optional
-        Arrival of each request, non-negative and ascending; absent: one, at 0.
-    contention : "fifo" or "none", optional
-        Link contention; absent: that of the problem.
-    trace : bool
-        Whether to record events and their critical path; see ``hetsim.simulate``.
+    Implements ``hetsim.simulate`` for the layers below it. `arrival` [requests] is non-negative and
+    ascending; absent: one request, at 0. `contention` absent: that of the problem.
 
     Raises what ``hetsim.simulate`` raises. Complexity: O(E log A) for E subgraphs and transfers of
     all requests, A in flight. Space O(requests + A tasks), with a trace O(E).
@@ -118,22 +109,9 @@ def play(
 ) -> Recording:
     """Simulate requests on the tasks of a plan, with the plan's distribution over replicas.
 
-    Parameters
-    ----------
-    plan_tasks : PlanTasks
-    arrival : float array [requests]
-    rank : int array [requests], optional
-        Rank of each request; lower ranks go first on devices. Absent: all 0.
-    traced : bool
-        Whether to record every start and end.
-    machine_code : bool, optional
-        Whether numba compiles the clock; absent: if the work is large. The recording is bitwise
-        identical.
-
-    Raises
-    ------
-    PlanError
-        If some subgraph never starts.
+    Requests of a lower `rank` go first on devices; absent: all 0. With `traced`, every start and
+    end is recorded. `machine_code`: whether numba compiles the clock, with a bitwise identical
+    recording; absent: if the work is large. Raises PlanError if some subgraph never starts.
     """
     template = plan_tasks.of_requests(len(arrival))
     layout = laid_out(plan_tasks)
@@ -202,27 +180,12 @@ def finishes(
 ) -> Array:
     """Return the end of each request in seconds, [N, requests], for each row of factors.
 
-    Parameters
-    ----------
-    plan : Plan
-    devices : float array [N, P]
-        Factors on the seconds of each device.
-    routes : float array [N, P, P]
-        Factors on the seconds of transfers from p to q.
-    arrival : float array [requests]
-        Arrival of each request, ascending.
-    contention : "fifo" or "none", optional
-        Link contention; absent: that of the problem.
-    machine_code : bool, optional
-        Whether numba compiles the clock; absent: if the work is large. The result is bitwise
-        identical.
+    `devices` [N, P] are factors on the seconds of each device, `routes` [N, P, P] on those of
+    transfers from p to q; `arrival` [requests] ascends. `contention` and `machine_code` as in
+    ``timeline_of`` and ``play``.
 
-    Raises
-    ------
-    PlanError, Infeasible
-        As ``simulate``; memory is not tracked.
-
-    Complexity: O(N E log E) for E tasks of all requests.
+    Raises PlanError and Infeasible as ``simulate``; memory is not tracked. Complexity: O(N E log E)
+    for E tasks of all requests.
     """
     tasks = tasks_of_plan(plan, contention or plan.problem.contention)
     of_request = tasks.of_requests(len(arrival))

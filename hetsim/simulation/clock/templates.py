@@ -21,21 +21,11 @@ from hetsim.simulation.clock.rules import Structure
 
 
 class Transfer(NamedTuple):
-    """Transfer of one value to one device.
+    """Transfer of one value, an index into ``problem.values``, to one device.
 
-    Attributes
-    ----------
-    value : int
-        Index into ``problem.values``.
-    source, target : int
-        Device indices.
-    group : int
-        Subgraph that sends it, or -1 for a model input.
-    receivers : tuple of int
-        Subgraphs on `target` that read it, ascending; empty for a pure output.
-    seconds : float
-    resources : tuple of int
-        Links held, ascending; empty without contention.
+    The subgraph `group` sends it, -1 for a model input. `receivers` are the subgraphs on `target`
+    that read it, ascending, empty for a pure output; `resources` the links held, ascending, empty
+    without contention.
     """
 
     value: int
@@ -53,21 +43,10 @@ class Template:
 
     Transfers are in the order of (sending subgraph, value, destination), inputs first.
 
-    Attributes
-    ----------
-    plan : Plan
-        Plan of one replica.
-    group_device : tuple of int
-    transfers : tuple of Transfer
-    owner : tuple of int
-        Subgraph by node.
-    duration : float array [tasks]
-    predecessors : tuple of tuple of int
-        Tasks that must end before a task, ascending.
-    links : tuple of str
-        Names of the links that transfers hold; empty without contention.
-    first_group : int
-        Index of its first subgraph among those of all replicas.
+    `plan` is that of one replica, whose first subgraph is `first_group` among those of all
+    replicas. `owner` is the subgraph of each node; `predecessors` are the tasks that must end
+    before each task, ascending; `links` names the links that transfers hold, empty without
+    contention.
     """
 
     plan: Plan
@@ -92,14 +71,7 @@ class Template:
 
 @dataclass(frozen=True, eq=False)
 class PlanTasks:
-    """Templates of requests: one per replica, and the replica of each request.
-
-    Attributes
-    ----------
-    plan : Plan
-    templates : tuple of Template
-        Templates by replica.
-    """
+    """Templates of requests: one per replica, and the replica of each request."""
 
     plan: Plan
     templates: tuple[Template, ...]
@@ -260,16 +232,8 @@ def _predecessors(
 class TemplatePart(NamedTuple):
     """Part of a structure: one template.
 
-    Attributes
-    ----------
-    device : [tasks]
-        Device of a subgraph; for a transfer -1 minus its target device.
-    before : [tasks]
-        Tasks that must end before a task.
-    held : [tasks]
-        Links that a task holds.
-    under_way : of int
-        Tasks that already run when the request arrives; they have no dependencies.
+    By task: its `device`, for a transfer -1 minus its target; the tasks that must end `before`; the
+    links `held`. Tasks `under_way` already run when the request arrives, without dependencies.
     """
 
     device: Sequence[int]
@@ -323,14 +287,7 @@ def structure_of(parts: Iterable[TemplatePart], streams: Sequence[int]) -> Struc
 
 @dataclass(frozen=True, slots=True)
 class TemplateLayout:
-    """Templates of a plan as input of the rules, without the tasks' durations.
-
-    Attributes
-    ----------
-    plan : Plan
-    links : int
-    structure : Structure
-    """
+    """Templates of a plan as input of the rules, without the tasks' durations."""
 
     plan: Plan
     links: int

@@ -46,15 +46,9 @@ OVER, MOMENT, CROWDED, LOGGED = 0, 1, 2, 3
 
 
 class ArrivingRequests(NamedTuple):
-    """Arriving requests.
+    """Arriving requests, in ascending order of arrival, in seconds.
 
-    Attributes
-    ----------
-    arrival : [requests]
-        Seconds, ascending.
-    template, rank : [requests]
-    finish : [requests]
-        Output: end of the request's last task; unchanged if it never ends.
+    `finish` is output: the end of a request's last task; unchanged if it never ends.
     """
 
     arrival: Sequence[float]
@@ -275,27 +269,9 @@ class Driver:
 class VirtualTime(Driver):
     """Requests with given arrivals that run templates in virtual time.
 
-    Parameters
-    ----------
-    structure : Structure
-        As lists or int arrays.
-    links : int
-    duration : float array [tasks]
-        Seconds.
-    arrival : float array [requests]
-        Ascending.
-    template : int array [requests]
-    rank : int array [requests], optional
-        Absent: all 0.
-    lines : int
-        Expected number of logged starts; 0: no log.
-    arrays : bool
-        Whether to use machine code.
-
-    Attributes
-    ----------
-    finish : sequence of float [requests]
-        End of each request; NaN before it.
+    `structure` is made of lists or int arrays, `duration` [tasks] in seconds; `arrival` [requests]
+    ascends, and `rank` absent is all 0. `lines` are the expected number of logged starts, 0: no
+    log. `arrays`: whether to use machine code. `finish` is the end of each request; NaN before it.
     """
 
     def __init__(

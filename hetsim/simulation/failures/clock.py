@@ -301,12 +301,8 @@ class Running(NamedTuple):
 class TaskOutcomes(NamedTuple):
     """Outcomes of running tasks.
 
-    Attributes
-    ----------
-    moves : dict of int to (int, int, int)
-        By code: the new code, the rest, and the index in it.
-    lost : list of int
-        Codes of tasks that were cut off.
+    `moves` by code: the new code, the rest, and the index in it. `lost` are the codes of those cut
+    off.
     """
 
     moves: dict[int, tuple[int, int, int]]
@@ -324,16 +320,8 @@ def running_of(flight: InFlight, rests: Rests) -> Running:
 class StartLog:
     """Log of starts, in order.
 
-    Attributes
-    ----------
-    tasks : sequence of RecoveryTask
-        All tasks, over all rests.
-    request, task, stream : int array [lines]
-        `task` is an index into `tasks`.
-    start, end : float array [lines]
-        Seconds; `end` of a cut-off task is the time of the cut.
-    lost, counts : bool array [lines]
-        Whether the task was cut off; whether its request was still open.
+    `task` is an index into `tasks`, which are those of all rests. `end` of a task that was `lost`,
+    cut off, is the time of the cut. `counts`: whether the task's request was still open.
     """
 
     tasks: Sequence[RecoveryTask]
@@ -407,28 +395,12 @@ class Ledger:
 class FailingClock(VirtualTime, FailingDriver):
     """Simulation of a plan with device failures.
 
-    Parameters
-    ----------
-    plan : Plan
-    arrival : sequence of float
-        Ascending.
-    failures : sequence of Failure
-        Failures by time, of existing devices.
-    contention : "fifo" or "none"
-    replan : callable
-        Returns a plan that avoids the given devices.
-    machine_code : bool, optional
-        Whether numba compiles the clock; absent: if the work is large. The result is bitwise
-        identical.
+    `arrival` ascends, `failures` are by time and of existing devices. `replan` returns a plan that
+    avoids the given devices. `machine_code`: whether numba compiles the clock, with a bitwise
+    identical result; absent: if the work is large.
 
-    Attributes
-    ----------
-    finish : list of float
-        End of each request.
-    started : StartLog
-        Log of all tasks that ran.
-    versions : list of Version
-        The plan and its successors.
+    Afterwards `finish` has the end of each request, `started` the log of all tasks that ran, and
+    `versions` the plan and its successors.
     """
 
     def __init__(

@@ -31,13 +31,8 @@ Ints = NDArray[np.int64]
 class InFlight(NamedTuple):
     """Requests in flight.
 
-    Attributes
-    ----------
-    request, template : int array [requests]
-    progress : int8 array [requests, tasks of the widest template]
-        WAITS, HAS_ENDED or IS_RUNNING.
-    stream : int array [requests, tasks of the widest template]
-        Stream of a running task.
+    By request and task of the widest template: `progress` is WAITS, HAS_ENDED or IS_RUNNING,
+    `stream` that of a running task.
     """
 
     request: Ints
@@ -72,24 +67,11 @@ Held = Mapping[int, frozenset[int]]
 class RecoveryTask:
     """Subgraph or transfer of a request.
 
-    Attributes
-    ----------
-    version, index : int
-        Order among the tasks of a request; simultaneous ends are processed in this order.
-    seconds : float
-    device : int
-        Device of a subgraph; -1 for a transfer.
-    group : int
-        Subgraph, counted over all replicas; for a transfer its sender, -1 if there is none any
-        more.
-    value, source, target : int
-        Fields of a transfer.
-    resources : tuple of int
-        Links that a transfer holds.
-    gives : tuple of (int, int)
-        Values available when it ends, each with its device.
-    ends : tuple of int
-        Nodes of a subgraph without readers.
+    Tasks of a request are ordered by `version` and `index`, also if they end at once. `device` is
+    that of a subgraph, -1 for a transfer, which moves `value` from `source` to `target` and holds
+    the links `resources`. `group` is a subgraph counted over all replicas, for a transfer its
+    sender, -1 if there is none any more. When it ends, values are available as `gives`, (value,
+    device); `ends` are a subgraph's nodes without readers.
     """
 
     version: int
@@ -113,21 +95,10 @@ class RecoveryTask:
 class Rest:
     """Remaining tasks of a request from some time on: a template for the clock.
 
-    Attributes
-    ----------
-    groups : tuple of Group
-        Groups of its replica.
-    held : mapping of int to set of int
-    computed : set of int
-        Nodes without readers that have run.
-    tasks : tuple of RecoveryTask
-        Tasks by (version, index), including those running at that time.
-    before : tuple of tuple of int
-        By task: indices of tasks that must end first.
-    under_way : tuple of int
-        Indices of tasks running at that time, in the given order.
-    counts : tuple of bool
-        By task: whether the request waits for it.
+    `groups` are those of its replica, and `computed` the nodes without readers that have run.
+    `tasks` are by (version, index), including those running at that time, which are `under_way`, in
+    the given order. By task: `before` has those that must end first, and `counts` whether the
+    request waits for it.
     """
 
     groups: tuple[Group, ...]
@@ -171,13 +142,7 @@ def leftovers(rest: Rest, running: Sequence[RecoveryTask]) -> Rest:
 class Rests:
     """Rests by number; those in use are the clock's templates.
 
-    Attributes
-    ----------
-    known : list of Rest
-    used : int array [templates]
-        Rests that are laid out.
-    first : int array [templates + 1]
-        Offset of the tasks of each.
+    `used` [templates] are laid out, and `first` [templates + 1] are the offsets of their tasks.
     """
 
     def __init__(self, streams: Sequence[int]) -> None:
@@ -456,28 +421,11 @@ class InstanceStates:
     An instance is *gone* if one of its plans uses a permanently lost device, *down* if one uses a
     device that will return, and otherwise *stands*. Batches go to standing instances; if a model
     has none, to those that are down, where they wait; if all are gone, they are replanned on the
-    remaining devices.
+    remaining devices, by `replan`.
 
-    Parameters
-    ----------
-    plans : sequence of Plan
-        Plans by template.
-    templates : sequence of sequence of sequence of int
-        By model and instance: its templates.
-    contention : "fifo" or "none"
-    replan : callable
-        Returns a plan that avoids the given devices.
-
-    Attributes
-    ----------
-    versions : list of Version
-        By template: its current version.
-    instances : list of list of int
-        By model: its instances, numbered over all models.
-    stopped, down : list of bool
-        By device: whether it has stopped; whether that is known.
-    lost : list of str
-        Devices lost permanently.
+    `plans` are by template, `templates` by model and instance. `versions` are the current ones by
+    template, `instances` those of each model, numbered over all models. By device, `stopped` and
+    `down` say whether it has stopped, and whether that is known; devices `lost` never return.
     """
 
     def __init__(
@@ -565,14 +513,8 @@ LayoutFor = Callable[[Rest, int], TaskLayout]
 class Continuation(NamedTuple):
     """Continuation of a request.
 
-    Attributes
-    ----------
-    rest : int
-        Number of its rest; -1: none.
-    over : bool
-        Whether the request is over.
-    places : dict of int to int
-        Index in the rest of each continuing task, by its previous index.
+    `rest` is the number of its rest, -1 for none; `over`, whether the request is over. `places` has
+    the index in the rest of each continuing task, by its previous index.
     """
 
     rest: int

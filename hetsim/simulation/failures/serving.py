@@ -77,17 +77,11 @@ class Outage:
 
 
 class Outages:
-    """Intervals in which part of a model did not work.
+    """Intervals in which part of a model did not work, by model.
 
-    Attributes
-    ----------
-    whole : list of bool
-        By model: whether everything that serves it works.
-    broken : list of list of Outage
-        By model: outages of any part that serves it, from its stop until it was reloaded,
-        replanned, or its work was left to others.
-    out : list of list of Outage
-        By model: outages of all its instances.
+    `whole`: whether everything that serves it works now. `broken`: outages of any part that serves
+    it, from its stop until it was reloaded, replanned, or its work was left to others. `out`:
+    outages of all its instances.
     """
 
     def __init__(self, models: int) -> None:
@@ -240,15 +234,7 @@ then does not find the initial state."""
 
 @dataclass(frozen=True, slots=True)
 class WeightLoad:
-    """Weights that a returned device loads before it starts a task.
-
-    Attributes
-    ----------
-    seconds : float
-        Seconds over idle links.
-    resources : tuple of int
-        Links that the transfer holds.
-    """
+    """Weights that a returned device loads before it starts a task: seconds, and links held."""
 
     seconds: float
     resources: tuple[int, ...] = ()
@@ -257,33 +243,15 @@ class WeightLoad:
 class FailingServing(Serving, FailingDriver):
     """Models on one platform whose devices fail.
 
-    Parameters
-    ----------
-    plan_tasks : PlanTasks
-        All templates.
-    contention : "fifo" or "none"
-        Contention for which they were made.
-    replan : callable
-        Returns a plan that avoids the given devices.
-    models, sources, clients, options
-        As in ``Serving``.
-    failures : iterable of Failure
-        Failures by time, of existing devices that are not down; may be infinite.
-    loads : sequence of WeightLoad or None
-        By device; empty: none. Without a host there is no source to load from.
+    `plan_tasks` are all templates, made for `contention`; `replan` returns a plan that avoids the
+    given devices. `failures` are by time, of existing devices that are not down, and may be
+    infinite. `loads` are by device, empty for none: without a host there is no source to load from.
+    Other arguments as in ``Serving``.
 
-    Attributes
-    ----------
-    happened : list of Failure
-        Failures until the end of the last request.
-    outages : Outages
-        Partial and complete outages of models.
-    retried : Counter of int
-        Number of times each request was taken back, by its number in order of arrival.
-    lost : set of int
-        Requests that lost work: a task was cut off or had to run again.
-    cut_s : float
-        Device seconds spent on tasks that were cut off.
+    `happened` are the failures until the end of the last request; `outages` the partial and
+    complete ones of models; `retried` counts how often each request, by number in order of arrival,
+    was taken back; requests of `lost` lost work, as a task was cut off or had to run again; `cut_s`
+    are the device seconds spent on tasks that were cut off.
 
     Playing raises Infeasible if no device remains that can do the work of lost ones.
     """

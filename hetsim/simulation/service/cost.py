@@ -41,15 +41,9 @@ class ServicePrices:
 class Charge:
     """Cost of one device, or of the whole platform, over a run.
 
-    Attributes
-    ----------
-    hourly_usd : float or None
-        None if its depreciation period is unknown.
-    energy_j : float
-        Energy that is paid separately; 0 if rented.
-    rented_s : float
-        Seconds that are paid for: for a rented device used only by autoscaled replicas, those with
-        a living replica; otherwise the whole run.
+    `hourly_usd` is None if its depreciation period is unknown. `energy_j` is paid separately, 0 if
+    rented. `rented_s` are the seconds that are paid for: for a rented device used only by
+    autoscaled replicas, those with a living replica; otherwise the whole run.
     """
 
     name: str
@@ -63,18 +57,9 @@ class Charge:
 class Cost:
     """Cost of a run, and the devices whose cost is unknown.
 
-    Attributes
-    ----------
-    unpriced : tuple of str
-        Devices without a price.
-    unspread : tuple of str
-        Devices without a depreciation period.
-    hardware_usd : float or None
-        Hardware cost of the run; None if part of it is unknown.
-    electricity_usd : float or None
-        0 if all is rented; None if the tariff is unknown.
-    on_time : int
-        Requests on time over the run.
+    Those `unpriced` have no price, those `unspread` no depreciation period. `hardware_usd` is None
+    if part of it is unknown; `electricity_usd` is 0 if all is rented, None if the tariff is
+    unknown. `on_time` requests were answered in time over the run.
     """
 
     charges: tuple[Charge, ...]

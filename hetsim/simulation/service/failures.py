@@ -35,15 +35,9 @@ Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 def windows_of(
     outages: Sequence[Outage], arrival_s: Seconds, left_s: Seconds
 ) -> tuple[Window, ...]:
-    """Return the failure windows of a model.
+    """Return the failure windows of a model, by the outages of parts that serve it.
 
-    Parameters
-    ----------
-    outages : sequence of Outage
-        Outages of parts that serve it.
-    arrival_s, left_s : float64[requests]
-        Arrival, ascending, and end of each of its requests, rejected ones included.
-
+    `arrival_s` ascends; `left_s` is the end of each of its requests, rejected ones included.
     Complexity: O(n log n), plus O(n) per window at most.
     """
     if not outages:

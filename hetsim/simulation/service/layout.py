@@ -299,20 +299,12 @@ US = 1e6
 class EngineArguments:
     """Arguments of the engine.
 
-    Attributes
-    ----------
-    plan_tasks : PlanTasks
-        Tasks of all plans without duplicates, with their `layout` and `duration` (float [tasks]).
-    models, sources, clients
-        Models of the deployment; one source per stream of the workload; clients of closed streams.
-    variant : tuple of int array
-        By stream: index in its model's variants of each of its own.
-    alone_s : tuple of float array [variants, instances, sizes]
-        By model: seconds of a batch of 1, 2, ... alone.
-    turns, memory
-        Memory in which models take turns, and bytes that models hold.
-    scalings : tuple of Scaling or None, or None
-        By model: scaling of its replicas; None if no model is scaled.
+    `plan_tasks` are the tasks of all plans without duplicates, with their `layout` and `duration`
+    [tasks]. `sources` and `variant` are by stream of the workload: the latter has the index in its
+    model's variants of each of its own. `clients` are those of closed streams. By model, `alone_s`
+    [variants, instances, sizes] are the seconds of a batch of 1, 2, ... alone. `turns` is the
+    memory in which models take turns, `scalings` the scaling of replicas by model, None if no model
+    is scaled.
     """
 
     plan_tasks: PlanTasks

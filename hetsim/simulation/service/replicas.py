@@ -90,16 +90,9 @@ def fewest(
 ) -> ReplicaBound:
     """Return a lower bound on replica-seconds over all scaling policies.
 
-    Parameters
-    ----------
-    asked : sequence of Demand
-        All requests of a model, each once.
-    start_s : float
-        Minimum seconds of a replica start.
-    rejects : bool
-        Whether requests may be rejected; otherwise each is answered, late or not.
-
-    Complexity: O(n log n) for n requests.
+    `asked` has each request of a model once; a replica start takes `start_s` at least. `rejects`:
+    whether requests may be rejected; otherwise each is answered, late or not. Complexity: O(n log
+    n) for n requests.
     """
     bound = [one for one in asked if one.latency_s < math.inf]
     timely_s = sum(float(one.work_s.sum()) - one.spared_s for one in bound)

@@ -204,17 +204,11 @@ MAX_CHOICES = 2**24
 class Resolved:
     """Served model, with a plan for everything that one of its instances may run.
 
-    Attributes
-    ----------
-    served : Served
-        Instances of the deployment; an entry whose plan has replicas counts once per replica, and
-        routing chooses among all.
-    variants : tuple of mapping
-        Distinct bindings of the model's open dimensions among its requests.
-    of_stream : mapping of int to tuple of int
-        By stream of the workload: index in `variants` of each of the stream's own.
-    plans : tuple of Plan, [entries][variants][sizes]
-        By entry of `served.instances`, variant and index in `served.sizes`.
+    In `served`, an entry of the deployment whose plan has replicas counts once per replica, and
+    routing chooses among all. `variants` are the distinct bindings of the model's open dimensions
+    among its requests, and `of_stream` has, by stream of the workload, the index there of each of
+    the stream's own. `plans` are by entry of `served.instances`, variant and index in
+    `served.sizes`.
     """
 
     served: Served

@@ -35,17 +35,11 @@ SIGMAS = 3.0
 class Stability:
     """Whether a model keeps up with its requests over a run.
 
-    Attributes
-    ----------
-    caught_up_s : float
-        Last time at which an arrival did not have to wait; the start without any.
-    backlog : int
-        Requests since then that were unanswered when the last one arrived.
-    offered_per_s : float
-        Requests per second at the end of the run, as stated by the arrivals.
-    carried_per_s : float
-        Requests per second answered from `caught_up_s` to the last arrival, or NaN; to the last
-        answer if none came before that and the model is not stable.
+    At `caught_up_s`, the start without any, an arrival last did not have to wait; of the requests
+    since then, `backlog` were unanswered when the last one arrived. `offered_per_s` is the rate at
+    the end of the run, as stated by the arrivals; `carried_per_s` that of answers from
+    `caught_up_s` to the last arrival, or NaN; to the last answer if none came before that and the
+    model is not stable.
     """
 
     state: State
@@ -310,16 +304,9 @@ class Queue:
 class Loading:
     """Loading of one model's weights on demand into one device's memory.
 
-    Attributes
-    ----------
-    loads : int
-        Number of loads over the whole run; weights that fit are loaded at the start.
-    nbytes : int
-        Bytes per load.
-    alone_s, seconds : float
-        Seconds of one load over idle links, and of all loads, waiting for links included.
-    resident : float
-        Share of the run in which memory was allocated to them.
+    Number of loads over the whole run, as weights that fit are loaded at the start, and bytes of
+    each; seconds of one load over idle links, and of all, waiting for links included; share of the
+    run in which memory was allocated to them.
     """
 
     model: str

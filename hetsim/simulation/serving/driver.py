@@ -70,11 +70,7 @@ processed; the next event is after ``Flow.times[LIMIT]``."""
 class RequestBlock(NamedTuple):
     """Block of open-loop requests, ascending; ``Flow.counts[TAKEN]`` have arrived.
 
-    Attributes
-    ----------
-    arrival, stream, variant : [requests]
-    last : int
-        Whether no block follows.
+    `last`: whether no block follows.
     """
 
     arrival: Sequence[float]

@@ -26,16 +26,7 @@ Block = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
 
 
 class Started(NamedTuple):
-    """Task that the caller is to run now.
-
-    Attributes
-    ----------
-    batch : int
-    task : int
-        Number over all templates.
-    at_s : float
-        Time of its start.
-    """
+    """Task, numbered over all templates, that the caller is to run now, from `at_s` on."""
 
     batch: int
     task: int
@@ -45,14 +36,9 @@ class Started(NamedTuple):
 class RealTime(Serving):
     """Models on one platform with tasks whose ends the caller reports.
 
-    Parameters
-    ----------
-    layout, duration, models, sources, clients, requests, until_s
-        As in ``Serving``; `duration` estimates where batches end first.
-    lasts : float array [tasks]
-        Seconds until each task ends automatically; infinite if ``ended`` reports it.
-    blocks : iterable of Block
-        Arrivals, ascending over all blocks; read as time advances.
+    Arguments as in ``Serving``; `duration` estimates where batches end first. A task ends
+    automatically after its seconds `lasts` [tasks], infinite if ``ended`` reports it. `blocks` of
+    arrivals ascend over all, and are read as time advances.
     """
 
     def __init__(

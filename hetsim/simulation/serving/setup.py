@@ -66,16 +66,10 @@ class ModelSetup:
 class Turns:
     """Memory that models share in turns: their weights are loaded when a batch needs them.
 
-    Attributes
-    ----------
-    budget : tuple of int [devices]
-        Shared bytes.
-    weight : int array [models, devices]
-        Shared bytes that each model needs; 0: none. A model with any takes turns.
-    fetch : int array [models, devices]
-        Template that loads its weights; -1: none.
-    places : tuple of tuple of tuple of int [models][instances]
-        Devices whose shared memory an instance needs.
+    `budget` are the shared bytes by device. By model and device, `weight` is what the model needs
+    of them, 0 for none, and `fetch` the template that loads its weights, -1 for none; a model with
+    any weight takes turns. `places` are the devices whose shared memory an instance needs, by model
+    and instance.
     """
 
     budget: tuple[int, ...]
@@ -96,15 +90,8 @@ class RequestSource:
 class Clients:
     """Stream whose clients each wait for an answer, think, and send their next request.
 
-    Attributes
-    ----------
-    stream : int
-    concurrency : int
-    think : function
-        Function of a block number: think seconds of each client before each of its requests in the
-        block, float array [turns, concurrency].
-    variant : int
-        Variant of its model, for all its requests.
+    `think` returns, for a block number, the think seconds of each client before each of its
+    requests in the block, [turns, concurrency]. All requests are of one `variant` of the model.
     """
 
     stream: int
@@ -127,22 +114,11 @@ Floats = NDArray[np.float64]
 class Outcomes(NamedTuple):
     """Outcomes of finished requests, in order of arrival.
 
-    For rejected requests `sent_s`, `begun_s` and `finish_s` are NaN, the instance -1 and the size
-    0.
-
-    Attributes
-    ----------
-    arrival_s, sent_s, begun_s, finish_s : float64[requests]
-        Times of arrival, dispatch to an instance, start of its first task, and answer.
-    stream, variant, instance : int32[requests]
-    size : int32[requests]
-        Size of its batch.
-    why : int8[requests]
-        SERVED, or FULL or EXPIRED for rejected requests.
-    fresh : bool[requests]
-        Whether it arrived with an empty queue and an idle instance.
-    load_s : float64[requests]
-        Seconds before `sent_s` in which weights for its batch were loaded.
+    Times in seconds of arrival, dispatch to an instance, start of its first task, and answer;
+    `size` of its batch. For rejected requests, `why` is FULL or EXPIRED instead of SERVED, all
+    times but the arrival are NaN, the instance is -1 and the size 0. `fresh`: whether it arrived
+    with an empty queue and an idle instance. `load_s` are the seconds before `sent_s` in which
+    weights for its batch were loaded.
     """
 
     arrival_s: Floats
@@ -175,18 +151,10 @@ class Outcomes(NamedTuple):
 
 
 class Residency(NamedTuple):
-    """Residency of the weights of models that take turns in memory.
+    """Residency of the weights of models that take turns in memory, by model and device.
 
-    Attributes
-    ----------
-    loads : int64[models, devices]
-        Number of loads.
-    loading_s : float64[models, devices]
-        Seconds of loading, queueing on links included.
-    resident_s : float64[models, devices]
-        Seconds for which memory was allocated, loading included.
-    most : int64[devices]
-        Maximum bytes allocated to models at once.
+    Number of loads; their seconds, queueing on links included; seconds for which memory was
+    allocated, loading included; and by device the maximum bytes allocated to models at once.
     """
 
     loads: NDArray[np.int64]
@@ -198,15 +166,9 @@ class Residency(NamedTuple):
 class Lengths(NamedTuple):
     """Numbers of waiting and of ongoing requests over time.
 
-    Attributes
-    ----------
-    begin_s, window_s : float
-        Start of the first window, and length of each.
-    waiting_s, inside_s : float64[windows, models]
-        Request-seconds in a model's queue, and in its queue or instances. The last window ends with
-        the last event.
-    at_length_s : float64[models, bins]
-        Seconds by number of waiting requests; the last bin holds all larger numbers.
+    By window of `window_s` seconds, from `begin_s` on, and model: request-seconds in the queue, and
+    in queue or instances; the last window ends with the last event. `at_length_s` [models, bins]:
+    seconds by number of waiting requests, with all larger numbers in the last bin.
     """
 
     begin_s: float

@@ -190,18 +190,11 @@ class Flow(NamedTuple):
 class Batches(NamedTuple):
     """Batches in flight, by slot in the clock's state.
 
-    Attributes
-    ----------
-    first : [window]
-        Its first request; ``RequestRecords.following`` links the others.
-    instance, model : [window]
-        Model -1: no batch, or an answered one with tasks that nothing waits for. Model -2 - m:
-        loading of model m's weights to a device, given as the instance.
-    begun : [window]
-        Start of its first task; infinite before.
-    needed : [window]
-        For a batch with tasks that nothing waits for (``counts[LOOSE]`` counts these): number of
-        its other open tasks, whose durations are not NaN. 0 for other batches.
+    `first` request, to which ``RequestRecords.following`` links the others; `begun` is the start of
+    its first task, infinite before. Model -1: no batch, or an answered one with tasks that nothing
+    waits for. Model -2 - m: loading of model m's weights to a device, given as the instance.
+    `needed`, for a batch with tasks that nothing waits for (``counts[LOOSE]`` counts these): number
+    of its other open tasks, whose durations are not NaN; 0 for others.
     """
 
     first: Ints
@@ -214,14 +207,8 @@ class Batches(NamedTuple):
 class RequestRecords(NamedTuple):
     """Records of unreported requests: request r at index ``r - counts[TOLD]``.
 
-    Attributes
-    ----------
-    arrival, sent, begun, finish : [room]
-    stream, variant, instance, size, why, fresh : [room]
-    client, following : [room]
-        Client of a request, and next request in the same queue or batch; -1: none.
-    load : [room]
-        Seconds that it waited while weights were loaded for its batch.
+    Client of a request, and the one `following` in its queue or batch: -1 for none. `load`: seconds
+    that it waited while weights were loaded for its batch.
     """
 
     arrival: Floats
@@ -242,16 +229,10 @@ class RequestRecords(NamedTuple):
 class Spans(NamedTuple):
     """Numbers of waiting and of ongoing requests over time.
 
-    Attributes
-    ----------
-    waiting, inside : [models * WINDOWS]
-        Request-seconds by window.
-    at_length : [models * BINS]
-        Seconds by number of waiting requests; the last bin holds all larger numbers.
-    since, window : [models]
-        Time accounted for so far, and its window.
-    length : [2]
-        Seconds of a window, and start of the first.
+    `waiting` and `inside` [models * WINDOWS] are request-seconds by window; `at_length` [models *
+    BINS] are seconds by number of waiting requests, with all larger numbers in the last bin.
+    `since` and `window` are the time accounted for so far by model, and its window; `length` [2]
+    the seconds of a window, and the start of the first.
     """
 
     waiting: Floats
