@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 from pydantic import model_validator as validated
 
 from hetsim.core import checks
 from hetsim.core.text import to_json
-from hetsim.errors import HetsimError, InvalidInput, SweepError
+from hetsim.errors import HetsimError, SweepError
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.files.catalog_files import is_path
 from hetsim.hardware.files.json_schema import definitions_of, document
@@ -36,7 +36,13 @@ from hetsim.placement.objective import OBJECTIVES
 from hetsim.sweeping.grid import STREAM, Grid, LoadAxis, ModelAxis, PlatformAxis, WhatIfAxis
 from hetsim.workload.arrivals import MAX_SEED
 from hetsim.workload.files.reader import Replayed, trace_errors, workload_schema
-from hetsim.workload.files.schema import ArrivalsModel, DynamicBatchingModel, SloModel, model_at
+from hetsim.workload.files.schema import (
+    ArrivalsModel,
+    Described,
+    DynamicBatchingModel,
+    SloModel,
+    model_at,
+)
 from hetsim.workload.workload import MAX_REQUESTS, Stream, Workload
 
 
@@ -58,7 +64,7 @@ def load_grid(source: str | os.PathLike[str]) -> Grid:
     read = read_yaml(Path(given), given, holds="a grid of a sweep", kind=SweepError)
     model = parse_file(GridModel, read)
     # Processes that answer points have a working folder of their own.
-    grid = model.to_record(read.path.parent.absolute())
+    grid: Grid = model.to_record(read.path.parent.absolute())
     read.refuse(_complaints(read, grid))
     for error in trace_errors(read, _replayed(grid)):
         raise error
@@ -167,8 +173,10 @@ class ModelEntry(Strict):
         return ModelAxis(model_at(self.model, base), self.dims, shown)
 
 
-class WhatIfEntry(Strict):
+class WhatIfEntry(Described):
     """An entry of ``what_ifs:``."""
+
+    record: ClassVar[Any] = WhatIfAxis
 
     changes: Annotated[tuple[Text, ...], OrOne()] = ()
     """WHAT.FIGURE AMOUNT each, as --what-if takes it."""
@@ -180,12 +188,8 @@ class WhatIfEntry(Strict):
     def _none(cls, given: Any) -> Any:
         return {} if given is None else given
 
-    def to_record(self) -> WhatIfAxis:
-        """Return the changes of a platform."""
-        return WhatIfAxis(self.changes, self.without)
 
-
-class LoadEntry(Strict):
+class LoadEntry(Described):
     """Entry of ``workloads:``: the requests to each model."""
 
     name: Name | None = None
@@ -203,23 +207,12 @@ class LoadEntry(Strict):
     seed: Annotated[StrictInt, Field(ge=0, le=MAX_SEED)] = 0
     """Of all random numbers."""
 
-    @validated(mode="after")
-    def _fits(self) -> LoadEntry:
-        try:
-            self.to_record(Path())
-        except InvalidInput as error:
-            raise refusal(error.what, error.hint or "") from None
-        return self
-
     def to_record(self, base: Path) -> LoadAxis:
         """Return the workload; paths start from the folder `base`."""
-        stream = Stream(
-            STREAM, "model", self.arrivals.to_record(base),
-            slos=tuple(slo.to_record(base) for slo in self.slos),
-        )  # fmt: skip
-        workload = Workload(
-            (stream,), self.duration_s, self.requests, warm_up_s=self.warm_up_s, seed=self.seed
-        )
+        own = self.given(base)
+        del own["name"]
+        stream = Stream(STREAM, "model", own.pop("arrivals"), slos=own.pop("slos"))
+        workload = Workload((stream,), **own)
         given = self.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
         return LoadAxis(workload, self.name or " ".join(to_json(given).split()))
 
@@ -228,8 +221,10 @@ def _none_or(entry: Any) -> Any:
     return None if entry in (None, "none") else entry
 
 
-class GridModel(Strict):
+class GridModel(Described):
     """The file of a grid."""
+
+    record: ClassVar[Any] = Grid
 
     models: Annotated[
         tuple[Annotated[ModelEntry, _in_short("model")], ...], Field(min_length=1), OrOne()
@@ -277,26 +272,12 @@ class GridModel(Strict):
                 raise refusal(error.what, error.hint or "", ("strategies", str(at))) from None
         return self
 
-    def to_record(self, base: Path) -> Grid:
-        """Return the grid; paths start from the folder `base`."""
-        objective: Literal["latency", "throughput"] = (
-            "latency" if self.objective == "latency" else "throughput"
-        )
-        return Grid(
-            models=tuple(entry.to_record(base) for entry in self.models),
-            platforms=tuple(_platform_at(name, base) for name in self.platforms),
-            what_ifs=tuple(entry.to_record() for entry in self.what_ifs),
-            precisions=tuple(self.precisions),
-            strategies=self.strategies,
-            batchings=tuple(
-                None if entry is None else entry.to_record(base) for entry in self.batchings
-            ),
-            loads=tuple(
-                None if entry is None else entry.to_record(base) for entry in self.workloads
-            ),
-            objective=objective,
-            bound=self.bound,
-        )
+    def given(self, base: Path) -> dict[str, Any]:
+        """Return the fields of the grid; paths start from the folder `base`."""
+        found = super().given(base)
+        found["platforms"] = tuple(_platform_at(name, base) for name in self.platforms)
+        found["loads"] = found.pop("workloads")
+        return found
 
 
 def _check_strategy(name: str) -> None:

@@ -108,13 +108,20 @@ class Described(Strict):
 
     def given(self, base: Path) -> dict[str, Any]:
         """Return the fields of the record."""
-        return {key: _recorded(value, base) for key, value in self}
+        return fields_of(self, base)
+
+
+def fields_of(model: Strict, base: Path) -> dict[str, Any]:
+    """Return the fields of a part of a file, with the records of those that describe one."""
+    return {key: _recorded(value, base) for key, value in model}
 
 
 def _recorded(value: Any, base: Path) -> Any:
-    if isinstance(value, Described):
-        return value.to_record(base)
-    return tuple(_recorded(one, base) for one in value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return tuple(_recorded(one, base) for one in value)
+    if isinstance(value, dict):
+        return {key: _recorded(one, base) for key, one in value.items()}
+    return value.to_record(base) if hasattr(value, "to_record") else value
 
 
 Spacing = Annotated[StrictStr, OneOf("spacing", SPACINGS)]
@@ -403,15 +410,7 @@ class StreamModel(Strict):
 
     def to_record(self, name: str, base: Path) -> Stream:
         """Return the stream called `name`; paths start from the folder `base`."""
-        return Stream(
-            name=name,
-            model=model_at(self.model, base),
-            arrivals=None if self.arrivals is None else self.arrivals.to_record(base),
-            share=self.share,
-            slos=tuple(slo.to_record(base) for slo in self.slos),
-            priority=self.priority,
-            dims={dim: given.to_record(base) for dim, given in self.dims.items()},
-        )
+        return Stream(name, **{**fields_of(self, base), "model": model_at(self.model, base)})
 
 
 class FailingModel(Described):
@@ -439,8 +438,10 @@ class FailingModel(Described):
         return {**found, "injected": injected}
 
 
-class WorkloadModel(Strict):
+class WorkloadModel(Described):
     """A workload file."""
+
+    record: ClassVar[Any] = Workload
 
     streams: Annotated[dict[Name, StreamModel], Field(min_length=1)]
     """Streams of requests by name; a stream's random numbers follow its name."""
@@ -473,19 +474,11 @@ class WorkloadModel(Strict):
             raise refusals(found)
         return self
 
-    def to_record(self, base: Path) -> Workload:
-        """Return the workload; paths start from the folder `base`."""
-        shared = None if self.arrivals is None else self.arrivals.to_record(base)
-        assert not isinstance(shared, Closed)
-        return Workload(
-            streams=tuple(given.to_record(name, base) for name, given in self.streams.items()),
-            duration_s=self.duration_s,
-            requests=self.requests,
-            warm_up_s=self.warm_up_s,
-            seed=self.seed,
-            arrivals=shared,
-            failures=None if self.failures is None else self.failures.to_record(base),
-        )
+    def given(self, base: Path) -> dict[str, Any]:
+        """Return the fields of the record."""
+        streams = tuple(given.to_record(name, base) for name, given in self.streams.items())
+        own = {key: _recorded(value, base) for key, value in self if key != "streams"}
+        return {**own, "streams": streams}
 
 
 Batch = Annotated[StrictInt, Field(ge=1, le=MAX_BATCH)]
