@@ -48,22 +48,12 @@ MOST_ALIKE = 0.4
 class LateShare:
     """Share of the requests that are late.
 
-    Attributes
-    ----------
-    error : float
-        Standard error of the share; infinite with too few busy periods.
-    late_periods : int
-        Number of busy periods with late requests.
-    freedom : float
-        Degrees of freedom of the error; 0 without an error.
-    skewness : float
-        Skewness of the sum over busy periods, which have many late requests or none.
-    alike : float
-        Correlation of the deviations of neighbouring batches.
-    luck : float
-        Part of the share that the control attributes to chance; the estimate is the rest.
-    needed : int
-        Number of busy periods with late requests from which on the error is reliable.
+    `error` is the standard error of the share, infinite with too few busy periods, and `freedom`
+    its degrees of freedom, 0 without an error. Late requests are in `late_periods` busy periods,
+    and the error is reliable from `needed` of them on. `skewness` is that of the sum over busy
+    periods, which have many late requests or none; `alike` the correlation of the deviations of
+    neighbouring batches. The control attributes the part `luck` of the share to chance; the
+    estimate is the rest.
     """
 
     share: float
@@ -100,16 +90,9 @@ class LateShare:
 def late_share(late: Flags, fresh: Flags, control: Latencies | None = None) -> LateShare:
     """Return the share of requests that are late.
 
-    Parameters
-    ----------
-    late : bool[requests]
-        In the order of arrival.
-    fresh : bool[requests]
-        Requests that begin a busy period: they found nothing to wait for.
-    control : float64[requests], optional
-        Values of mean 0 given the past: what they explain is chance, not part of the error.
-
-    Complexity: linear.
+    By request, in the order of arrival: whether it is `late`; whether it begins a busy period, as
+    it found nothing to wait for (`fresh`); and optionally `control` values of mean 0 given the
+    past: what they explain is chance, not part of the error. Complexity: linear.
     """
     begins = np.flatnonzero(fresh)
     when = np.flatnonzero(late)

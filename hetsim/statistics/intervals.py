@@ -61,18 +61,11 @@ EVERY, FROM = 64, 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Percentile:
-    """Percentile of latencies.
+    """Percentile of latencies, above 0 and below 100, with its interval.
 
-    Attributes
-    ----------
-    percentile : float
-        Above 0 and below 100.
-    estimate_s, low_s, high_s : float
-        Estimate and interval; `high_s` is infinite if the run does not determine it.
-    confidence : float
-        Probability that such an interval contains the true percentile, if the run is long enough.
-    late : LateShare
-        Share of the requests beyond the estimate, from which the interval follows.
+    `high_s` is infinite if the run does not determine it. Such an interval contains the true
+    percentile with probability `confidence`, if the run is long enough. `late` is the share of the
+    requests beyond the estimate, from which the interval follows.
     """
 
     percentile: float
@@ -276,20 +269,12 @@ def checked(latency_s: Latencies, fresh: Flags) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Mean of requests or over time.
+    """Mean of requests or over time, with its interval.
 
-    Attributes
-    ----------
-    estimate : float
-        NaN without values.
-    low, high : float
-        Interval; infinite if the run does not determine it.
-    confidence : float
-        Probability that such an interval contains the true mean, if the run is long enough.
-    periods : int
-        Number of busy periods with the largest hundredth of values.
-    alike : float
-        Correlation of the deviations of neighbouring batches.
+    The estimate is NaN without values; the interval is infinite if the run does not determine it,
+    and contains the true mean with probability `confidence`, if the run is long enough. The largest
+    hundredth of values are in so many busy `periods`; `alike` is the correlation of the deviations
+    of neighbouring batches.
     """
 
     estimate: float

@@ -27,13 +27,7 @@ CONFIDENCE = 0.99
 
 @dataclass(frozen=True, slots=True)
 class EarlyStopping:
-    """Verdict of MLPerf's LoadGen.
-
-    Attributes
-    ----------
-    more : int
-        Further requests, none of them late, after which the run is valid; 0 if it is.
-    """
+    """Verdict of MLPerf's LoadGen: the run is valid after `more` further requests, none late."""
 
     valid: bool
     more: int
@@ -83,16 +77,9 @@ def least_on_time(late: int, share: float, confidence: float = CONFIDENCE) -> in
 class Verdict:
     """Verdict of a run on one objective.
 
-    Attributes
-    ----------
-    late : LateShare
-        Share of the requests beyond the latency limit.
-    off : float
-        Half-width of that share's interval at the confidence of this look.
-    more : int
-        Estimated further requests until a verdict; 0 with a verdict.
-    mlperf : EarlyStopping
-        Verdict of LoadGen on the same requests.
+    `late` is the share of the requests beyond the latency limit, and `off` the half-width of its
+    interval at the confidence of this look. A verdict needs `more` further requests, by estimate; 0
+    with one. `mlperf` is that of LoadGen on the same requests.
     """
 
     answer: Answer

@@ -74,23 +74,9 @@ class Point:
 class Grid:
     """Axes and settings of a sweep.
 
-    Attributes
-    ----------
-    models : tuple of ModelAxis
-    platforms : tuple of PlatformAxis
-    what_ifs : tuple of WhatIfAxis
-        An empty one is the unchanged platform.
-    precisions : tuple of mapping of str to str
-        Assumed precision of float models by device; empty: their own.
-    strategies : tuple of str
-    batchings : tuple of DynamicBatching or None
-        None: no batching.
-    loads : tuple of LoadAxis or None
-        None: a single request.
-    objective : "latency" or "throughput"
-        Objective of plans.
-    bound : bool
-        Whether rows have the lower bound of one request, too.
+    Of `what_ifs` an empty one is the unchanged platform; `precisions` are assumed for float models
+    by device, empty: their own; None of `batchings` is no batching, of `loads` a single request.
+    `objective` is that of plans; `bound`, whether rows have the lower bound of one request, too.
     """
 
     models: tuple[ModelAxis, ...]

@@ -161,11 +161,8 @@ class Poisson(_AtRate):
 class Gamma(_AtRate):
     """Renewal process with gamma-distributed gaps; no arrivals at rate 0.
 
-    Attributes
-    ----------
-    cv : float
-        Coefficient of variation of the gaps: 1 is a Poisson process, above it requests are
-        clustered, below it more regular.
+    The coefficient of variation `cv` of the gaps is 1 for a Poisson process; above, requests are
+    clustered, below, more regular.
     """
 
     kind: ClassVar[str] = "gamma"
@@ -195,14 +192,8 @@ class Gamma(_AtRate):
 class Burst(_AtRate):
     """Bursts of `size` requests at one time.
 
-    Attributes
-    ----------
-    rate_per_s : float
-        Rate of requests: there are `rate_per_s` / `size` bursts per second.
-    size : int
-        Requests per burst.
-    spacing : "constant" or "poisson"
-        Spacing of bursts: constant, the first at 0, or a Poisson process.
+    `rate_per_s` is that of requests: there are `rate_per_s` / `size` bursts per second, at constant
+    distances, the first at 0, or as a Poisson process.
     """
 
     kind: ClassVar[str] = "burst"
@@ -228,18 +219,12 @@ class Burst(_AtRate):
 class Mmpp:
     """Markov-modulated Poisson process; with two states the MMPP(2) of the literature.
 
-    The states follow each other in a ring, each for an exponential time. It starts in its
-    stationary distribution: in a state with probability equal to its share of time.
+    The states follow each other in a ring, each for an exponential time of the mean `sojourns_s`,
+    with `rates_per_s` requests per second. It starts in its stationary distribution: in a state
+    with probability equal to its share of time.
 
-    Attributes
-    ----------
-    rates_per_s : tuple of float
-        Requests per second, by state.
-    sojourns_s : tuple of float
-        Mean time in each state.
-
-    Source: W. Fischer and K. Meier-Hellstern, The Markov-modulated Poisson process (MMPP)
-    cookbook, Performance Evaluation 18 (1993), https://doi.org/10.1016/0166-5316(93)90035-S.
+    Source: W. Fischer and K. Meier-Hellstern, The Markov-modulated Poisson process (MMPP) cookbook,
+    Performance Evaluation 18 (1993), https://doi.org/10.1016/0166-5316(93)90035-S.
     """
 
     kind: ClassVar[str] = "mmpp"
@@ -363,27 +348,13 @@ class Replay:
     the workload replays, as far as their times are comparable. Dates and times since 1970 are
     comparable, and so are times with a start of their own.
 
-    Attributes
-    ----------
-    path : str
-        CSV or JSON lines, compressed by gzip if it ends in ``.gz``.
-    speed_up : float
-        Speed-up relative to the recording.
-    format : "azure", "mooncake", "csv" or "jsonl", optional
-        Absent: recognised by the first line.
-    column : str, optional
-        For ``csv`` and ``jsonl``: column or key of the time.
-    unit : "s", "ms", "us", "ns" or "date", optional
-        Unit of that time; absent: seconds.
-    columns : tuple of str
-        Further columns to read, for dimensions of the model that follow them.
-    where : mapping of str to str
-        Values by column: only requests with these are replayed, e.g. those of one model.
-    start_s : float, optional
-        Arrival of the file's first request, independent of other files, and no origin for them.
-        Absent: by the origin.
-    beside : tuple of File
-        Other files of the workload, set by ``Workload``.
+    `path` is CSV or JSON lines, compressed by gzip if it ends in ``.gz``; its `format` is
+    recognised by the first line, if absent. For ``csv`` and ``jsonl``, `column` is the column or
+    key of the time, and `unit` its unit, absent: seconds. Further `columns` are read for dimensions
+    of the model that follow them. Only requests with the values `where`, by column, are replayed,
+    e.g. those of one model, at `speed_up` times the speed of the recording. The first arrives at
+    `start_s`, independent of other files, and no origin for them; absent: by the origin. `beside`
+    are the other files of the workload, set by ``Workload``.
     """
 
     kind: ClassVar[str] = "replay"
@@ -472,16 +443,9 @@ class Replay:
 class Closed:
     """Closed loop: a client thinks, sends a request, waits for its answer, and repeats.
 
-    Arrivals depend on the answers, so they cannot be generated ahead; think times can.
-
-    Attributes
-    ----------
-    concurrency : int
-        Number of clients, and so the maximum of concurrent requests.
-    think_time_s : float
-        Mean time from an answer, or the start, to the next request.
-    think : "constant" or "exponential"
-        Distribution of that time.
+    Arrivals depend on the answers, so they cannot be generated ahead; think times can. There are
+    `concurrency` clients, and so as many concurrent requests at most. `think_time_s` is the mean
+    time from an answer, or the start, to the next request, `think` its distribution.
     """
 
     kind: ClassVar[str] = "closed"

@@ -42,30 +42,15 @@ class Autoscaling:
     `look_back_period_s`, determine the wanted number of replicas: one for each
     `target_ongoing_requests`. ``hetsim.simulation.autoscaling`` has the rules.
 
-    Attributes
-    ----------
-    initial_replicas : int, optional
-        Replicas at the start of the run, loaded; absent: `min_replicas`.
-    max_ongoing_requests : int, optional
-        Maximum per replica; absent: 5. Not for models with batches, whose limit is the
-        ``max_in_flight`` of instances.
-    metrics_interval_s : float
-        Interval of reports to the controller.
-    look_back_period_s : float
-        Period covered by a report. Requests are counted five times within it, or every
-        `metrics_interval_s` if that is shorter.
-    upscale_delay_s, downscale_delay_s, downscale_to_zero_delay_s : float
-        Time for which more, fewer or no replicas must be wanted before the change.
-    upscaling_factor, downscaling_factor : float, optional
-        Factor on the difference between wanted and running replicas; absent, the older names:
-        `upscale_smoothing_factor`, `downscale_smoothing_factor`, `smoothing_factor`.
-    control_loop_interval_s : float
-        Interval of the controller's decisions.
-    graceful_shutdown_wait_loop_s : float
-        Interval at which a stopping replica checks whether all its requests are done; it takes no
-        new ones.
-    startup_s : float
-        Seconds of a replica's start before its weights are loaded over the links.
+    The run starts with `initial_replicas`, loaded; absent: `min_replicas`. `max_ongoing_requests`
+    of a replica, absent: 5, is not for models with batches, whose limit is the ``max_in_flight`` of
+    instances. Requests are counted five times within a look-back period, or every
+    `metrics_interval_s` if that is shorter, which is the interval of reports to the controller.
+    More, fewer or no replicas must be wanted for the time of a delay before the change. A factor
+    applies to the difference between wanted and running replicas; absent, an older name:
+    `upscale_smoothing_factor`, `downscale_smoothing_factor`, `smoothing_factor`. A replica takes
+    `startup_s` seconds to start before its weights are loaded over the links; a stopping one takes
+    no new requests, and checks every `graceful_shutdown_wait_loop_s` whether all its own are done.
     """
 
     min_replicas: int = 1

@@ -33,16 +33,11 @@ MAX_QUEUE = 10**11
 class Instances:
     """Identical replicas of a model.
 
-    Attributes
-    ----------
-    devices : tuple of str
-        Devices of the platform that each may use; empty: all.
-    strategy, plan : str, optional
-        Strategy, as in ``--strategy``, absent: that of the model; or a saved plan.
-    max_in_flight : int, optional
-        Maximum concurrent batches of each. Absent: one, as in Triton, if requests are batched, have
-        priorities or a queue policy, or the model is loaded on demand; the ``max_ongoing_requests``
-        of an autoscaled model; else unlimited, with each device serving them in turn.
+    Each may use the platform's `devices`; empty: all. It is planned by `strategy`, as in
+    ``--strategy``, absent: that of the model; or by a saved `plan`. `max_in_flight` is the maximum
+    of concurrent batches of each. Absent: one, as in Triton, if requests are batched, have
+    priorities or a queue policy, or the model is loaded on demand; the ``max_ongoing_requests`` of
+    an autoscaled model; else unlimited, with each device serving them in turn.
     """
 
     count: int = 1

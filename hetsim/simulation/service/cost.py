@@ -23,13 +23,9 @@ SECONDS_AN_HOUR = 3600.0
 class ServicePrices:
     """Prices given by the user.
 
-    Attributes
-    ----------
-    of : mapping of str to Price
-        By name or pattern of devices, or ``platform``; for a catalog, by kind or pattern of kinds.
-        Overrides prices in files; the last match wins.
-    depreciation_years : float, optional
-        Depreciation period of all hardware; absent: that of each price.
+    `of` has them by name or pattern of devices, or ``platform``; for a catalog, by kind or pattern
+    of kinds. They override prices in files; the last match wins. `depreciation_years` are those of
+    all hardware; absent: those of each price.
     """
 
     of: Mapping[str, Price] = field(default_factory=dict, hash=False)

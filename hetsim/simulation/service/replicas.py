@@ -166,21 +166,12 @@ class ReplicaLife:
 class Scaled:
     """Replicas of one model over a run.
 
-    Attributes
-    ----------
-    lived : tuple of ReplicaLife
-        Replicas by start; those at the beginning of the run existed before.
-    mean : float
-        Mean number of living replicas, starting and stopping ones included.
-    starts : int
-        Number of starts after the beginning.
-    start_s : float
-        Mean seconds of a start, without replicas that stopped earlier; NaN without any.
-    replica_s : float
-        Seconds of all replicas from start to end, or to the end of the run.
-    fewest : ReplicaBound or None
-        Lower bound over all policies; None with closed-loop clients, whose requests depend on the
-        replicas.
+    `lived` are by start; those at the beginning of the run existed before. On average `mean`
+    replicas are alive, starting and stopping ones included. After the beginning there are `starts`,
+    of `start_s` seconds on average, without replicas that stopped earlier; NaN without any.
+    `replica_s` are the seconds of all from start to end, or to the end of the run, `fewest` the
+    lower bound over all policies; None with closed-loop clients, whose requests depend on the
+    replicas.
     """
 
     model: str

@@ -149,15 +149,10 @@ class Period:
 class StreamFailed:
     """Effects of failures on one stream after the warm-up.
 
-    Attributes
-    ----------
-    before, during, after : Period
-        *During*: requests inside at some time in a window of their model; *before*: others that
-        arrived before the first window; *after*: the rest, including between windows.
-    lost : int
-        Requests with a task that was cut off or had to run again.
-    retried : int
-        Requests that were taken back from an instance and sent again.
+    *During*: requests inside at some time in a window of their model; *before*: others that arrived
+    before the first window; *after*: the rest, including between windows. Of `lost` requests a task
+    was cut off or had to run again; those `retried` were taken back from an instance and sent
+    again.
     """
 
     name: str
@@ -233,28 +228,16 @@ class Objective:
 class StreamService:
     """Outcomes of one stream's requests after the warm-up.
 
-    Attributes
-    ----------
-    requests, answered, full, expired : int
-        Requests; of these answered, rejected by a full queue, and rejected by timeout.
-    throughput_per_s : float
-        Answers per second, from the end of the warm-up to the last arrival or answer.
-    mean_s : float
-        Latency of answered requests; NaN without any.
-    percentiles : tuple of Percentile
-        Percentiles of latency, rejected requests being infinite; empty if overloaded.
-    queue : LatencyPart
-        Latency above that of its batch alone: waiting for an instance, for others in its batch, and
-        for devices, links and memory held by others.
-    loading : LatencyPart
-        Waiting for weights loaded on demand.
-    service : LatencyPart
-        Latency of its batch alone.
-    batch : float
-        Mean batch size of a request; NaN without answers.
-    mean, throughput : Mean or None
-        Mean latency and throughput with intervals; None if the model is overloaded, or without
-        answers.
+    Of all requests, some are answered, some rejected by a `full` queue, and some `expired`:
+    rejected by timeout. `throughput_per_s` are answers per second, from the end of the warm-up to
+    the last arrival or answer; `mean_s` is the latency of answered requests, NaN without any. In
+    `percentiles` rejected requests are infinite; empty if overloaded.
+
+    A latency is the sum of three: `service`, that of its batch alone; `loading`, waiting for
+    weights loaded on demand; and `queue`, the rest: waiting for an instance, for others in its
+    batch, and for devices, links and memory held by others. `batch` is the mean batch size of a
+    request, NaN without answers. `mean` and `throughput` are with intervals; None if the model is
+    overloaded, or without answers.
     """
 
     name: str
@@ -322,17 +305,10 @@ class Loading:
 class Use:
     """Utilization of a device, a link or an instance over the whole run.
 
-    Attributes
-    ----------
-    busy_s : float
-        Busy seconds, summed over a device's streams, or an instance's batches.
-    utilization : float
-        Share of its maximum busy time, NaN without a limit; if autoscaled, of the time with a
-        living replica.
-    energy_j : float
-        Energy of a device; NaN for links and instances.
-    interval : Mean or None
-        Interval of the utilization; None if a model is overloaded or not only requests count.
+    `busy_s` is summed over a device's streams, or an instance's batches. `utilization` is the share
+    of its maximum busy time, NaN without a limit; if autoscaled, of the time with a living replica;
+    its `interval` is None if a model is overloaded or not only requests count. `energy_j` is that
+    of a device; NaN for links and instances.
     """
 
     busy_s: float
