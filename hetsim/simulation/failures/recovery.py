@@ -535,26 +535,14 @@ def continuations(
     continuation from its rest and its number in `dealt`. Complexity: O(tasks in flight), plus V + E
     of the plan per distinct continuation.
     """
-    ways: list[Continuation] = []
-    way = np.zeros(len(flight.request), dtype=np.int64)
     rest = rests.used[flight.template]
-
-    def found(row: int) -> Continuation:
-        number, progress = int(rest[row]), flight.progress[row]
-        return _continuation(rests, layout_for, number, int(dealt[row]), progress, device)
-
-    begun = flight.progress.any(axis=1)
-    # Requests without progress are equal if their rest and replica are.
-    waiting = np.flatnonzero(~begun)
-    kinds = rest[waiting] * (dealt.max(initial=0) + 1) + dealt[waiting]
-    for kind in np.unique(kinds):
-        same = waiting[kinds == kind]
-        way[same] = len(ways)
-        ways.append(found(same[0]))
-    rows = np.flatnonzero(begun)
-    first, kind = alike((rest[rows], dealt[rows]), flight.progress[rows])
-    way[rows] = len(ways) + kind
-    ways += [found(row) for row in rows[first].tolist()]
+    first, way = alike((rest, dealt), flight.progress)
+    ways = [
+        _continuation(
+            rests, layout_for, int(rest[row]), int(dealt[row]), flight.progress[row], device
+        )
+        for row in first.tolist()
+    ]
     return ways, way
 
 
