@@ -195,22 +195,11 @@ def finishes(
     layout = laid_out(tasks)
     if machine_code is None:
         machine_code = pays(np.diff(layout.first)[of_request].sum() * len(devices))
-    clock = VirtualTime(
-        layout.structure,
-        layout.links,
-        durations[0],
-        arrival,
-        of_request,
-        lines=0,
-        arrays=machine_code,
-    )
-    found = np.empty((len(durations), len(arrival)))
-    for at, row in enumerate(durations):
-        if at:
-            clock.restart(row)
-        clock.run_out(layout.plan.strategy)
-        found[at] = clock.finish
-    return found
+    rows = [
+        run(layout, row, arrival, of_request, traced=False, machine_code=machine_code)
+        for row in durations
+    ]
+    return np.array([row.finish for row in rows])
 
 
 def durations_of(template: Template, devices: Array, routes: Array) -> Array:

@@ -337,16 +337,6 @@ class VirtualTime(Driver):
         if self.over < len(self.finish):
             raise never_start(strategy)
 
-    def restart(self, duration: NDArray[np.float64]) -> None:
-        """Repeat the same requests, after all have ended, with other task seconds."""
-        nothing = [math.nan] * len(self.finish)
-        self.finish[:] = nothing
-        self._duration = np.ascontiguousarray(duration) if self._arrays else duration.tolist()
-        # Streams, links and turns are in their initial state.
-        self._state.counts[OLDEST] = self._state.counts[ADMITTED] = 0
-        self._now[0] = -math.inf
-        self._log.size[0] = 0
-
     @property
     def over(self) -> int:
         """Number of ended requests before the first open one."""
