@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
@@ -403,27 +402,14 @@ def new_records(room: int, arrays: bool) -> RequestRecords:
 
 
 def as_arrays(record: Any) -> Any:
-    """Return a named tuple of lists as arrays, integers separate from seconds.
-
-    Fields of a kind are slices of one array, which is much faster to build than many.
-    """
-    fields = list(record)
-    kinds: Any = type(record)
-    for places, kind in zip(_places(kinds), (np.int64, np.float64), strict=True):
-        mine = [at for at in places if isinstance(fields[at], list)]
-        whole = np.array([one for at in mine for one in fields[at]], kind)
-        ends = list(accumulate(len(fields[at]) for at in mine))
-        for at, begin, end in zip(mine, [0, *ends], ends, strict=False):
-            fields[at] = whole[begin:end]
-    return record._make(fields)
-
-
-@functools.cache
-def _places(record: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the indices of integer fields, and of fields in seconds, of a named tuple."""
-    kinds = [str(record.__annotations__[name]) for name in record._fields]
-    seconds = tuple(at for at, kind in enumerate(kinds) if "loat" in kind)
-    return tuple(at for at in range(len(kinds)) if at not in seconds), seconds
+    """Return a named tuple of lists as arrays, integers separate from seconds."""
+    kinds: Any = type(record).__annotations__
+    return record._make(
+        np.array(part, np.float64 if "loat" in str(kinds[name]) else np.int64)
+        if isinstance(part, list)
+        else part
+        for name, part in zip(record._fields, record, strict=True)
+    )
 
 
 def _no_turns(models: Sequence[ModelSetup]) -> Turns:
