@@ -98,10 +98,6 @@ def _date() -> Told:
     known: dict[str, int] = {}
 
     def told(given: Any) -> float:
-        if isinstance(given, str) and given[19:20] == "." and len(given) <= 29:
-            second_ns, fraction = known.get(given[:19]), given[20:]
-            if second_ns is not None and fraction.isdecimal() and fraction.isascii():
-                return second_ns + int(fraction.ljust(9, "0"))
         form = _DATE.fullmatch(given.strip()) if isinstance(given, str) else None
         if form is None:
             raise ValueError("not a date such as 2023-11-16 18:17:03.979")
