@@ -115,8 +115,7 @@ def ceiling_of(
                     load[-1] = 0.0
                     ways.append(load / size)
             if model.routing == "round_robin" and not model.gated:
-                cycle = list(model.cycle) or list(range(len(ways)))
-                ways = [np.mean([ways[instance] for instance in cycle], axis=0)]
+                ways = [np.mean(ways, axis=0)]
             columns += ways
             group += [len(demand)] * len(ways)
             demand.append(float(share[variant]))

@@ -237,10 +237,7 @@ def _place(lines: list[tuple[int, int]], at: int, bits: int) -> Fraction | None:
         return Fraction(0)
     # Distinct ratios with denominators of half as many bits differ by more than a unit.
     keyed = heapq.nlargest(at + 1, ((top << bits) // gap for top, gap in lines))[-1]
-    for top, gap in lines:
-        if (top << bits) // gap == keyed:
-            return Fraction(top, gap)
-    raise AssertionError
+    return next(Fraction(top, gap) for top, gap in lines if (top << bits) // gap == keyed)
 
 
 NEVER = -1
@@ -404,7 +401,6 @@ def _templates(setup: EngineArguments, sample: SamplePath) -> list[int]:
     asked = model_of[sample.stream]
     for at, model in enumerate(setup.models):
         mine = np.flatnonzero(asked == at)
-        cycle = np.array(model.cycle or range(len(model.limits)), dtype=np.int64)
-        turn = np.resize(cycle, len(mine)) if len(mine) else mine
+        turn = np.arange(len(mine)) % len(model.limits)
         found[mine] = model.template[sample.variant[mine], turn, 0]
     return found.tolist()
