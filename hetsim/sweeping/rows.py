@@ -78,11 +78,7 @@ def line(row: Mapping[str, Any]) -> str:
 LARGER = {"throughput_per_s", "on_time"}
 """Columns that are maximised by default."""
 
-NUMBERS = tuple(
-    name
-    for name in (*OF_PLAN, *OF_LOAD)
-    if name not in ("devices", "limited_by", "state", "verdict", "bottleneck")
-)
+NUMBERS = tuple(name for name in (*OF_PLAN, *OF_LOAD) if name not in TEXT)
 
 
 @dataclass(frozen=True, slots=True)
