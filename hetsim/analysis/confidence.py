@@ -55,23 +55,15 @@ class Confidence:
 
     The best of a sample is the least cost in it over all compared plans, including single devices.
 
-    Attributes
-    ----------
-    cost_s : Interval
-        Interval of the objective.
-    speedup : Interval or None
-        Interval of the speed-up over the fastest single device by point estimates; None without
-        one.
-    best : float
-        Share of the samples in which no plan costs less. Tied plans all count as best.
-    regret_mean_s, regret_p90_s : float
-        Cost above the best of the sample: mean and P90.
-    regret_mean, regret_p90 : float
-        The same, relative to the best of the sample.
-    pays : float or None
-        Share of the samples in which it costs no more than that single device.
-    loss_mean, loss_p90 : float or None
-        Cost above that single device, relative to it; 0 in samples in which it costs less.
+    - `cost_s`: interval of the objective.
+    - `speedup`: interval of the speed-up over the fastest single device by point estimates; None
+    without one.
+    - `best`: share of the samples in which no plan costs less. Tied plans all count as best.
+    - `regret_mean_s`, `regret_p90_s`: cost above the best of the sample: mean and P90.
+    - `regret_mean`, `regret_p90`: the same, relative to the best of the sample.
+    - `pays`: share of the samples in which it costs no more than that single device.
+    - `loss_mean`, `loss_p90`: cost above that single device, relative to it; 0 in samples in which
+    it costs less.
     """
 
     cost_s: Interval
@@ -111,13 +103,8 @@ def interval(costs: NDArray[np.float64]) -> Interval:
 class Spread:
     """80 % intervals of the latency and makespan of some requests.
 
-    Attributes
-    ----------
-    latency_s : Interval
-        Interval of the mean over the requests.
-    makespan_s : Interval
-        Interval of the end of the last request.
-    draws, draw_seed : int
+    - `latency_s`: interval of the mean over the requests.
+    - `makespan_s`: interval of the end of the last request.
     """
 
     latency_s: Interval
@@ -249,12 +236,10 @@ def _over(
 class Draws:
     """Factors on the times of a problem, one row per sample.
 
-    Attributes
-    ----------
-    devices : float array [N, P]
-    routes : float array [N, P, P]
-    parts : float array [N, P]
-        Standard normal numbers of the additional error of parts of a model.
+    - `devices`: float array [N, P].
+    - `routes`: float array [N, P, P].
+    - `parts`: float array [N, P]. Standard normal numbers of the additional error of parts of a
+    model.
     """
 
     devices: NDArray[np.float64]

@@ -66,17 +66,11 @@ MOVES_TRIED = 12
 class Improvement:
     """Change, and the cost found after it.
 
-    Attributes
-    ----------
-    kind : "move", "link", "device" or "op"
-    what : str
-    cost_s : float
-        Objective after the change, with the best plan found for it.
-    gain : float
-        Share of the present cost that it saves, in (0, 1].
-    strategy : str
-        Strategy of that plan; the plan's own if its subgraphs were kept; ``local-search`` if moves
-        from these found a better one.
+    - `kind`: "move", "link", "device" or "op".
+    - `cost_s`: objective after the change, with the best plan found for it.
+    - `gain`: share of the present cost that it saves, in (0, 1].
+    - `strategy`: strategy of that plan; the plan's own if its subgraphs were kept; ``local-search``
+    if moves from these found a better one.
     """
 
     kind: str
@@ -90,16 +84,9 @@ class Improvement:
 class CriticalStep:
     """Event of the critical path.
 
-    Attributes
-    ----------
-    kind : "compute" or "transfer"
-    where : str
-        Device, or held links joined by ``+``; ``source>target`` without contention.
-    what : str
-        Subgraph or tensor.
-    nodes : tuple of int
-        Nodes of the subgraph.
-    start_s, seconds : float
+    - `kind`: "compute" or "transfer".
+    - `where`: device, or held links joined by ``+``; ``source>target`` without contention.
+    - `what`: subgraph or tensor.
     """
 
     kind: str
@@ -114,14 +101,8 @@ class CriticalStep:
 class _WhatIf:
     """Changed problem, and the best plan for it so far.
 
-    Attributes
-    ----------
-    kind, what : str
-    problem : Problem
-    reached : (float, str) or None
-        Cost and strategy of the best plan found.
-    hope_s : float
-        Cost that the plan's own strategy may reach.
+    - `reached`: cost and strategy of the best plan found.
+    - `hope_s`: cost that the plan's own strategy may reach.
     """
 
     kind: str

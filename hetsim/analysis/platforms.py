@@ -51,28 +51,18 @@ READ, PLANNED = 0.2, 0.9
 class PlatformRow:
     """Plan to take on one platform.
 
-    Attributes
-    ----------
-    comparison : Comparison
-        Strategies on the platform, by the point estimates.
-    taken : Row or None
-        Row to take: the fastest single device, unless a plan on several devices is at least 5 %
-        faster; see ``ComparisonVerdict``. None if no strategy found a plan.
-    alone : bool
-        Whether it is a single device of the catalog; unless that is a CPU, its host is not counted.
-    precisions : mapping of str to str
-        By device of the plan, the precision of most of its arithmetic.
-    offers : tuple of Offer
-        At most one offer to buy and one to rent it; empty if no price is known.
-    busy_w : float or None
-        Watts with all its devices busy, within the platform's power limit; None if a device states
-        none.
-    integer_only : tuple of str
-        Devices that run no node of the given model, but would in int8.
-    interval : Interval or None
-        80 % interval of the cost; None without samples.
-    fastest : float or None
-        Share of the samples in which no peer costs less; see ``PlatformComparison.peers``.
+    - `comparison`: strategies on the platform, by the point estimates.
+    - `taken`: row to take: the fastest single device, unless a plan on several devices is at least
+    5 % faster; see ``ComparisonVerdict``. None if no strategy found a plan.
+    - `alone`: whether it is a single device of the catalog; unless that is a CPU, its host is not
+    counted.
+    - `precisions`: by device of the plan, the precision of most of its arithmetic.
+    - `offers`: at most one offer to buy and one to rent it; empty if no price is known.
+    - `busy_w`: watts with all its devices busy, within the platform's power limit; None if a device
+    states none.
+    - `integer_only`: devices that run no node of the given model, but would in int8.
+    - `interval`: 80 % interval of the cost; None without samples.
+    - `fastest`: share of the samples in which no peer costs less; see ``PlatformComparison.peers``.
     """
 
     comparison: Comparison = field(repr=False)

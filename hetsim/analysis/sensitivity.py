@@ -41,17 +41,13 @@ EACH = 6
 class Sensitivity:
     """Effect of one change.
 
-    Attributes
-    ----------
-    change : str
-        As in ``hetsim.what_if``.
-    kept : float
-        Relative change of the figure with the plans kept, -0.05 for 5 % less; NaN without one.
-    anew : float
-        The same with replanning.
-    strategy : str
-        Strategy of the plan of `anew`: the plan's own if its subgraphs were kept, ``local-search``
-        if moves from these found a better one, or a fast strategy. Empty for deployments.
+    - `change`: as in ``hetsim.what_if``.
+    - `kept`: relative change of the figure with the plans kept, -0.05 for 5 % less; NaN without
+    one.
+    - `anew`: the same with replanning.
+    - `strategy`: strategy of the plan of `anew`: the plan's own if its subgraphs were kept,
+    ``local-search`` if moves from these found a better one, or a fast strategy. Empty for
+    deployments.
     """
 
     change: str
@@ -70,14 +66,8 @@ class Sensitivity:
 class Sensitivities(Result):
     """Effects of all changes on one figure, the largest first.
 
-    Attributes
-    ----------
-    figure : str
-        Figure: ``latency``, ``time a request``, ``p99 of STREAM``.
-    value_s : float
-        Present value.
-    changes : tuple of Sensitivity
-        Changes by saving, ties in the order of devices and links.
+    - `figure`: ``latency``, ``time a request``, ``p99 of STREAM``.
+    - `changes`: changes by saving, ties in the order of devices and links.
     """
 
     figure: str
@@ -201,14 +191,9 @@ def served_sensitivities(
 ) -> tuple[Sensitivities, ...]:
     """Return the sensitivities of the p99 of each stream, under the arrivals of `service`.
 
-    Parameters
-    ----------
-    service : Service
-        Result of a workload on `deployment`; the same number of requests is simulated each time.
-    deployment : Deployment
-    platform : Platform
-    asked : ModelOptions
-        Options with which they were served.
+    - `service`: result of a workload on `deployment`; the same number of requests is simulated each
+    time.
+    - `asked`: options with which they were served.
 
     Complexity: two services per device, and four per link.
     """

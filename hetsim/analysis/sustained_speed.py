@@ -43,10 +43,6 @@ class SustainedSpeed:
     """Problem with the times of its devices under shared memory bandwidth.
 
     Prices for one plan are reused for the next.
-
-    Attributes
-    ----------
-    problem : Problem
     """
 
     problem: Problem

@@ -26,16 +26,9 @@ Answer = Literal[
 class PlanChoice:
     """Candidate plan.
 
-    Attributes
-    ----------
-    strategy : str
-        ``single:NAME`` for a single device.
-    cost_s : float
-        Objective by the point estimates.
-    devices : tuple of str
-        Devices that it uses.
-    copies : bool
-        Whether each of several devices has the whole model.
+    - `strategy`: ``single:NAME`` for a single device.
+    - `cost_s`: objective by the point estimates.
+    - `copies`: whether each of several devices has the whole model.
     """
 
     strategy: str
@@ -53,24 +46,15 @@ class ComparisonVerdict:
     1 - LIKELY of them, where it is likely faster but by less than PAYS, or where no plan uses
     several devices. Otherwise it is too close to call, and the simpler plan is the one to take.
 
-    Attributes
-    ----------
-    answer : str
-        ``no single device``: none runs the whole model, so there is no baseline; ``nothing split``:
-        only single devices were compared; ``no plan``: none is feasible.
-    take : PlanChoice or None
-        Plan to take.
-    tried : PlanChoice or None
-        Evaluated plan on several devices; None without one.
-    over : PlanChoice or None
-        Its baseline: the fastest single device or, for throughput, copies of the whole model that
-        pay off themselves.
-    gain : float or None
-        Speed-up of `tried` over `over` by the point estimates.
-    chance : float or None
-        Share of the samples in which `tried` is faster than `over`; None without samples.
-    sure : Confidence or None
-        Uncertainty of the plan to take; None without samples.
+    - `answer`: ``no single device``: none runs the whole model, so there is no baseline; ``nothing
+    split``: only single devices were compared; ``no plan``: none is feasible.
+    - `take`: plan to take.
+    - `tried`: evaluated plan on several devices; None without one.
+    - `over`: its baseline: the fastest single device or, for throughput, copies of the whole model
+    that pay off themselves.
+    - `gain`: speed-up of `tried` over `over` by the point estimates.
+    - `chance`: share of the samples in which `tried` is faster than `over`; None without samples.
+    - `sure`: uncertainty of the plan to take; None without samples.
     """
 
     answer: Answer
@@ -101,14 +85,10 @@ def decide(
     Copies of the whole model are evaluated first, and splits against the result. Of several plans
     that pay off the cheapest counts, otherwise the most likely one.
 
-    Parameters
-    ----------
-    single : PlanChoice
-        Fastest single device.
-    plans : sequence of PlanChoice
-        Plans on several devices.
-    samples : mapping of str to float array [N]
-        Cost of every plan in every sample, by strategy; empty without samples.
+    - `single`: fastest single device.
+    - `plans`: plans on several devices.
+    - `samples`: mapping of str to float array [N]. Cost of every plan in every sample, by strategy;
+    empty without samples.
     """
     verdict = ComparisonVerdict("does not pay", single)
     for copies in (True, False):

@@ -41,15 +41,9 @@ SEARCHED = "local-search"
 class WarmStart:
     """Plan from which changed problems are searched, in its own tasks.
 
-    Attributes
-    ----------
-    limits : Constrained
-        Constraints of the plan.
-    coarse : Coarse
-    groups : tuple of Group
-        Groups of the plan, on tasks.
-    usual : float
-        Ratio of its latency after such a search on the present problem to its latency.
+    - `limits`: constraints of the plan.
+    - `groups`: groups of the plan, on tasks.
+    - `usual`: ratio of its latency after such a search on the present problem to its latency.
     """
 
     limits: Constrained

@@ -20,25 +20,12 @@ from hetsim.simulation.simulate import simulate
 class WhatIfSide:
     """Side of a comparison of two answers.
 
-    Attributes
-    ----------
-    plan : Plan or None
-        Plan, or None without one.
-    cost_s : float
-        Value of the objective: the latency of one request, or the seconds per request.
-    strategy : str
-    devices : tuple of str
-        Devices that the plan uses.
-    limited_by : str
-        Device or link with the largest share of the critical path, or of the load.
-    energy_j : float
-        Energy of a single request; NaN if no power is stated.
-    bound_s, single_s : float or None
-        Lower bound, and cost on the fastest single device, if requested.
-    single : str
-        Name of that device.
-    reason : str
-        Reason why there is no plan.
+    - `plan`: None without one.
+    - `cost_s`: value of the objective: the latency of one request, or the seconds per request.
+    - `limited_by`: device or link with the largest share of the critical path, or of the load.
+    - `energy_j`: energy of a single request; NaN if no power is stated.
+    - `bound_s`, `single_s`: lower bound, and cost on the fastest single device, if requested.
+    - `reason`: reason why there is no plan.
     """
 
     plan: Plan | None = field(repr=False)
@@ -57,17 +44,11 @@ class WhatIfSide:
 class WhatIfComparison:
     """Two answers side by side.
 
-    Attributes
-    ----------
-    supposed : Supposed
-    objective : "latency" or "throughput"
-    was, now : WhatIfSide
-        Present answer, and the replanned answer with the changes.
-    kept : WhatIfSide or None
-        The present plan kept on the changed hardware; None if it is invalid or infeasible there.
-    idle : tuple of str
-        Changes without effect on this answer: no price, route, memory or power in it depends on
-        them.
+    - `was`, `now`: present answer, and the replanned answer with the changes.
+    - `kept`: the present plan kept on the changed hardware; None if it is invalid or infeasible
+    there.
+    - `idle`: changes without effect on this answer: no price, route, memory or power in it depends
+    on them.
     """
 
     supposed: Supposed
@@ -104,10 +85,7 @@ def what_if_comparison(
 ) -> WhatIfComparison:
     """Return two answers side by side, with the hypothetical changes of the problem of `now`.
 
-    Raises
-    ------
-    UsageError
-        If it has no hypothetical changes.
+    Raises UsageError if it has no hypothetical changes.
     """
     assert now.plan is not None
     platform = now.plan.problem.platform
@@ -153,14 +131,9 @@ def idle_suppositions(
 ) -> tuple[str, ...]:
     """Return the hypothetical changes without effect on `problem`.
 
-    Parameters
-    ----------
-    problem : Problem
-        Problem of a platform with hypothetical changes.
-    platform : Platform
-        The platform as it was read.
-    sustained : bool
-        Whether power and memory shared by devices count.
+    - `problem`: problem of a platform with hypothetical changes.
+    - `platform`: the platform as it was read.
+    - `sustained`: whether power and memory shared by devices count.
 
     Complexity: one pricing of the model for each.
     """

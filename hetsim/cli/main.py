@@ -30,13 +30,7 @@ from hetsim.version import __version__
 
 
 class SignalExit(BaseException):
-    """Signal that ended this process.
-
-    Attributes
-    ----------
-    number : int
-        Number of the signal.
-    """
+    """Signal that ended this process."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)

@@ -302,38 +302,21 @@ class Basis:
 class KernelFigures:
     """Kernel figures of one precision on a device.
 
-    Attributes
-    ----------
-    precision : str
-        One of ``hetsim.hardware.variants.PRECISIONS``.
-    values : tuple of float
-        In the order of `PARAMETERS`, in SI units.
-    provenance : mapping of str to (status, source)
-        Status and source by parameter; see `STATUSES`.
-    kin : str
-        Device family (runtime and precision) with correlated errors, e.g. ``tensorrt-int8``.
-    runtime : str
-        Runtime of the measurements.
-    source : str
-        Source of the measurements.
-    errors : tuple of FigureError
-        Errors by range of batch sizes; empty without cross-validation.
-    basis : Basis or None
-        Measurements behind them; None if not stated, e.g. for this machine's calibration.
-    corrections : tuple of Correction
-        Factors on the formula's seconds, if kernels were timed individually on the device; at most
-        one per form.
-    joins : mapping of str to frozenset of str, or None
-        Ops that join kernels on the device, as in ``hetsim.cost.kernels.fusion``; None: as
-        compilers usually do.
-    channel_block : int or None
-        Channel block size, if the runtime keeps images in blocks of channels between some kernels
-        and copies them for others; see ``hetsim.cost.kernels.layouts``.
-    likeness : str
-        SHA-256, in hex, of the catalog's file of the family, which has the errors of networks;
-        empty without one, or for devices outside the catalog.
-    factor : RuntimeFactor or None
-        Conversion from another runtime's figures; None: they are those of `runtime`.
+    - `precision`: one of ``hetsim.hardware.variants.PRECISIONS``.
+    - `values`: in the order of `PARAMETERS`, in SI units.
+    - `provenance`: status and source by parameter; see `STATUSES`.
+    - `kin`: device family (runtime and precision) with correlated errors, e.g. ``tensorrt-int8``.
+    - `errors`: errors by range of batch sizes; empty without cross-validation.
+    - `basis`: measurements behind them; None if not stated, e.g. for this machine's calibration.
+    - `corrections`: factors on the formula's seconds, if kernels were timed individually on the
+    device; at most one per form.
+    - `joins`: ops that join kernels on the device, as in ``hetsim.cost.kernels.fusion``; None: as
+    compilers usually do.
+    - `channel_block`: channel block size, if the runtime keeps images in blocks of channels between
+    some kernels and copies them for others; see ``hetsim.cost.kernels.layouts``.
+    - `likeness`: SHA-256, in hex, of the catalog's file of the family, which has the errors of
+    networks; empty without one, or for devices outside the catalog.
+    - `factor`: conversion from another runtime's figures; None: they are those of `runtime`.
     """
 
     precision: str

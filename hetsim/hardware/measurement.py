@@ -21,23 +21,14 @@ FORM = "MODEL:TIME[:PRECISION][:batch=N][:threads=N], e.g. resnet50.onnx:4.1ms:i
 class Measurement:
     """Latency of a network on a device, with inputs and outputs in the device's memory.
 
-    Attributes
-    ----------
-    model : str
-        Path of an ONNX file, or ``zoo:NAME``.
-    seconds : float
-        Seconds of one run of the whole network, the median or mean of several.
-    precision : str
-        One of ``hetsim.hardware.variants.PRECISIONS``; empty: that in which the device runs the
-        model.
-    batch : int
-        Requests in the run; 0: the batch size of the file, or 1 if it is open.
-    threads : int
-        Threads of the CPU; 0: not stated.
-    source : str
-        File that states it; empty: the caller.
-    in_device_file : bool
-        Whether the device's own file states it.
+    - `model`: path of an ONNX file, or ``zoo:NAME``.
+    - `seconds`: seconds of one run of the whole network, the median or mean of several.
+    - `precision`: one of ``hetsim.hardware.variants.PRECISIONS``; empty: that in which the device
+    runs the model.
+    - `batch`: requests in the run; 0: the batch size of the file, or 1 if it is open.
+    - `threads`: threads of the CPU; 0: not stated.
+    - `source`: file that states it; empty: the caller.
+    - `in_device_file`: whether the device's own file states it.
     """
 
     model: str

@@ -25,16 +25,10 @@ _TEXT = re.compile(r"([0-9.]+)(?:/h|/([0-9.]+)y)?")
 class Price:
     """Price of a device or a whole platform in US dollars.
 
-    Attributes
-    ----------
-    usd_per_hour : float, optional
-        Hourly rent, including electricity.
-    usd : float, optional
-        Purchase price, without electricity.
-    years : float, optional
-        Depreciation period; absent: given by the caller.
-    of : str
-        Date of the price: year, month or day.
+    - `usd_per_hour`: hourly rent, including electricity.
+    - `usd`: purchase price, without electricity.
+    - `years`: depreciation period; absent: given by the caller.
+    - `of`: date of the price: year, month or day.
     """
 
     usd_per_hour: float | None = None
@@ -65,22 +59,13 @@ class Price:
 class Offer:
     """Product for sale or machine for rent, with the month and the page of its price.
 
-    Attributes
-    ----------
-    name : str
-        Platform or device of the catalog that it provides.
-    covers : tuple of str
-        Devices of the catalog that are part of the product.
-    what : str
-        Product as sold.
-    month : str
-        Month of the price: YYYY-MM.
-    kind : str
-        One of ``OFFER_KINDS``.
-    checked : str
-        One of ``CHECKED``.
-    machine : str, optional
-        For rent: the provider's name of the machine, the region and the terms.
+    - `name`: platform or device of the catalog that it provides.
+    - `covers`: devices of the catalog that are part of the product.
+    - `what`: product as sold.
+    - `month`: month of the price: YYYY-MM.
+    - `kind`: one of ``OFFER_KINDS``.
+    - `checked`: one of ``CHECKED``.
+    - `machine`: for rent: the provider's name of the machine, the region and the terms.
     """
 
     name: str

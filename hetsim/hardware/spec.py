@@ -81,29 +81,18 @@ def standing_for(name: str, names: Collection[str], where: str = "") -> tuple[st
 class SupportRule:
     """Support rule of a device, as data.
 
-    Attributes
-    ----------
-    ops : frozenset of str or None
-        Accepted op types (``"Conv"``, or ``"com.microsoft:Gelu"`` outside the standard
-        domain); None accepts every op of ONNX but those in `except_ops`, and `foreign`.
-    except_ops : frozenset of str
-        Refused op types.
-    foreign : frozenset of str or None
-        Accepted op types of domains other than ONNX's own, if `ops` is None; None accepts all.
-        Functions and operators of libraries are governed by `custom_ops`.
-    dtypes : frozenset of str or None
-        Accepted element types of the tensors a node reads and writes; None accepts all.
-    static_shapes_only : bool
-        Whether to reject nodes whose tensor shapes are not all known.
-    opset : (int, int) or None
-        Oldest and newest version of the standard operator set; None accepts all.
-    max_rank : int or None
-        Maximum dimensions of a tensor that a node reads or writes.
-    max_tensor_bytes : int or None
-        Maximum size of a tensor that a node reads or writes; unknown shapes pass.
-    attributes : mapping of str to mapping of str to tuple
-        By op type and attribute: the accepted values. An unstated attribute has the default of its
-        op's schema; without one it is accepted.
+    - `ops`: accepted op types (``"Conv"``, or ``"com.microsoft:Gelu"`` outside the standard
+    domain); None accepts every op of ONNX but those in `except_ops`, and `foreign`.
+    - `except_ops`: refused op types.
+    - `foreign`: accepted op types of domains other than ONNX's own, if `ops` is None; None accepts
+    all. Functions and operators of libraries are governed by `custom_ops`.
+    - `dtypes`: accepted element types of the tensors a node reads and writes; None accepts all.
+    - `static_shapes_only`: whether to reject nodes whose tensor shapes are not all known.
+    - `opset`: oldest and newest version of the standard operator set; None accepts all.
+    - `max_rank`: maximum dimensions of a tensor that a node reads or writes.
+    - `max_tensor_bytes`: maximum size of a tensor that a node reads or writes; unknown shapes pass.
+    - `attributes`: by op type and attribute: the accepted values. An unstated attribute has the
+    default of its op's schema; without one it is accepted.
     """
 
     ops: frozenset[str] | None = None
@@ -238,24 +227,14 @@ class DeviceSpec:
 class Link:
     """Connection between two devices of a platform.
 
-    Attributes
-    ----------
-    name : str
-        Name, unique in the platform.
-    a, b : str
-        Device names of the two ends.
-    latency_s, bytes_per_s : float
-        Latency and bandwidth of one transfer in one direction.
-    duplex : bool
-        Whether both directions transfer concurrently.
-    bus : str or None
-        Name of the shared medium; the links of one bus together have one transfer at a time.
-    of : str
-        Catalog name of the kind of link; empty for figures of the platform's own.
-    sd : float or None
-        Standard deviation of the log error of transfers, if stated.
-    provenance : mapping of str to (status, source)
-        Origin of each figure, as for a device.
+    - `name`: unique in the platform.
+    - `a`, `b`: device names of the two ends.
+    - `latency_s`, `bytes_per_s`: latency and bandwidth of one transfer in one direction.
+    - `duplex`: whether both directions transfer concurrently.
+    - `bus`: name of the shared medium; the links of one bus together have one transfer at a time.
+    - `of`: catalog name of the kind of link; empty for figures of the platform's own.
+    - `sd`: standard deviation of the log error of transfers, if stated.
+    - `provenance`: origin of each figure, as for a device.
     """
 
     name: str
@@ -274,14 +253,9 @@ class Link:
 class SharedMemory:
     """Memory that several devices share.
 
-    Attributes
-    ----------
-    devices : tuple of str
-        Names on the platform.
-    bytes_per_s : float
-        Peak bandwidth of all of them together.
-    provenance : tuple of str
-        Status and source of that.
+    - `devices`: names on the platform.
+    - `bytes_per_s`: peak bandwidth of all of them together.
+    - `provenance`: status and source of that.
     """
 
     devices: tuple[str, ...]
@@ -293,14 +267,9 @@ class SharedMemory:
 class Supposed:
     """Hypothetical changes of a platform.
 
-    Attributes
-    ----------
-    changes, without : tuple of str
-        Arguments of ``hetsim.what_if``.
-    devices, links : frozenset of str
-        Devices and links with a hypothetical figure.
-    read : Platform or None
-        The platform before the changes.
+    - `changes`, `without`: arguments of ``hetsim.what_if``.
+    - `devices`, `links`: devices and links with a hypothetical figure.
+    - `read`: the platform before the changes.
     """
 
     changes: tuple[str, ...] = ()
@@ -365,15 +334,10 @@ class Platform:
 class Route:
     """Route from one device to another.
 
-    Attributes
-    ----------
-    latency_s, bytes_per_s : float
-        Sum of the links' latencies; bandwidth of the narrowest link.
-    resources : tuple of int
-        Indices into the resources returned with the routes: link directions and buses that a
-        transfer holds from start to end, ascending.
-    links : tuple of str
-        Names of the links that it takes, from the first to the last.
+    - `latency_s`, `bytes_per_s`: sum of the links' latencies; bandwidth of the narrowest link.
+    - `resources`: indices into the resources returned with the routes: link directions and buses
+    that a transfer holds from start to end, ascending.
+    - `links`: names of the links that it takes, from the first to the last.
     """
 
     latency_s: float

@@ -64,12 +64,8 @@ def platform_as_asked(model: Model, platform: Platform, execute: Mapping[str, st
 
     A quantized model defines its own integer computation, so int8 in a platform file is ignored.
 
-    Raises
-    ------
-    UsageError
-        As ``platform_executing``.
-    InvalidInput
-        If the caller requests int8 for a quantized model.
+    Raises UsageError as ``platform_executing``; InvalidInput if the caller requests int8 for a
+    quantized model.
     """
     asked = platform_executing(platform, execute)
     if INT8 not in executed(asked).values() or not is_quantized(model.graph):

@@ -25,16 +25,9 @@ GRAPH_INPUT = -1
 class Value:
     """Tensor that may move between devices.
 
-    Attributes
-    ----------
-    name : str
-    nbytes : int
-    producer : int
-        Node id, or GRAPH_INPUT for an input of the model.
-    consumers : tuple of int
-        Node ids, ascending, unique; empty for a value that is only an output.
-    is_output : bool
-        Whether it must end on the host.
+    - `producer`: node id, or GRAPH_INPUT for an input of the model.
+    - `consumers`: node ids, ascending, unique; empty for a value that is only an output.
+    - `is_output`: whether it must end on the host.
     """
 
     name: str
@@ -57,12 +50,8 @@ class StoredConstant:
 class Slowdown:
     """Slowdown of devices while other devices are busy.
 
-    Attributes
-    ----------
-    power : float
-        Factor of all devices, as their clocks fall.
-    memory : tuple of float
-        Factor by device, as others use its memory bandwidth.
+    - `power`: factor of all devices, as their clocks fall.
+    - `memory`: factor by device, as others use its memory bandwidth.
     """
 
     power: float
@@ -78,16 +67,10 @@ class Slowdown:
 class FusedKernel:
     """Nodes that one device runs as one kernel when they are in one subgraph.
 
-    Attributes
-    ----------
-    device : int
-    nodes : tuple of int
-        Ascending; the kernels of one device are disjoint.
-    seconds : float
-        Replaces the sum of the nodes' own times.
-    pattern : str
-        Pattern by which the device supports these nodes as a whole, even if not individually.
-        ``""``: a fusion that only saves time.
+    - `nodes`: ascending; the kernels of one device are disjoint.
+    - `seconds`: replaces the sum of the nodes' own times.
+    - `pattern`: pattern by which the device supports these nodes as a whole, even if not
+    individually. ``""``: a fusion that only saves time.
     """
 
     device: int
@@ -100,12 +83,8 @@ class FusedKernel:
 class StorageWidth:
     """Storage of tensors on a device in another width than in the model.
 
-    Attributes
-    ----------
-    wide_bits, bits : int
-        Bits of an element in the graph, and on the device.
-    kept_bytes : int
-        Maximum bytes of tensors stored in the graph's width.
+    - `wide_bits`, `bits`: bits of an element in the graph, and on the device.
+    - `kept_bytes`: maximum bytes of tensors stored in the graph's width.
     """
 
     wide_bits: int = 1
@@ -141,13 +120,10 @@ class Staging:
     A subgraph fetches each of its outside inputs once, and stores each tensor needed outside once,
     for any number of readers. Both count to its time, before and after its kernels.
 
-    Attributes
-    ----------
-    fetch_s_per_byte, store_s_per_byte : tuple of float
-        Seconds per byte by device; 0 for a device that computes in that memory.
-    ends : bool
-        Whether inputs and outputs of the model count, if there is a host, or only tensors between
-        subgraphs.
+    - `fetch_s_per_byte`, `store_s_per_byte`: seconds per byte by device; 0 for a device that
+    computes in that memory.
+    - `ends`: whether inputs and outputs of the model count, if there is a host, or only tensors
+    between subgraphs.
     """
 
     fetch_s_per_byte: tuple[float, ...]
@@ -186,15 +162,10 @@ def check_contention(contention: str) -> Contention:
 class ValueArrays:
     """Values by index; read-only.
 
-    Attributes
-    ----------
-    producer : int array [values]
-        Node id, or GRAPH_INPUT.
-    nbytes : float array [values]
-    readers : NodeRows
-        Node ids, ascending.
-    leaves : bool array [values]
-        Whether it must end on the host, if there is one.
+    - `producer`: int array [values]. Node id, or GRAPH_INPUT.
+    - `nbytes`: float array [values].
+    - `readers`: node ids, ascending.
+    - `leaves`: bool array [values]. Whether it must end on the host, if there is one.
     """
 
     producer: Ints
@@ -225,18 +196,11 @@ Z80 = 1.2815515655446004
 class Measured:
     """Measurements of networks by the user on a device, and the resulting factor for the model.
 
-    Attributes
-    ----------
-    measurements : tuple of Measurement
-    sha256 : tuple of str
-        Digest of each network's file.
-    predicted_s : tuple of float
-        Prediction for each network, without the measurements.
-    factor : float
-        Factor on the predicted times of the model in question.
-    left_out : tuple of float
-        For each measurement, measured over predicted with the factor of the others; empty if there
-        is only one.
+    - `sha256`: digest of each network's file.
+    - `predicted_s`: prediction for each network, without the measurements.
+    - `factor`: factor on the predicted times of the model in question.
+    - `left_out`: for each measurement, measured over predicted with the factor of the others; empty
+    if there is only one.
     """
 
     measurements: tuple[Measurement, ...]
@@ -273,43 +237,26 @@ class Evidence:
     variable shared by all of the same `kin`, plus the rest times one shared by all of the same
     `of`.
 
-    Attributes
-    ----------
-    name : str
-        Name of the device in plans, or of the link.
-    of : str
-        Owner of the figures: devices or links with the same owner share the factor.
-    status : str
-        Weakest status of the figures in use, see ``hetsim.hardware.kernel_figures``.
-    sd : float
-        Standard deviation of the logarithm of the factor; 0: exact.
-    common : float
-        Part of it that is shared with the device family, from 0 to `sd`.
-    kin : str
-        Device family, whose errors on a network are correlated.
-    precision : str
-        Precision of the figures that price the model; empty if not distinguished.
-    error : FigureError or None
-        Errors of predictions against measurements, if there are some.
-    runtime : str
-        Runtime of the measurements.
-    measured : float
-        Share of its time that comes from a profile of this model, from 0 to 1.
-    likely : Likely or None
-        Adjustment to this model from the device family, included in the prices.
-    by_kernel : float
-        Share of the variance independent for each kernel, from 0 to 1: the additional error of a
-        part of the model, see ``hetsim.analysis.confidence``. 0: none; above 1 if the whole was
-        measured.
-    before : str
-        Status before hypothetical changes, see ``hetsim.what_if``; empty: none. Errors of times
-        stay those of the original figures.
-    measured_here : Measured or None
-        Measurements by the user on the device, whose factor is included in the prices.
-    basis : Basis or None
-        Measurements behind the figures; None if not stated.
-    floors : tuple of Floor
-        Components of `sd` that are not shared with the device family.
+    - `name`: name of the device in plans, or of the link.
+    - `of`: owner of the figures: devices or links with the same owner share the factor.
+    - `status`: weakest status of the figures in use, see ``hetsim.hardware.kernel_figures``.
+    - `sd`: standard deviation of the logarithm of the factor; 0: exact.
+    - `common`: part of it that is shared with the device family, from 0 to `sd`.
+    - `kin`: device family, whose errors on a network are correlated.
+    - `precision`: precision of the figures that price the model; empty if not distinguished.
+    - `error`: errors of predictions against measurements, if there are some.
+    - `runtime`: runtime of the measurements.
+    - `measured`: share of its time that comes from a profile of this model, from 0 to 1.
+    - `likely`: adjustment to this model from the device family, included in the prices.
+    - `by_kernel`: share of the variance independent for each kernel, from 0 to 1: the additional
+    error of a part of the model, see ``hetsim.analysis.confidence``. 0: none; above 1 if the whole
+    was measured.
+    - `before`: status before hypothetical changes, see ``hetsim.what_if``; empty: none. Errors of
+    times stay those of the original figures.
+    - `measured_here`: measurements by the user on the device, whose factor is included in the
+    prices.
+    - `basis`: measurements behind the figures; None if not stated.
+    - `floors`: components of `sd` that are not shared with the device family.
     """
 
     name: str
@@ -347,11 +294,8 @@ class Uncertainty:
     The log factor of device p is ``devices[p] @ z``, with z independent standard normal variables,
     one per source; that of the route from p to q is ``routes[p, q] @ z``.
 
-    Attributes
-    ----------
-    sources : tuple of str
-    devices : float array [P, S]
-    routes : float array [P, P, S]
+    - `devices`: float array [P, S].
+    - `routes`: float array [P, P, S].
     """
 
     sources: tuple[str, ...]
@@ -425,66 +369,38 @@ def check_bytes(sized: Iterable[Value | StoredConstant], where: str) -> None:
 class ProblemData:
     """Defining data of a Problem, from which everything else is derived.
 
-    Attributes
-    ----------
-    name : str
-    devices : tuple of str
-    seconds : float array [n, P]
-        Time of node v alone on device p, kernel launch included; inf where unsupported.
-    values : tuple of Value
-    constants : tuple of StoredConstant
-    routes : tuple of tuple of Route
-        ``routes[p][q]`` for p != q; the diagonal is free and of no meaning.
-    dispatch_s : tuple of float
-        Seconds to start one subgraph, by device.
-    streams : tuple of int
-        Number of concurrent subgraphs, by device.
-    host : int or None
-        Device on which inputs start and outputs end; None: inputs and outputs are free.
-    contention : "none" or "fifo"
-        Whether a link carries one transfer at a time.
-    link_names : tuple of str
-        Resources indexed by ``Route.resources``.
-    capacity_bytes : tuple of int, or None
-        Memory by device, in bytes of the graph's own types; None: memory is not modelled.
-    held : tuple of StorageWidth
-        By device: storage of the graph's own types; empty: unconverted.
-    fused : tuple of FusedKernel
-    staging : Staging or None
-        Cost to subgraphs of tensors that go through the host's memory; None: only routes have a
-        cost.
-    idle_w, busy_w : tuple of float
-        Power by device; all zero if energy is not modelled.
-    node_names, op_types : tuple of str
-    origins : tuple of tuple of str
-        Names in the user's file that each node stands for.
-    refusals : tuple of mapping of int to str
-        By device: reason why it does not support a node.
-    unpriced : mapping of int to str
-        Nodes of unknown work, and why: `seconds` covers the known part, which is not a bound. With
-        any, no claim is made about a plan.
-    unsized : mapping of int to str
-        Nodes whose product sizes are unknown, and why, if kernel figures need them: these are
-        priced by FLOP alone, with a larger error.
-    least_s : mapping of int to tuple of float
-        By node, then device: least time of nodes that may take less than `seconds`, such as an If
-        with an unknown branch. Only bounds use it.
-    profiles : mapping of str to MeasuredShare
-        By device with a profile: the profile, and the share of prices from it.
-    measured : mapping of str to Measured
-        By device: the user's measurements of networks, whose factor is included in the prices.
-    evidence, link_evidence : tuple of Evidence
-        By device, and by link of the platform: source of their figures, and error of their times.
-        Empty for instances given as arrays, which are exact.
-    pessimistic : bool
-        Whether every time is at the upper end of its 80 % interval.
-    slower : Slowdown or None
-        Slowdown by power and memory shared with other devices in a plan
-        (``hetsim.analysis.sustained_speed``); None: each device has its full speed.
-    cost : str
-        Name of the cost model of the times; empty for instances given as arrays.
-    model, platform : Model, Platform or None
-        Origin of the problem; None for instances given as arrays.
+    - `seconds`: float array [n, P]. Time of node v alone on device p, kernel launch included; inf
+    where unsupported.
+    - `routes`: ``routes[p][q]`` for p != q; the diagonal is free and of no meaning.
+    - `dispatch_s`: seconds to start one subgraph, by device.
+    - `streams`: number of concurrent subgraphs, by device.
+    - `host`: device on which inputs start and outputs end; None: inputs and outputs are free.
+    - `contention`: whether a link carries one transfer at a time.
+    - `link_names`: resources indexed by ``Route.resources``.
+    - `capacity_bytes`: memory by device, in bytes of the graph's own types; None: memory is not
+    modelled.
+    - `held`: by device: storage of the graph's own types; empty: unconverted.
+    - `staging`: cost to subgraphs of tensors that go through the host's memory; None: only routes
+    have a cost.
+    - `idle_w`, `busy_w`: power by device; all zero if energy is not modelled.
+    - `origins`: names in the user's file that each node stands for.
+    - `refusals`: by device: reason why it does not support a node.
+    - `unpriced`: nodes of unknown work, and why: `seconds` covers the known part, which is not a
+    bound. With any, no claim is made about a plan.
+    - `unsized`: nodes whose product sizes are unknown, and why, if kernel figures need them: these
+    are priced by FLOP alone, with a larger error.
+    - `least_s`: by node, then device: least time of nodes that may take less than `seconds`, such
+    as an If with an unknown branch. Only bounds use it.
+    - `profiles`: by device with a profile: the profile, and the share of prices from it.
+    - `measured`: by device: the user's measurements of networks, whose factor is included in the
+    prices.
+    - `evidence`, `link_evidence`: by device, and by link of the platform: source of their figures,
+    and error of their times. Empty for instances given as arrays, which are exact.
+    - `pessimistic`: whether every time is at the upper end of its 80 % interval.
+    - `slower`: slowdown by power and memory shared with other devices in a plan
+    (``hetsim.analysis.sustained_speed``); None: each device has its full speed.
+    - `cost`: name of the cost model of the times; empty for instances given as arrays.
+    - `model`, `platform`: origin of the problem; None for instances given as arrays.
     """
 
     name: str
@@ -531,12 +447,8 @@ def scaled(given: G, devices: NDArray[np.float64], routes: NDArray[np.float64]) 
     All work of device p (kernels, their launches, subgraph starts, fetching and storing) takes
     ``devices[p]`` times as long, a transfer from p to q ``routes[p, q]`` times.
 
-    Parameters
-    ----------
-    given : ProblemData
-        For a Problem, the result is a Problem.
-    devices : float array [P]
-    routes : float array [P, P]
+    - `devices`: float array [P].
+    - `routes`: float array [P, P].
 
     Complexity: O(n P + P^2).
     """

@@ -66,12 +66,8 @@ _TIMES = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, SLOWEST)
 class RepricedModel:
     """Model on a platform, repriced for devices with a share of their memory bandwidth.
 
-    Attributes
-    ----------
-    problem : Problem
-        Problem of a model on a platform.
-    devices : tuple of str
-        Devices whose bandwidth is reduced.
+    - `problem`: problem of a model on a platform.
+    - `devices`: devices whose bandwidth is reduced.
     """
 
     problem: Problem

@@ -113,22 +113,12 @@ def stated_model(
 ) -> Model:
     """Load the model that a plan's record names, if it is unchanged.
 
-    Parameters
-    ----------
-    stated : object
-        Entry ``model`` of the record, as read.
-    where : str
-        Name of the plan, for messages.
-    extensions : sequence of path or Extension
-        As in ``load_plan``.
+    - `stated`: entry ``model`` of the record, as read.
+    - `where`: name of the plan, for messages.
+    - `extensions`: as in ``load_plan``.
 
-    Raises
-    ------
-    PlanError
-        If the entry is invalid, the model changed, or it needs a library that is not among
-        `extensions`.
-    ModelError
-        If the model cannot be loaded.
+    Raises PlanError if the entry is invalid, the model changed, or it needs a library that is not
+    among `extensions`; ModelError if the model cannot be loaded.
     """
     try:
         entry = _ModelEntry.model_validate(stated)

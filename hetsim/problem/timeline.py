@@ -22,29 +22,18 @@ EventKind = Literal["compute", "transfer", "failure"]
 class Event:
     """Event with its times in seconds, virtual or of a real run.
 
-    Attributes
-    ----------
-    kind : "compute", "transfer" or "failure"
-    name : str
-        Subgraph (``g3``) or tensor name; for a failure ``kill`` or ``hang``.
-    request : int
-        -1 for a failure, which lasts from the stop of the device to its return, or to the end.
-    start_s, end_s : float
-    tracks : tuple of str
-        Tracks to draw it on: one device stream (``gpu/0``), or the link directions and buses held
-        (``cpu>gpu``). Empty for a transfer without contention.
-    device : str
-        Device that computes; destination of a transfer. ``caller`` at either end of a transfer is
-        the process that started a real run.
-    source : str
-        Source device of a transfer; ``""`` for compute.
-    group : int
-        Index into ``plan.groups`` for compute; sending group of a transfer, or -1 for a model
-        input. Also -1 for work of another plan, made after a failure.
-    nbytes : int
-        Bytes of a transfer; 0 for compute.
-    lost : bool
-        Whether a failure cut it off, so that its work is repeated.
+    - `name`: subgraph (``g3``) or tensor name; for a failure ``kill`` or ``hang``.
+    - `request`: -1 for a failure, which lasts from the stop of the device to its return, or to the
+    end.
+    - `tracks`: tracks to draw it on: one device stream (``gpu/0``), or the link directions and
+    buses held (``cpu>gpu``). Empty for a transfer without contention.
+    - `device`: device that computes; destination of a transfer. ``caller`` at either end of a
+    transfer is the process that started a real run.
+    - `source`: source device of a transfer; ``""`` for compute.
+    - `group`: index into ``plan.groups`` for compute; sending group of a transfer, or -1 for a
+    model input. Also -1 for work of another plan, made after a failure.
+    - `nbytes`: bytes of a transfer; 0 for compute.
+    - `lost`: whether a failure cut it off, so that its work is repeated.
     """
 
     kind: EventKind
@@ -138,14 +127,10 @@ AT_A_TIME = 4096
 class Events(Sequence[Event]):
     """Sequence of events, equal to the tuple of them.
 
-    Attributes
-    ----------
-    sorts : tuple of Event
-        Distinct events without request and times; every event is one of these.
-    sort : int array [E]
-        Index of its sort by event.
-    request : int array [E]
-    start_s, end_s : float array [E]
+    - `sorts`: distinct events without request and times; every event is one of these.
+    - `sort`: int array [E]. Index of its sort by event.
+    - `request`: int array [E].
+    - `start_s`, `end_s`: float array [E].
 
     All are read-only. Space: O(E), 28 bytes per event.
     """

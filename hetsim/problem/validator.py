@@ -32,20 +32,13 @@ def problems_of(
 ) -> list[str]:
     """Return everything that is wrong with a partition; empty for a valid one.
 
-    Parameters
-    ----------
-    dag : Dag
-    groups : sequence of Group
-        Groups in execution order.
-    devices : sequence of str
-    supported : [n][P] of bool, optional
-        Whether device p can run node v individually; absent: everything is supported.
-    composites : sequence of (device index, nodes)
-        Nodes that a device supports only as a whole, in a group that has all of them.
-    connected : bool
-        Whether each group must be weakly connected; nodes of a composite count as connected.
-    name : sequence of str, optional
-        Node names for the messages; absent: ``node 7``.
+    - `groups`: groups in execution order.
+    - `supported`: [n][P] of bool, optional. Whether device p can run node v individually; absent:
+    everything is supported.
+    - `composites`: nodes that a device supports only as a whole, in a group that has all of them.
+    - `connected`: whether each group must be weakly connected; nodes of a composite count as
+    connected.
+    - `name`: node names for the messages; absent: ``node 7``.
 
     Complexity: O((V + E) log (V + E)).
     """

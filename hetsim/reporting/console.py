@@ -104,12 +104,8 @@ Cell = str | Text | Sequence[str]
 class Heading:
     """Heading of a column, its lines separated by line breaks, and the alignment of its cells.
 
-    Attributes
-    ----------
-    text : str
-        Prefix ``#``: figures, right-aligned; ``|``: names. Neither wraps; other text does.
-    least : int or None
-        Least width in characters.
+    - `text`: prefix ``#``: figures, right-aligned; ``|``: names. Neither wraps; other text does.
+    - `least`: least width in characters.
     """
 
     text: str

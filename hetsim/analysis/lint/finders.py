@@ -30,16 +30,11 @@ from hetsim.simulation.clock.templates import Template
 class SubgraphTransfers:
     """Transfers of one subgraph.
 
-    Attributes
-    ----------
-    group, device : int
-    nodes : tuple of int
-    work_s, dispatch_s : float
-        Seconds of its kernels; of starting it, including fetches, stores and conversions.
-    reads, writes : mapping of int to float
-        Seconds of transfers from, and to, each device.
-    reads_from, writes_to : frozenset of int
-        Devices of subgraphs at the other ends, without inputs and outputs of the model.
+    - `work_s`, `dispatch_s`: seconds of its kernels; of starting it, including fetches, stores and
+    conversions.
+    - `reads`, `writes`: seconds of transfers from, and to, each device.
+    - `reads_from`, `writes_to`: devices of subgraphs at the other ends, without inputs and outputs
+    of the model.
     """
 
     group: int

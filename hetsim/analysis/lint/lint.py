@@ -47,26 +47,16 @@ FIRST = 0.05
 class Finding:
     """Cause of lost time, and the best change against it.
 
-    Attributes
-    ----------
-    kind : str
-        ``refused-`` and ``op``, ``attribute``, ``opset``, ``type``, ``shape``, ``rank``, ``size``,
-        ``other`` or ``all``; ``precision``, ``weights``, ``split``, ``to-and-fro``, ``tiny`` or
-        ``link``.
-    device : str
-        Devices concerned: one, two, or empty.
-    what : str
-        Description.
-    nodes, file_nodes : tuple of str
-        Canonical nodes, and those of the file.
-    cost_s : float or None
-        Seconds that it costs in the present plan, by its own accounting, without replanning.
-    change : Change
-        The change with the best plan by the strategy.
-    before_s : float or None
-        Cost of the present plan; None without one.
-    after_s : float
-        Cost of the same strategy's plan after the change; inf without one.
+    - `kind`: ``refused-`` and ``op``, ``attribute``, ``opset``, ``type``, ``shape``, ``rank``,
+    ``size``, ``other`` or ``all``; ``precision``, ``weights``, ``split``, ``to-and-fro``, ``tiny``
+    or ``link``.
+    - `device`: devices concerned: one, two, or empty.
+    - `nodes`, `file_nodes`: canonical nodes, and those of the file.
+    - `cost_s`: seconds that it costs in the present plan, by its own accounting, without
+    replanning.
+    - `change`: the change with the best plan by the strategy.
+    - `before_s`: cost of the present plan; None without one.
+    - `after_s`: cost of the same strategy's plan after the change; inf without one.
     """
 
     kind: str

@@ -24,19 +24,11 @@ from hetsim.simulation.clock.templates import Template, template_of
 class Suspect:
     """Possible cause of lost time.
 
-    Attributes
-    ----------
-    kind : str
-        Kind of finding: the name of its finder.
-    device : str
-        Device or link concerned; ``gpu`` stands for ``gpu.0``, ``gpu.1``.
-    what : str
-        Description.
-    nodes : tuple of int
-    cost_s : float or None
-        Seconds that it costs in the present plan, by its own accounting; None without a plan.
-    changes : tuple of Change
-        Changes, each of which may remove it.
+    - `kind`: kind of finding: the name of its finder.
+    - `device`: device or link concerned; ``gpu`` stands for ``gpu.0``, ``gpu.1``.
+    - `cost_s`: seconds that it costs in the present plan, by its own accounting; None without a
+    plan.
+    - `changes`: changes, each of which may remove it.
     """
 
     kind: str
@@ -51,11 +43,7 @@ class Suspect:
 class Target:
     """Identical devices that are examined as one.
 
-    Attributes
-    ----------
-    name : str
-        Common name of all of them, if there is one: ``gpu`` for ``gpu.0``, ``gpu.1``.
-    devices : tuple of int
+    - `name`: common name of all of them, if there is one: ``gpu`` for ``gpu.0``, ``gpu.1``.
     """
 
     name: str
@@ -71,15 +59,9 @@ class Target:
 class LintInput:
     """Input of the finders.
 
-    Attributes
-    ----------
-    asked : LintQuestion
-    plan : Plan or None
-        Plan, or None without one.
-    targets : tuple of Target
-        Devices whose unsupported nodes are examined.
-    changed : dict of Change to Problem
-        Problems priced by finders; see ``after``.
+    - `plan`: None without one.
+    - `targets`: devices whose unsupported nodes are examined.
+    - `changed`: problems priced by finders; see ``after``.
     """
 
     asked: LintQuestion
@@ -148,21 +130,12 @@ def targets_of(problem: Problem, device: str | None) -> tuple[Target, ...]:
 class Change:
     """Change to plan, precision or platform; parts without a change are empty.
 
-    Attributes
-    ----------
-    say : str
-        Description.
-    pins : tuple of (str, str)
-        Node, device: required placements, as in ``--affinity``.
-    execute : tuple of (str, str)
-        Device, precision: as in ``--execute``.
-    what_if : tuple of str
-        Changes of the platform, as in ``--what-if``.
-    takes : tuple of (str, tuple of int)
-        Device, nodes: unsupported nodes that the device is assumed to support, priced by its own
-        cost model; ``hetsim.analysis.what_if.with_nodes_on``.
-    wider : tuple of str
-        Links of twice the bandwidth, in a problem without a platform.
+    - `pins`: node, device: required placements, as in ``--affinity``.
+    - `execute`: device, precision: as in ``--execute``.
+    - `what_if`: changes of the platform, as in ``--what-if``.
+    - `takes`: device, nodes: unsupported nodes that the device is assumed to support, priced by its
+    own cost model; ``hetsim.analysis.what_if.with_nodes_on``.
+    - `wider`: links of twice the bandwidth, in a problem without a platform.
     """
 
     say: str = field(compare=False)
@@ -177,13 +150,7 @@ class Change:
 class LintQuestion:
     """Question that is asked again after every change.
 
-    Attributes
-    ----------
-    problem : Problem
-    strategy : str
-    objective : "latency" or "throughput"
-    options : mapping
-        Options of the strategy, and constraints.
+    - `options`: options of the strategy, and constraints.
     """
 
     problem: Problem

@@ -23,14 +23,8 @@ CHOICE = "the plan's choice"
 class OnDevice:
     """Support and time of a node on one device.
 
-    Attributes
-    ----------
-    device : str
-    takes : "alone", "within" or "no"
-    seconds : float or None
-        Seconds, or its share of a kernel of several nodes, if whole; None if unsupported.
-    reason : str
-        Reason why it does not support the node individually; ``""`` if it does.
+    - `seconds`: seconds, or its share of a kernel of several nodes, if whole; None if unsupported.
+    - `reason`: reason why it does not support the node individually; ``""`` if it does.
     """
 
     device: str
@@ -43,34 +37,19 @@ class OnDevice:
 class NodeFacts:
     """Node of the canonical model, in one replica of a plan.
 
-    Attributes
-    ----------
-    node : int
-    name, op : str
-    origins : tuple of str
-        Its nodes in the file.
-    outputs : tuple of str
-        Output tensors.
-    devices : tuple of OnDevice
-        Devices in the problem's order.
-    preferred : str or None
-        Requested device, else the fastest for the node; of equal ones the plan's, then the first.
-        None if none supports it.
-    preferred_s : float or None
-        Its share of a kernel there, or the estimate of the device's cost model if `supposed`; None
-        if unknown.
-    supposed : bool
-        Whether the preferred device does not support it.
-    replica : int
-    device : str or None
-        Device in the plan; None without a plan, like all that follow.
-    group, kernel : int or None
-        Indices into ``Facts.groups`` and ``Facts.kernels``.
-    seconds : float or None
-        Its share of that kernel, by the members' own times; shares sum to the kernel's time.
-    moves_s, moved_bytes : float, int
-        Its share of transfers charged to it, if not on its preferred device: every transfer that
-        such nodes write or read, in equal parts.
+    - `origins`: its nodes in the file.
+    - `devices`: devices in the problem's order.
+    - `preferred`: requested device, else the fastest for the node; of equal ones the plan's, then
+    the first. None if none supports it.
+    - `preferred_s`: its share of a kernel there, or the estimate of the device's cost model if
+    `supposed`; None if unknown.
+    - `supposed`: whether the preferred device does not support it.
+    - `device`: device in the plan; None without a plan, like all that follow.
+    - `group`, `kernel`: indices into ``Facts.groups`` and ``Facts.kernels``.
+    - `seconds`: its share of that kernel, by the members' own times; shares sum to the kernel's
+    time.
+    - `moves_s`, `moved_bytes`: its share of transfers charged to it, if not on its preferred
+    device: every transfer that such nodes write or read, in equal parts.
     """
 
     node: int
@@ -134,13 +113,7 @@ class NodeFacts:
 class KernelFacts:
     """Kernel of a plan: one node or several fused ones.
 
-    Attributes
-    ----------
-    group : int
-    nodes : tuple of int
-    seconds : float
-    pattern : str
-        Pattern or unit that it implements; ``""`` for one node, or a fusion.
+    - `pattern`: pattern or unit that it implements; ``""`` for one node, or a fusion.
     """
 
     group: int
@@ -153,17 +126,9 @@ class KernelFacts:
 class GroupFacts:
     """Subgraph of a plan, with the components of its time.
 
-    Attributes
-    ----------
-    replica : int
-    device : str
-    nodes : tuple of int
-    dispatch_s : float
-        Seconds to start it once.
-    staged_s : float
-        Seconds of fetching, storing or converting tensors.
-    seconds : float
-        Seconds on the clock: dispatch, staging and kernels.
+    - `dispatch_s`: seconds to start it once.
+    - `staged_s`: seconds of fetching, storing or converting tensors.
+    - `seconds`: seconds on the clock: dispatch, staging and kernels.
     """
 
     replica: int
@@ -178,17 +143,9 @@ class GroupFacts:
 class TensorMove:
     """Transfer of one tensor in a plan.
 
-    Attributes
-    ----------
-    replica : int
-    tensor : str
-    source, target : str
-    nbytes : int
-    seconds : float
-        Seconds of the transfer alone on idle links.
-    charged : tuple of int
-        Nodes off their preferred device that write or read it there, each charged an equal part.
-        Empty if all are on their preferred device.
+    - `seconds`: seconds of the transfer alone on idle links.
+    - `charged`: nodes off their preferred device that write or read it there, each charged an equal
+    part. Empty if all are on their preferred device.
     """
 
     replica: int
@@ -204,16 +161,8 @@ class TensorMove:
 class Facts:
     """Facts of all nodes of a problem or plan.
 
-    Attributes
-    ----------
-    problem : Problem
-    plan : Plan or None
-    wanted : str or None
-        Requested device.
-    nodes : tuple of NodeFacts
-        Facts in graph order, replica after replica.
-    groups, kernels, moved : tuples
-        Components of the plan's time; empty without one.
+    - `nodes`: facts in graph order, replica after replica.
+    - `groups`, `kernels`, `moved`: components of the plan's time; empty without one.
     """
 
     problem: Problem = field(repr=False)
