@@ -16,6 +16,7 @@ from hetsim.core import checks
 from hetsim.core.files import whole_file
 from hetsim.core.result import Result
 from hetsim.core.room import out_of_room
+from hetsim.core.text import fields
 from hetsim.errors import PlanError, nearest
 from hetsim.graph.shapes.observed import array_record, observed_record
 from hetsim.problem.groups import Group
@@ -238,19 +239,14 @@ class Plan(Result):
             if model.extensions:
                 record["model"]["extensions"] = [e.source for e in model.extensions]
         if platform is not None:
-            record["platform"] = {
-                "source": platform.source,
-                "sha256": platform.sha256,
-                **supposed_record(platform),
-            }
+            record["platform"] = {**fields(platform, "source sha256"), **supposed_record(platform)}
         if problem.profiles:
             record["profiles"] = {
-                device: {
-                    "format": share.profile.format,
-                    "source": share.profile.source,
-                    "sha256": share.profile.sha256,
-                    "measured_share": share.share,
-                }
+                device: fields(
+                    share,
+                    "format=profile.format source=profile.source sha256=profile.sha256 "
+                    "measured_share=share",
+                )
                 for device, share in problem.profiles.items()
             }
         if problem.measured:

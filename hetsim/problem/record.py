@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from math import exp
 from typing import TYPE_CHECKING
 
-from hetsim.core.text import Record
+from hetsim.core.text import Record, fields
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.hardware.kernel_figures import WHAT_IF, weakest
 from hetsim.hardware.measurement import Measurement
@@ -49,12 +48,7 @@ def problem_record(problem: Problem) -> Record:
         },
         "platform": None
         if platform is None
-        else {
-            "name": platform.name,
-            "source": platform.source,
-            "sha256": platform.sha256,
-            **supposed_record(platform),
-        },
+        else {**fields(platform, "name source sha256"), **supposed_record(platform)},
         "nodes": problem.n,
         "devices": list(problem.devices),
         "host": None if problem.host is None else problem.devices[problem.host],
@@ -78,9 +72,7 @@ def problem_record(problem: Problem) -> Record:
 def model_record(model: Model) -> Record:
     """Return the entries that identify a model for loading, except arrays and extensions."""
     return {
-        "source": model.source,
-        "sha256": model.sha256,
-        "canonical": model.canonical,
+        **fields(model, "source sha256 canonical"),
         "dims": dict(sorted(model.dims.items())),
         "shapes": {name: list(shape) for name, shape in sorted(model.shapes.items())},
     }
@@ -124,37 +116,21 @@ def figures_record(
 def evidence_record(one: Evidence) -> Record:
     """Return the evidence behind one device or link, and the error of its times."""
     return {
-        "of": one.of,
-        "status": one.status,
+        **fields(one, "of status"),
         **({"before": one.before} if one.before else {}),
-        "precision": one.precision or None,
-        "runtime": one.runtime or None,
-        "kin": one.kin or None,
-        "sd": one.sd,
-        "common_sd": one.common,
+        **fields(one, "precision? runtime? kin? sd common_sd=common"),
         "within_80": exp(Z80 * one.sd),
         "floors": {floor.reason: floor.sd for floor in one.floors},
-        "rests_on": None if one.basis is None else asdict(one.basis),
-        "measured_share": one.measured,
+        **fields(one, "rests_on=basis measured_share=measured"),
         **({} if one.measured_here is None else {"measured_here": here_record(one.measured_here)}),
-        "likely": None
-        if one.likely is None
-        else {
-            "factor": one.likely.factor,
-            "sd": one.likely.sd,
-            "usual_sd": one.likely.usual_sd,
-            "same": one.likely.same,
-            "networks": list(one.likely.networks),
-        },
-        "error": None if one.error is None else asdict(one.error),
+        **fields(one, "likely(factor sd usual_sd same networks) error"),
     }
 
 
 def here_record(here: Measured) -> Record:
     """Return the factor and errors of the user's measurements on a device."""
     return {
-        "networks": here.networks,
-        "factor": here.factor,
+        **fields(here, "networks factor"),
         "measured_over_predicted": [
             one.seconds / predicted_s
             for one, predicted_s in zip(here.measurements, here.predicted_s, strict=True)
@@ -167,7 +143,7 @@ def given_record(measured: Mapping[str, Measured]) -> dict[str, list[Record]]:
     """Return the measurements by device, each with the digest of its network."""
     return {
         device: [
-            {**asdict(one), "sha256": sha256}
+            {**fields(one), "sha256": sha256}
             for one, sha256 in zip(here.measurements, here.sha256, strict=True)
         ]
         for device, here in measured.items()
@@ -185,10 +161,10 @@ def read_given(stated: object) -> dict[str, list[tuple[Measurement, str]]]:
     found: dict[str, list[tuple[Measurement, str]]] = {}
     for device, entries in stated.items():
         for entry in entries:
-            fields = {key: value for key, value in entry.items() if key != "sha256"}
-            if any(type(value) is not kinds.get(key, str) for key, value in fields.items()):
+            own = {key: value for key, value in entry.items() if key != "sha256"}
+            if any(type(value) is not kinds.get(key, str) for key, value in own.items()):
                 raise TypeError(entry)
-            found.setdefault(device, []).append((Measurement(**fields), str(entry["sha256"])))
+            found.setdefault(device, []).append((Measurement(**own), str(entry["sha256"])))
     return found
 
 
@@ -196,29 +172,18 @@ def measured_record(problem: Problem) -> dict[str, Record]:
     """Return, by device with a profile, the share of its prices that is measured."""
     return {
         device: {
-            "format": share.profile.format,
-            "source": share.profile.source,
-            "sha256": share.profile.sha256,
-            "runs": share.profile.runs,
-            "rule": share.profile.rule,
-            "measured_share": share.share,
+            **fields(
+                share,
+                "format=profile.format source=profile.source sha256=profile.sha256 "
+                "runs=profile.runs rule=profile.rule measured_share=share",
+            ),
             "measured_nodes": sum(share.measured),
-            "nodes": share.nodes,
-            "inside_nodes": share.inside,
-            "measured_s": share.measured_s,
-            "modelled_s": share.modelled_s,
-            "profile_s": share.profile.total_s,
-            "profile_runs_s": list(share.profile.totals_s),
-            "between_s": share.profile.between_s,
-            "by_name_s": share.by_name_s,
-            "by_place_s": share.by_place_s,
-            "unmatched_s": share.unmatched_s,
-            "unmatched": [
-                {"kernel": kernel.name, "seconds": kernel.seconds, "why": kernel.why}
-                for kernel in share.unmatched
-            ],
-            "elsewhere_s": share.elsewhere_s,
-            "moved_s": share.moved_s,
+            **fields(
+                share,
+                "nodes inside_nodes=inside measured_s modelled_s profile_s=profile.total_s "
+                "profile_runs_s=profile.totals_s between_s=profile.between_s by_name_s by_place_s "
+                "unmatched_s unmatched(kernel=name seconds why) elsewhere_s moved_s",
+            ),
         }
         for device, share in problem.profiles.items()
     }
