@@ -265,7 +265,7 @@ def _of_file(source: YamlFile, given: str) -> Catalog:
         ("kinds", "link"),
     )
     for part, key in parts:
-        for name, entry in _entries(source, part).items():
+        for name, entry in source.entries(part).items():
             named = entry.get(key) if isinstance(entry, Mapping) else None
             if key == "link" and isinstance(named, Mapping):
                 named = named.get("link")
@@ -275,7 +275,7 @@ def _of_file(source: YamlFile, given: str) -> Catalog:
     if wrong is not None:
         raise wrong.whole
     assert model is not None
-    links = {name: entry.get("link", {}) for name, entry in _entries(source, "kinds").items()}
+    links = {name: entry.get("link", {}) for name, entry in source.entries("kinds").items()}
     links |= {name: {"link": one} for name, one in links.items() if isinstance(one, str)}
     try:
         _check_few(len(model.kinds) + len(model.hosts))
@@ -299,14 +299,8 @@ def _found(
     try:
         find("device" if key == "platform" and given in names("device") else key, given, folder)
     except PlatformError as error:
-        what = f"{error.where}: {error.what}" if error.where else error.what
-        return [Complaint(source.line(at), str(what), error.hint or "")]
+        return [source.complaint(at, error)]
     return []
-
-
-def _entries(source: YamlFile, key: str) -> Mapping[str, Any]:
-    entries = source.data.get(key)
-    return entries if isinstance(entries, Mapping) else {}
 
 
 def catalog_schema() -> dict[str, Any]:

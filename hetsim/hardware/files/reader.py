@@ -289,7 +289,7 @@ def survey(source: YamlFile, given: str) -> tuple[Platform | None, tuple[BrokenF
     parts.complaints += complaints
     devices = parts.devices()
     links = parts.links()
-    host, names = source.data.get("host"), _entries(source, "devices")
+    host, names = source.data.get("host"), source.entries("devices")
     if isinstance(host, str) and names:
         if host not in names:
             line, what = source.line(("host",)), f"unknown host '{host}'"
@@ -391,7 +391,7 @@ class _Parts:
     def devices(self) -> dict[str, DeviceSpec]:
         """Return those devices that can be read."""
         found: dict[str, DeviceSpec] = {}
-        for name, entry in _entries(self.source, "devices").items():
+        for name, entry in self.source.entries("devices").items():
             # What is wrong with the entry itself is said of the platform as a whole.
             use, _ = parse(DeviceUse, self.source, entry, catalog=self.catalog)
             if use is None:
@@ -455,7 +455,7 @@ class _Parts:
         if not isinstance(entries, Sequence) or isinstance(entries, str):
             return None
         before = len(self.complaints), len(self.elsewhere)
-        self.complaints += _link_complaints(self.source, entries, _entries(self.source, "devices"))
+        self.complaints += _link_complaints(self.source, entries, self.source.entries("devices"))
         links: list[Link] = []
         for index, entry in enumerate(entries):
             use, _ = parse(LinkUse, self.source, entry, catalog=self.catalog)
@@ -524,9 +524,7 @@ class _Parts:
         try:
             return find(sort, given, self.source.path.parent)
         except PlatformError as error:
-            what = f"{error.where}: {error.what}" if error.where else error.what
-            line = self.source.line((*at, sort))
-            self.complaints.append(Complaint(line, what, error.hint or ""))
+            self.complaints.append(self.source.complaint((*at, sort), error))
             return None
 
     def read(self, model: type[M], path: Path, shown: str) -> M | None:
@@ -538,8 +536,3 @@ class _Parts:
                 self.elsewhere[key] = wrong
         read: M | None = self.known[key]
         return read
-
-
-def _entries(source: YamlFile, key: str) -> Mapping[str, Any]:
-    entries = source.data.get(key)
-    return entries if isinstance(entries, Mapping) else {}

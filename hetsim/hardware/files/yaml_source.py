@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from hetsim.core.files import no_such_file, read_regular
-from hetsim.errors import InvalidInput, PlatformError
+from hetsim.errors import HetsimError, InvalidInput, PlatformError
 
 YamlPath = tuple[str | int, ...]
 """Keys and list positions from the top of a file down to a value."""
@@ -88,9 +88,19 @@ class YamlFile:
                 return found
         return self.lines[()]
 
+    def entries(self, key: str) -> Mapping[str, Any]:
+        """Return the mapping under a key of the top level; empty where it is none."""
+        entries = self.data.get(key)
+        return entries if isinstance(entries, Mapping) else {}
+
     def error(self, path: YamlPath, what: str, hint: str | None = None) -> InvalidInput:
         """Return the error for a problem at `path`."""
         return self.kind(what, where=f"{self.shown}:{self.line(path)}", hint=hint)
+
+    def complaint(self, path: YamlPath, error: HetsimError) -> Complaint:
+        """Return the complaint about the file or name at `path` that led to an error."""
+        what = f"{error.where}: {error.what}" if error.where else error.what
+        return Complaint(self.line(path), what, error.hint or "")
 
     def refuse(self, complaints: Iterable[Complaint]) -> None:
         """Raise one error that has the first complaint and lists the lines of the others.

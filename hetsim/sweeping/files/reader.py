@@ -85,7 +85,7 @@ def _complaints(source: YamlFile, grid: Grid) -> list[Complaint]:
         try:
             platforms.append(load_platform(axis.source))
         except HetsimError as error:
-            found.append(_complaint(source, ("platforms", at), error))
+            found.append(source.complaint(("platforms", at), error))
     tries: dict[YamlPath, list[Callable[[], object]]] = {}
     for at, entry in enumerate(grid.what_ifs):
         supposed = partial(what_if, without=entry.without)
@@ -95,7 +95,7 @@ def _complaints(source: YamlFile, grid: Grid) -> list[Complaint]:
     for place, each in tries.items():
         wrong = _refused_by_all(each)
         if wrong is not None:
-            found.append(_complaint(source, place, wrong))
+            found.append(source.complaint(place, wrong))
     return found
 
 
@@ -110,11 +110,6 @@ def _refused_by_all(tries: Iterable[Callable[[], object]]) -> HetsimError | None
         else:
             return None
     return first
-
-
-def _complaint(source: YamlFile, place: YamlPath, error: HetsimError) -> Complaint:
-    what = f"{error.where}: {error.what}" if error.where else error.what
-    return Complaint(source.line(place), what, error.hint or "")
 
 
 SHORT: Mapping[str, Mapping[str, Any]] = {
