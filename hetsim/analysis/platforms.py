@@ -282,7 +282,13 @@ def compare_platforms(
     """
     check_objective(objective)
     with part(0.0, READ, "reading the catalog" if platforms is None else ""):
-        asked = load_catalog_platforms() if platforms is None else tuple(map(_loaded, platforms))
+        asked = (
+            load_catalog_platforms()
+            if platforms is None
+            else tuple(
+                one if isinstance(one, Platform) else load_platform(one) for one in platforms
+            )
+        )
     if not asked:
         raise UsageError("no platform to compare", hint="name one, e.g. rock-5b")
     named = STRATEGIES[objective] if strategies is None else strategies
@@ -323,10 +329,6 @@ def compare_platforms(
     rows.sort(key=lambda row: np.inf if row.cost_s is None else row.cost_s)
     drawn = samples if any(row.interval is not None for row in rows) else 0
     return PlatformComparison(model, tuple(rows), names, objective, drawn, seed)
-
-
-def _loaded(given: Platform | str | os.PathLike[str]) -> Platform:
-    return given if isinstance(given, Platform) else load_platform(given)
 
 
 def _check_that_some_can(

@@ -186,8 +186,6 @@ def served_sensitivities(
     deployment: Deployment,
     platform: Platform,
     asked: ModelOptions,
-    *,
-    machine_code: bool | None = None,
 ) -> tuple[Sensitivities, ...]:
     """Return the sensitivities of the p99 of each stream, under the arrivals of `service`.
 
@@ -208,7 +206,7 @@ def served_sensitivities(
         try:
             resolved = kept_on(service.resolved, on)
             setup = set_up(resolved, workload, check_together(resolved, on))
-            kept = _tails(played(workload, resolved, setup, machine_code=machine_code))
+            kept = _tails(played(workload, resolved, setup))
         except Infeasible:
             kept = [math.nan] * len(before_s)
         anew = [math.nan] * len(before_s)
@@ -216,10 +214,7 @@ def served_sensitivities(
             # A saved plan belongs to the present platform, so it is not replanned.
             if not fixed:
                 made = common.elsewhere()
-                served = serve(
-                    deployment, workload, on, asked=asked, made=made, machine_code=machine_code
-                )
-                anew = _tails(served)
+                anew = _tails(serve(deployment, workload, on, asked=asked, made=made))
         except Infeasible:
             pass
         for at, was_s in enumerate(before_s):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import OutOfMemory
-from hetsim.hardware.spec import Platform, SharedMemory
+from hetsim.hardware.spec import Platform
 from hetsim.placement.objective import kept_s, seconds_a_request
 from hetsim.problem.parts import Contention, Slowdown, scaled
 from hetsim.problem.plan import Plan
@@ -113,18 +113,12 @@ class SustainedSpeed:
             if memory.devices not in self._priced:
                 self._priced[memory.devices] = RepricedModel(self.problem, memory.devices)
             own = [problem.devices.index(name) for name in memory.devices]
-            found = _agreed(
-                plan, own, beside, _reached(platform, memory), self._priced[memory.devices]
+            # For all devices at the efficiency of the best.
+            reached = memory.bytes_per_s * max(
+                platform.devices[name].memory_efficiency for name in memory.devices
             )
-            slower[own] = found
+            slower[own] = _agreed(plan, own, beside, reached, self._priced[memory.devices])
         return tuple(slower.tolist())
-
-
-def _reached(platform: Platform, memory: SharedMemory) -> float:
-    """Return the bytes per second of a memory for all devices, at its best device's efficiency."""
-    return memory.bytes_per_s * max(
-        platform.devices[name].memory_efficiency for name in memory.devices
-    )
 
 
 def _agreed(

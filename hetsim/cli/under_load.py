@@ -88,7 +88,7 @@ def _of_outages(
             report, sentence = tables.surviving_report(one), tables.surviving_sentence(one)
             yield "survive", tables.surviving_record(one), report, sentence
         else:
-            report, [sentence, *_] = tables.availability_report(one), tables.availability_lines(one)
+            report, sentence = tables.availability_report(one), tables.availability_sentence(one)
             yield "availability", tables.availability_record(one), report, sentence
 
 

@@ -262,12 +262,8 @@ def known_on(
             hint="measure a file with fixed shapes",
         ) from None
     except UsageError as error:
-        raise replace_where(error, f"measurement {measurement} of '{device}'") from None
-
-
-def replace_where(error: UsageError, where: str) -> UsageError:
-    """Return the error with another location."""
-    return UsageError(error.what, where=where, hint=error.hint)
+        where = f"measurement {measurement} of '{device}'"
+        raise UsageError(error.what, where=where, hint=error.hint) from None
 
 
 def _model(measurement: Measurement) -> Model:

@@ -137,10 +137,6 @@ def _explained(found: Explanation) -> str:
     return f"The {of} is {format_seconds(found.cost_s)}: {shares_text(found, 4)}.{helps}"
 
 
-def _nodes_pictures(found: Nodes) -> Record:
-    return plans_picture([] if found.plan is None else [found.plan])
-
-
 def _outage_record(key: str, of: str) -> Callable[[Any], Record]:
     """Function that returns the record of a service with an answer about its outages."""
 
@@ -183,7 +179,7 @@ VIEWS: Mapping[str, View] = {
         _outage_record("availability", "availability_record"),
         _lazy("tables.capacity:availability_report"),
         "availability.states",
-        say=lambda found: str(_lazy("tables.capacity:availability_lines")(found)[0]),
+        say=_lazy("tables.capacity:availability_sentence"),
     ),
     "Capacity": _tables("capacity", "rows"),
     "Comparison": _tables("comparison", "rows", _comparison_pictures),
@@ -196,7 +192,12 @@ VIEWS: Mapping[str, View] = {
     ),
     "Lint": _tables("lint", "findings", home="analysis"),
     "LoadTest": _tables("load_test", "measured.streams"),
-    "Nodes": View(_own_record, _lazy("tables.analysis:nodes_report"), "nodes", _nodes_pictures),
+    "Nodes": View(
+        _own_record,
+        _lazy("tables.analysis:nodes_report"),
+        "nodes",
+        lambda found: plans_picture([] if found.plan is None else [found.plan]),
+    ),
     "Partition": View(
         lambda found: _own_record(_plan_of(found)),
         _lazy("tables.plan:partition_report"),

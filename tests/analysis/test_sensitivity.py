@@ -108,9 +108,7 @@ def test_plans_that_are_kept_where_nothing_changed_are_themselves(source: Path) 
 def test_under_load_the_arrivals_are_the_same(source: Path) -> None:
     deployment, workload = asked_of(source)
     service = serve(deployment, workload, PLATFORM, machine_code=False)
-    (found,) = served_sensitivities(
-        service, deployment, PLATFORM, ModelOptions(), machine_code=False
-    )
+    (found,) = served_sensitivities(service, deployment, PLATFORM, ModelOptions())
     assert found.figure == "p99 of requests"
     for one in found.changes[:3]:
         on = hetsim.what_if(PLATFORM, one.change)
@@ -128,9 +126,7 @@ def test_a_saved_plan_is_kept_and_never_made_anew(source: Path, plan: Plan, tmp_
     stream = Stream("requests", str(source), Poisson(1_000.0))
     workload = Workload((stream,), requests=60, seed=1)
     service = serve(deployment, workload, PLATFORM, machine_code=False)
-    (found,) = served_sensitivities(
-        service, deployment, PLATFORM, ModelOptions(), machine_code=False
-    )
+    (found,) = served_sensitivities(service, deployment, PLATFORM, ModelOptions())
     assert len(found.changes) == len(levers(PLATFORM))
     assert all(math.isnan(one.anew) and one.most == one.kept for one in found.changes)
     (used,) = {f"device {name}.speed +10%" for name in plan.devices_used[:1]}

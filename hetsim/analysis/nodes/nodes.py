@@ -105,7 +105,9 @@ def nodes(asked: Problem | Plan, *, device: str | None = None) -> Nodes:
         placed = list(rows)
         for at, (on, group) in enumerate(zip(template.group_device, plan.groups, strict=True)):
             for members, taken_s in problem.kernels(on, group.nodes):
-                parts_s = _shared(problem, on, members, taken_s)
+                parts_s = [taken_s]
+                if len(members) > 1:
+                    parts_s = problem.shared_seconds[list(members), on].tolist()
                 for node, part_s in zip(members, parts_s, strict=True):
                     row = replace(
                         rows[node],
@@ -190,13 +192,6 @@ def _on(problem: Problem, node: int, device: int) -> OnDevice:
         shared if takes_it else None,
         reason,
     )
-
-
-def _shared(problem: Problem, device: int, members: Sequence[int], seconds: float) -> list[float]:
-    """Return each member's share, as in ``Problem.shared_seconds``."""
-    if len(members) == 1:
-        return [seconds]
-    return [float(problem.shared_seconds[node, device]) for node in members]
 
 
 def moved_by(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -167,16 +168,11 @@ execute_option = stored(
 )
 
 
-def _runtime(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
-    """Read ``[DEVICE=]RUNTIME,...`` values; a runtime alone is for all devices that support it."""
-    return _by_device(ctx, param, given, "RUNTIME", "gpu=tensorrt")
-
-
 runtime_option = stored(
     "--runtime",
     metavar="[DEVICE=]RUNTIME,...",
     multiple=True,
-    read=_runtime,
+    read=partial(_by_device, word="RUNTIME", example="gpu=tensorrt"),
     help="Price DEVICE as it runs models with another RUNTIME, e.g. cpu=onnxruntime; without "
     "DEVICE, all devices that have figures by it. 'hetsim devices show' lists the runtimes.",
 )

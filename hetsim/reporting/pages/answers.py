@@ -262,7 +262,7 @@ def folder_island(
                 Section(
                     f"answer-{number}",
                     f"{number}. {left.source}",
-                    f"{island.verdict.say}{_made_by(left, island)}",
+                    island.verdict.say + f" Made by: {island.command_line}" * bool(left.command),
                     _tables_of(island),
                     order=number,
                 )
@@ -270,10 +270,6 @@ def folder_island(
             ),
         ),
     )
-
-
-def _made_by(left: SavedAnswer, island: Island) -> str:
-    return f" Made by: {island.command_line}" if left.command else ""
 
 
 def _tables_of(island: Island) -> tuple[PageTable, ...]:

@@ -380,15 +380,15 @@ def availability_report(found: Availability) -> RenderableType:
     left = len(found.states) - STATES_SHOWN
     more = [Text(f"{left} more states are rarer.")] * (left > 0)
     text = "Devices are assumed to fail independently, and each state to last."
-    return stack(states, [*more, devices], [Text(text), *map(bold, availability_lines(found))])
+    return stack(states, [*more, devices], [Text(text), bold(availability_sentence(found))])
 
 
 def _digits(minutes: float) -> str:
     return f"{minutes:.0f}" if minutes >= 100 else f"{minutes:.3g}"
 
 
-def availability_lines(found: Availability) -> list[str]:
-    """Return sentences on availability and whether its target is met."""
+def availability_sentence(found: Availability) -> str:
+    """Return the availability and whether its target is met, in a sentence."""
     low, high = found.low, found.high
     between = share_text(low)
     least, most = found.minutes_a_month
@@ -398,10 +398,10 @@ def availability_lines(found: Availability) -> list[str]:
         lost = f"{_digits(least)} to {lost}"
     answer = {"meets": "met", "misses": "missed", "undecided": "undecided"}[found.answer]
     proof = f": {plain(found.impossible)}" if found.impossible is not None else ""
-    return [
+    return (
         f"The objectives hold {between} of the time and fail {lost} minutes a month; the target "
         f"of {float(100 * found.target):.12g} % is {answer}{proof}."
-    ]
+    )
 
 
 def availability_record(found: Availability) -> dict[str, Any]:
