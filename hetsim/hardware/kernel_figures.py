@@ -224,15 +224,6 @@ class FigureError:
     unseen_median: float | None = None
     unseen_p90: float | None = None
 
-    def sd_of(self, surer: float, noise: float) -> float:
-        """Return the standard deviation for a network predicted by the device family.
-
-        - `surer`: variance of the prediction, relative to that of a network that none ran.
-        - `noise`: deviation between devices of the family on one network, the minimum.
-        """
-        alone = math.sqrt(max(self.sd**2 - self.common**2, 0.0))
-        return as_sure(alone, self.common, surer, noise)[0]
-
     def median_of(self, known: bool) -> float:
         """Return the median error for a network that the device family ran, or did not run."""
         return self.median if known or self.unseen_median is None else self.unseen_median

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,9 +20,9 @@ from hetsim.hardware.kernel_figures import (
 
 Floats = NDArray[np.float64]
 
-_RATE, _BANDWIDTH = INDEX["rate_tflops"], INDEX["bandwidth_gbytes_s"]
-_BEYOND, _WEIGHTS = INDEX["beyond_cache"], INDEX["weights_gbytes_s"]
-_OF_RATE = [INDEX[name] for name in ("pointwise", "depthwise", "grouped", "matmul", "batched")]
+RATE, BANDWIDTH = INDEX["rate_tflops"], INDEX["bandwidth_gbytes_s"]
+BEYOND, _WEIGHTS = INDEX["beyond_cache"], INDEX["weights_gbytes_s"]
+OF_RATE = [INDEX[name] for name in ("pointwise", "depthwise", "grouped", "matmul", "batched")]
 """Rates relative to that of a dense convolution. Winograd's algorithm saves products: its gain is
 not a rate of the unit."""
 
@@ -53,43 +53,19 @@ class Limits:
         relative factor.
         """
         most = np.full(theta.shape, np.inf)
-        most[:, _RATE] = self.flops
-        rate = np.minimum(theta[:, _RATE], self.flops)
-        most[:, _OF_RATE] = (self.flops - rate)[:, None]
-        most[:, _BEYOND] = self.nbytes - theta[:, _BANDWIDTH]
+        most[:, RATE] = self.flops
+        rate = np.minimum(theta[:, RATE], self.flops)
+        most[:, OF_RATE] = (self.flops - rate)[:, None]
+        most[:, BEYOND] = self.nbytes - theta[:, BANDWIDTH]
         most[:, _WEIGHTS] = self.nbytes
         known = ~np.isnan(self.held)
         least = np.where(known, self.held, -np.inf)
         return least, np.where(known, self.held, most)
 
-    def along(self, pushed: NDArray[np.bool_]) -> Floats:
-        """Return the joint directions of parameters [devices, parameters, parameters] at limits.
-
-        A relative factor that is `pushed` [devices, parameters] against a product's limit decreases
-        as the other factor increases.
-        """
-        found = np.tile(np.eye(pushed.shape[1]), (len(pushed), 1, 1))
-        free = np.isnan(self.held)
-        for whole, parts in ((_RATE, _OF_RATE), (_BANDWIDTH, [_BEYOND])):
-            for part in parts:
-                tied = pushed[:, part] & ~pushed[:, whole] & free[:, part]
-                found[tied, part, whole] = -1.0
-        return found
-
     def within(self, theta: Floats) -> Floats:
         """Return the logs [devices, parameters] clipped to the limits."""
         least, most = self.bounds(theta)
         return np.clip(theta, least, most)
-
-
-def merged_limits(limits: Iterable[Limits]) -> Limits:
-    """Return the concatenated limits of several devices."""
-    every = list(limits)
-    return Limits(
-        np.concatenate([one.flops for one in every]),
-        np.concatenate([one.nbytes for one in every]),
-        np.concatenate([one.held for one in every]),
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.kin_data import prior_of
+from catalog.kin_data import merged_limits, prior_of
 from catalog.likeness import OF_ONE_SOURCE, agreed
 from catalog.mixed import fit_kin
 from hetsim.cost.kernels.similarity import family_of, groups_of
@@ -18,7 +18,7 @@ from hetsim.hardware.files.catalog_files import find
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.reader import read_description
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
-from hetsim.hardware.kin import Limits, merged_limits
+from hetsim.hardware.kin import Limits
 from kin_builders import KIN, kin
 
 RATE, MATMUL, POINTWISE = (INDEX[name] for name in ("rate_tflops", "matmul", "pointwise"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from catalog.kin_data import KinData, Prior
+from catalog.kin_data import KinData, Prior, merged_limits
 from catalog.points import Point, Series
 from hetsim.cost.kernels.formula import COLUMN, FEATURES, FORMS
 from hetsim.cost.kernels.networks import Networks, log_total
 from hetsim.hardware.datasheet import COVARIATES
-from hetsim.hardware.kin import Limits, merged_limits
+from hetsim.hardware.kin import Limits
 
 KIN = "rknn-int8"
 NETWORKS, DEVICES, NOISE = 12, 6, 0.02

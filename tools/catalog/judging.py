@@ -16,7 +16,7 @@ from catalog.kin_fits import FittedKin
 from catalog.likeness import Unseen
 from catalog.points import Series
 from hetsim.cost.kernels.similarity import groups_of
-from hetsim.hardware.kernel_figures import BATCHES, HALF_WIDTH, FigureError, batch_range
+from hetsim.hardware.kernel_figures import BATCHES, HALF_WIDTH, FigureError, as_sure, batch_range
 
 KIN_NETWORKS = 8.0
 """How many networks of its own a device's spread must have to count as much as its kin's."""
@@ -123,7 +123,11 @@ def widths(
         own = rest.of_series(series)
         error = error_of(BATCHES[0], own if own.of_kin else rest, rest) if rest.of_kin else None
         for one in ones:
-            yield one, None if error is None else error.sd_of(one.surer, noise)
+            if error is None:
+                yield one, None
+                continue
+            alone = math.sqrt(max(error.sd**2 - error.common**2, 0.0))
+            yield one, as_sure(alone, error.common, one.surer, noise)[0]
 
 
 def _relative(found: Sequence[Unseen]) -> NDArray[np.float64]:

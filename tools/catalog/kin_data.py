@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from catalog.points import Point, Series, Tables, bytes_of, centre, kin_bytes
 from hetsim.cost.kernels.networks import Networks, log_total, log_total_and_gradient
 from hetsim.hardware.datasheet import COVARIATES, centred_covariates
 from hetsim.hardware.kernel_figures import PARAMETERS
-from hetsim.hardware.kin import Limits, merged_limits
+from hetsim.hardware.kin import Limits
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -68,6 +68,16 @@ class KinData:
     def logs_and_slopes(self, theta: Floats) -> tuple[Floats, Floats]:
         """The same with the derivatives [points, parameters] by their series' log values."""
         return log_total_and_gradient(theta, self.kernels, self.owner.astype(np.int64))
+
+
+def merged_limits(limits: Iterable[Limits]) -> Limits:
+    """Return the concatenated limits of several devices."""
+    every = list(limits)
+    return Limits(
+        np.concatenate([one.flops for one in every]),
+        np.concatenate([one.nbytes for one in every]),
+        np.concatenate([one.held for one in every]),
+    )
 
 
 def kin_data(

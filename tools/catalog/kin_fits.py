@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.kin_data import KinData, Prior, kin_data, prior_of
+from catalog.kin_data import KinData, Prior, kin_data, merged_limits, prior_of
 from catalog.likeness import (
     Unseen,
     are_relatives,
@@ -32,7 +32,7 @@ from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.schema import read_file
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
-from hetsim.hardware.kin import Kin, Limits, merged_limits
+from hetsim.hardware.kin import Kin, Limits
 
 
 @dataclass(frozen=True, slots=True)

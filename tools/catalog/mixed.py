@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from catalog.kin_data import KinData, Prior
 from hetsim.hardware.datasheet import COVARIATES, FAMILIES
 from hetsim.hardware.kernel_figures import PARAMETERS
+from hetsim.hardware.kin import BANDWIDTH, BEYOND, OF_RATE, RATE, Limits
 
 FAR = 0.8
 """Standard deviations from which a network's pull on the mean no longer grows."""
@@ -310,6 +311,21 @@ def _objective(
     return float(kin.weights @ cost + (own + off @ off + effects) / 2)
 
 
+def _along(limits: Limits, pushed: NDArray[np.bool_]) -> Floats:
+    """Return the joint directions of parameters [devices, parameters, parameters] at limits.
+
+    A relative factor that is `pushed` [devices, parameters] against a product's limit decreases
+    as the other factor increases.
+    """
+    found = np.tile(np.eye(pushed.shape[1]), (len(pushed), 1, 1))
+    free = np.isnan(limits.held)
+    for whole, parts in ((RATE, OF_RATE), (BANDWIDTH, [BEYOND])):
+        for part in parts:
+            tied = pushed[:, part] & ~pushed[:, whole] & free[:, part]
+            found[tied, part, whole] = -1.0
+    return found
+
+
 def _solve(
     kin: KinData,
     prior: Prior,
@@ -336,7 +352,7 @@ def _solve(
     alone_gradients: Floats = np.add.reduceat(raw * left[:, None], kin.first[:-1], axis=0)
     pushed = _pushed(kin, state, alone_gradients - state.own @ precision)
     # What is at a limit together with another parameter moves against it: along the limit.
-    along = kin.limits.along(pushed)
+    along = _along(kin.limits, pushed)
     slopes = np.einsum("ip,ipq->iq", at.slopes, along[kin.owner])
     weighted = slopes * weight[:, None]
     # Rows of the common unknowns for each series: the mean, and the effects of its keys.
