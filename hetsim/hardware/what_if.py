@@ -93,6 +93,11 @@ class HardwareFigure:
     whole: bool = False
     table: bool = False
 
+    def si(self, value: float) -> float:
+        """Return a value given in the unit of the key in SI units."""
+        found = in_si(value, self.key_unit)
+        return round(found) if self.whole else found
+
 
 OF_DEVICE = (
     HardwareFigure("peak_tflops", "peak", "flops_per_s", "FLOP/s", TERA, table=True),

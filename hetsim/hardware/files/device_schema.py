@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
@@ -19,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from hetsim.core.units import GIB, GIGA, MIB, TERA
+from hetsim.core.units import GIGA, MIB, TERA
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.datasheet import CORES, FAMILIES, Datasheet, has_matrices, peak_of, processor
 from hetsim.hardware.files.kernels_schema import Kernels, MeasuredModel, Precision, RuntimeModel
@@ -48,9 +49,11 @@ from hetsim.hardware.files.schema import (
     refusal,
     refusals,
 )
+from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.measurement import LONGEST_S, Measurement, read_time
 from hetsim.hardware.price import DeviceAvailability, Price, availability_of, exactly
 from hetsim.hardware.spec import CUSTOM_OPS, QUANTIZED, DeviceSpec, SupportRule
+from hetsim.hardware.what_if import OF_DEVICE, HardwareFigure
 
 if TYPE_CHECKING:
     from hetsim.graph.patterns.pattern import Pattern
@@ -127,10 +130,6 @@ class AvailabilityModel(Strict):
         assert self.mtbf_hours is not None
         assert self.mttr_hours is not None
         return DeviceAvailability(availability_of(self.mtbf_hours, self.mttr_hours), self.source)
-
-
-MICROSECONDS = 1e6
-"""In a second. Dividing rounds right: 5 / 1e6 is 5e-06, 5 * 1e-6 is just below it."""
 
 
 def parsed(name: str, text: str) -> Pattern:
@@ -249,6 +248,10 @@ class SupportModel(Strict):
         if info.data.get("ops") is not None:
             raise refusal("KEY stands beside 'ops'", "name them among 'ops'")
         return foreign
+
+
+def _figures_of(kernels: Kernels) -> dict[str, KernelFigures]:
+    return {precision: one.to_figures(precision) for precision, one in kernels.items()}
 
 
 class DeviceModel(Strict):
@@ -382,16 +385,7 @@ class DeviceModel(Strict):
             name=name,
             kind=self.kind,
             full_name=self.full_name,
-            flops_per_s={dtype: rate.value * TERA for dtype, rate in self.peak_tflops.items()},
-            bytes_per_s=self.memory_bandwidth_gbytes_s.value * GIGA,
-            memory_bytes=round(self.memory_gib.value * GIB),
-            launch_s=self.launch_us.value / MICROSECONDS,
-            dispatch_s=self.dispatch_us.value / MICROSECONDS,
-            streams=self.streams.value,
-            idle_w=self.idle_w.value,
-            busy_w=self.busy_w.value,
-            efficiency={op_class: part.value for op_class, part in self.efficiency.items()},
-            memory_efficiency=self.memory_efficiency.value,
+            **self._in_si(),
             execution_dtype=dict(self.execution_dtype),
             support=SupportRule(
                 ops=None if support.ops is None else frozenset(support.ops),
@@ -412,19 +406,13 @@ class DeviceModel(Strict):
             backend=self.backend,
             threads=self.threads,
             custom_ops=frozenset(self._custom_ops()),
-            provenance=self._provenance(),
-            kernels={
-                precision: kernels.to_figures(precision)
-                for precision, kernels in self.kernels.items()
+            provenance={
+                f"{known.field}.{entry}" if known.table else known.field: figure.stated
+                for known, entry, figure in self._figures()
             },
+            kernels=_figures_of(self.kernels),
             runtime=self.runtime or "",
-            runtimes={
-                name: {
-                    precision: kernels.to_figures(precision)
-                    for precision, kernels in one.kernels.items()
-                }
-                for name, one in self.runtimes.items()
-            },
+            runtimes={name: _figures_of(one.kernels) for name, one in self.runtimes.items()},
             price=None if self.price is None else self.price.to_price(),
             availability=None if self.availability is None else self.availability.to_availability(),
             measurements=tuple(one.to_measurement() for one in self.measurements),
@@ -451,17 +439,20 @@ class DeviceModel(Strict):
             return self.custom_ops
         return CUSTOM_OPS if self.kind == "cpu" else ("function",)
 
-    def _provenance(self) -> dict[str, tuple[str, str]]:
-        figures: dict[str, Figure[Any]] = {
-            **{f"flops_per_s.{dtype}": rate for dtype, rate in self.peak_tflops.items()},
-            "bytes_per_s": self.memory_bandwidth_gbytes_s,
-            "memory_bytes": self.memory_gib,
-            "launch_s": self.launch_us,
-            "dispatch_s": self.dispatch_us,
-            "streams": self.streams,
-            "idle_w": self.idle_w,
-            "busy_w": self.busy_w,
-            **{f"efficiency.{op_class}": part for op_class, part in self.efficiency.items()},
-            "memory_efficiency": self.memory_efficiency,
-        }
-        return {name: figure.stated for name, figure in figures.items()}
+    def _figures(self) -> Iterator[tuple[HardwareFigure, str, Figure[Any]]]:
+        """Yield the figures with their entry in a table, an empty text outside of one."""
+        for known in OF_DEVICE:
+            stated = getattr(self, known.key)
+            for entry, figure in stated.items() if known.table else (("", stated),):
+                yield known, entry, figure
+
+    def _in_si(self) -> dict[str, Any]:
+        """Figures of the record in SI units."""
+        found: dict[str, Any] = {}
+        for known, entry, figure in self._figures():
+            value = known.si(figure.value)
+            if known.table:
+                found.setdefault(known.field, {})[entry] = value
+            else:
+                found[known.field] = value
+        return found

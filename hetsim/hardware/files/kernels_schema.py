@@ -116,10 +116,6 @@ class ErrorModel(Strict):
             raise refusals(found)
         return self
 
-    def to_error(self) -> FigureError:
-        """Return the record."""
-        return FigureError(**self.model_dump())
-
 
 class CountedModel(Strict):
     """Numbers of what was measured, an entry of ``rests_on:``."""
@@ -132,10 +128,6 @@ class CountedModel(Strict):
     """Who measured them: submitters, owners of boards, collections."""
     dies: Count
     """Chips, those of one die counted once."""
-
-    def to_counted(self) -> Counted:
-        """Return the record."""
-        return Counted(**self.model_dump())
 
 
 class BasisModel(Strict):
@@ -150,8 +142,8 @@ class BasisModel(Strict):
 
     def to_basis(self) -> Basis:
         """Return the record."""
-        own = None if self.device is None else self.device.to_counted()
-        return Basis(own, self.family.to_counted(), self.elsewhere)
+        own = None if self.device is None else Counted(**self.device.model_dump())
+        return Basis(own, Counted(**self.family.model_dump()), self.elsewhere)
 
 
 class CoordinateModel(Strict):
@@ -272,7 +264,7 @@ class KernelsModel(Strict):
             kin=self.kin,
             runtime=self.runtime,
             source=self.source,
-            errors=tuple(error.to_error() for error in self.errors),
+            errors=tuple(FigureError(**error.model_dump()) for error in self.errors),
             corrections=tuple(one.to_correction(form) for form, one in self.corrections.items()),
             joins=None
             if self.joins is None
@@ -410,7 +402,7 @@ class ByDatasheetModel(Strict):
 
     def to_by_datasheet(self) -> ByDatasheet:
         """Return the record."""
-        errors = tuple(error.to_error() for error in self.errors)
+        errors = tuple(FigureError(**error.model_dump()) for error in self.errors)
         basis = None if self.rests_on is None else self.rests_on.to_basis()
         return ByDatasheet(self.precision, self.middle, self.slopes, errors, basis)
 

@@ -68,10 +68,6 @@ class OfferModel(Strict):
             )
         return self
 
-    def to_offer(self) -> Offer:
-        """Return the record."""
-        return Offer(**self.model_dump())
-
 
 class PricesModel(Strict):
     """A price list."""
@@ -92,7 +88,9 @@ def listed_offers() -> tuple[Offer, ...]:
 def _listed(folder: Path) -> tuple[Offer, ...]:
     read = (read_yaml(*find("prices", name), holds="offers") for name in names("prices"))
     return tuple(
-        one.to_offer() for source in read for one in parse_file(PricesModel, source).offers
+        Offer(**one.model_dump())
+        for source in read
+        for one in parse_file(PricesModel, source).offers
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from hetsim.core.files import sha256_of
-from hetsim.core.units import GIGA
+from hetsim.core.units import GIGA, MICRO, in_si
 from hetsim.errors import PlatformError, UsageError, nearest
 from hetsim.hardware.files.catalog_files import (
     Sort,
@@ -23,7 +23,7 @@ from hetsim.hardware.files.catalog_files import (
     in_catalog,
     kin_file,
 )
-from hetsim.hardware.files.device_schema import MICROSECONDS, DeviceModel
+from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.kernels_schema import FittedModel, KinModel, MeasuredModel
 from hetsim.hardware.files.platform_schema import (
     DeviceUse,
@@ -489,7 +489,7 @@ class _Parts:
             name=use.name or "-".join(use.between),
             a=use.between[0],
             b=use.between[1],
-            latency_s=latency.value / MICROSECONDS,
+            latency_s=in_si(latency.value, MICRO),
             bytes_per_s=bandwidth.value * GIGA * (efficiency.value if efficiency else 1.0),
             duplex=duplex,
             bus=use.bus,

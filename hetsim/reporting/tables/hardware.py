@@ -10,11 +10,10 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from hetsim.core.text import Record, fields, records
-from hetsim.core.units import GIGA, format_bytes, format_seconds
+from hetsim.core.units import GIGA, MICRO, format_bytes, format_seconds, in_si
 from hetsim.hardware.catalog import offers
 from hetsim.hardware.datasheet import CORES, FAMILIES
 from hetsim.hardware.files.checking import CheckedFile
-from hetsim.hardware.files.device_schema import MICROSECONDS
 from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.files.prices_schema import PricesModel
@@ -473,7 +472,7 @@ def link_record(name: str, link: LinkModel) -> dict[str, Any]:
     return {
         "name": name,
         "full_name": link.full_name,
-        "latency_s": link.latency_us.value / MICROSECONDS,
+        "latency_s": in_si(link.latency_us.value, MICRO),
         "peak_bytes_per_s": peak,
         "efficiency": link.efficiency.value,
         "bytes_per_s": peak * link.efficiency.value,
