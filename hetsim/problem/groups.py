@@ -112,38 +112,20 @@ def by_label(labels: Sequence[int]) -> dict[int, list[int]]:
 
 
 def least_order(count: int, source: Ints, target: Ints) -> list[int] | None:
-    """Return the lexicographically least topological order of 0 .. count - 1; None on a cycle.
-
-    If no edge leads from a number above k to one up to k, all numbers up to k come first: one of
-    them is always available, and it is less than the others. So the numbers between two such k need
-    no sorting if there is only one.
-    """
-    back = source > target
-    closed = np.zeros(count + 1, dtype=np.int64)
-    np.add.at(closed, target[back], 1)
-    np.add.at(closed, source[back], -1)
-    open_after = np.cumsum(closed[:-1]) == 0
-    alone = open_after & np.concatenate(([True], open_after[:-1]))
-    part = np.cumsum(open_after) - open_after
-    within = part[source] == part[target]
-    succs = NodeRows.sorted_by(count, source[within], target[within])
-    indegree = np.bincount(target[within], minlength=count)
-    ready = np.flatnonzero(~alone & (indegree == 0)).tolist()
-    waiting, at, node = indegree.tolist(), succs.at.tolist(), succs.node.tolist()
-    sorted_ones: list[int] = []
+    """Return the lexicographically least topological order of 0 .. count - 1; None on a cycle."""
+    succs = NodeRows.sorted_by(count, source, target)
+    at, node = succs.at.tolist(), succs.node.tolist()
+    waiting = np.bincount(target, minlength=count).tolist()
+    ready = [u for u in range(count) if not waiting[u]]
+    order: list[int] = []
     while ready:
         u = heapq.heappop(ready)
-        sorted_ones.append(u)
+        order.append(u)
         for v in node[at[u] : at[u + 1]]:
             waiting[v] -= 1
             if not waiting[v]:
                 heapq.heappush(ready, v)
-    mixed = np.flatnonzero(~alone)
-    if len(sorted_ones) < mixed.size:
-        return None
-    order = np.arange(count)
-    order[mixed] = sorted_ones
-    return [int(index) for index in order.tolist()]
+    return order if len(order) == count else None
 
 
 def components(dag: Dag, labels: Sequence[int]) -> list[int]:
