@@ -84,14 +84,9 @@ def contracted(problem: Problem, members: tuple[tuple[int, ...], ...]) -> Coarse
     for task, nodes in enumerate(members):
         for v in nodes:
             task_of[v] = task
-    alone = problem.seconds.tolist()
+    devices = range(len(problem.devices))
     seconds = np.array(
-        [
-            alone[nodes[0]]
-            if len(nodes) == 1
-            else [problem.compute_seconds(device, nodes) for device in range(len(problem.devices))]
-            for nodes in members
-        ],
+        [[problem.compute_seconds(device, nodes) for device in devices] for nodes in members],
         dtype=np.float64,
     ).reshape(count, len(problem.devices))
     coarse = replace(
@@ -144,12 +139,7 @@ def _first(names: Sequence[str], members: Sequence[Sequence[int]]) -> tuple[str,
 def _values(problem: Problem, task_of: Sequence[int]) -> Iterable[Value]:
     for value in problem.values:
         producer = value.producer if value.producer == GRAPH_INPUT else task_of[value.producer]
-        consumers = value.consumers
-        if len(consumers) == 1:
-            reader = task_of[consumers[0]]
-            readers: tuple[int, ...] = (reader,) if reader != producer else ()
-        else:
-            readers = tuple(sorted({task_of[v] for v in consumers} - {producer}))
+        readers = tuple(sorted({task_of[v] for v in value.consumers} - {producer}))
         if readers or value.is_output:
             yield Value(value.name, value.nbytes, producer, readers, value.is_output)
 
