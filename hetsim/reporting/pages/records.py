@@ -254,18 +254,12 @@ def _entries_table(title: str, key: str, entries: list[tuple[str, Mapping[str, A
 def _cells(entry: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
     """Figures of an entry and of its parts by their paths, without the entry's own name."""
     name = _name(entry)
-    found: dict[tuple[str, ...], str] = {}
-    for key, value in entry.items():
-        parts = value.items() if isinstance(value, Mapping) else [("", value)]
-        for inner, one in parts:
-            path = (key, inner) if inner else (key,)
-            held = one.values() if isinstance(one, Mapping) else one if one != [] else ()
-            nested = isinstance(one, Mapping) or (
-                isinstance(one, list) and any(isinstance(each, (Mapping, list)) for each in held)
-            )
-            if one is not None and one != [] and one != name and not nested:
-                found[path] = _text(path, one)
-    return found
+    return {
+        path: _text(path, one)
+        for path, one in leaves(entry, lists=True)
+        if one not in (None, [], name)
+        and (len(path) == 1 or (len(path) == 2 and isinstance(entry[path[0]], Mapping)))
+    }
 
 
 def _text(path: tuple[str, ...], value: Any) -> str:
