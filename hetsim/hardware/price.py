@@ -123,7 +123,7 @@ def availability_of(mtbf: float, mttr: float) -> Fraction:
 
     Both are means in one unit, taken as the decimals that they are written as.
 
-    >>> of_times(999.0, 1.0)
+    >>> availability_of(999.0, 1.0)
     Fraction(999, 1000)
     """
     works, down = exactly(mtbf), exactly(mttr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,16 +29,8 @@ _NUMBERS = ("min_nodes", "max_groups", "max_nodes_per_group")
 KEYS = (*_NUMBERS, "fit_weights", "housekeeping", "housekeeping_ops")
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """Settings of ``--set``; None if it has no key of theirs."""
-
-    sizes: SizeRules | None
-    housekeeping: Housekeeping | None
-
-
-def read_rules(settings: Sequence[str]) -> Rules:
-    """Read ``KEY=VALUE`` texts, each key once.
+def read_rules(settings: Sequence[str]) -> tuple[SizeRules | None, Housekeeping | None]:
+    """Read ``KEY=VALUE`` texts, each key once; None if there is no key of theirs.
 
     Raises UsageError for an unknown key, with the nearest, a repeated one, or a value that does not
     fit.
@@ -81,15 +72,12 @@ def read_rules(settings: Sequence[str]) -> Rules:
             where="--set",
             hint="add --set housekeeping=follow or --set housekeeping=default",
         )
-    made = Rules(
-        SizeRules(**sizes) if sizes else None,
-        Housekeeping(**housekeeping) if housekeeping else None,
-    )
-    if made.housekeeping is not None:
-        made.housekeeping.check()
-    if made.sizes is not None:
-        made.sizes.check()
-    return made
+    made = SizeRules(**sizes) if sizes else None
+    kept = Housekeeping(**housekeeping) if housekeeping else None
+    for one in (kept, made):
+        if one is not None:
+            one.check()
+    return made, kept
 
 
 ALL = "all"
@@ -184,7 +172,7 @@ def partition(
         raise UsageError(f"no merge method '{method}'", hint=nearest(method, (*known, ALL)))
     if priority is not None:
         parse_priority(priority, "--priority")
-    rules = read_rules(settings)
+    sizes, housekeeping = read_rules(settings)
     wishes = load_affinity(affinity) if affinity not in (None, FROM_MODEL) else None
     pictures = {"--dot": dot, "--mermaid": mermaid}
     for option, path in pictures.items():
@@ -210,8 +198,8 @@ def partition(
         problem,
         priority=priority,
         affinity=wishes,
-        sizes=rules.sizes,
-        housekeeping=rules.housekeeping,
+        sizes=sizes,
+        housekeeping=housekeeping,
     )
     if method == ALL:
         _compare(problem, known, asked)
