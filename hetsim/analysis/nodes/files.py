@@ -14,7 +14,6 @@ import csv
 import io
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -29,25 +28,19 @@ EXPLORER = ".model-explorer.json"
 ENDINGS = (".json", ".csv", EXPLORER)
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """Format of a file of nodes: ``json``, ``csv``, or ``explorer`` with its content `what`."""
+def form_of(path: str | os.PathLike[str]) -> What | Literal["json", "csv"]:
+    """Return the format of a file by its name: for Model Explorer the content.
 
-    kind: Literal["json", "csv", "explorer"]
-    what: What | None = None
-
-
-def form_of(path: str | os.PathLike[str]) -> Form:
-    """Return the format of a file by its name. Raises UsageError for an unknown ending."""
+    Raises UsageError for an unknown ending.
+    """
     name = Path(path).name.lower()
     if name.endswith(EXPLORER):
         asked = Path(name.removesuffix(EXPLORER)).suffix.removeprefix(".")
-        what: What = next((what for what in WHATS if what == asked), "device")
-        return Form("explorer", what)
+        return next((what for what in WHATS if what == asked), "device")
     if name.endswith(".json"):
-        return Form("json")
+        return "json"
     if name.endswith(".csv"):
-        return Form("csv")
+        return "csv"
     raise UsageError(
         f"'{os.fspath(path)}' does not say what to write",
         hint=f"end it with one of: {', '.join(ENDINGS)}; {', '.join(WHATS[1:])} may stand before "

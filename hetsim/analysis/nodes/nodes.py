@@ -61,9 +61,9 @@ class Nodes(Result, Facts):
         ``.why`` for these instead of the device. Raises UsageError for other endings.
         """
         form = form_of(name)
-        if form.what is not None:
-            return self.to_model_explorer(form.what)
-        return self.to_csv() if form.kind == "csv" else self.to_json()
+        if form == "json":
+            return self.to_json()
+        return self.to_csv() if form == "csv" else self.to_model_explorer(form)
 
 
 @checks.takes(

@@ -187,9 +187,8 @@ def latency_rows(timeline: Timeline, sure: Spread | None = None) -> list[tuple[s
             ),
             (
                 "latency",
-                f"mean {format_seconds(spread.mean_s)}, p50 {format_seconds(spread.p50_s)}, "
-                f"p90 {format_seconds(spread.p90_s)}, p99 {format_seconds(spread.p99_s)}, "
-                f"max {format_seconds(spread.max_s)} (simulated)",
+                f"{', '.join(f'{name} {format_seconds(at)}' for name, at in spread.items())} "
+                "(simulated)",
             ),
         ]
     rows += spread_rows(sure, requests)
@@ -308,26 +307,12 @@ def critical_path(timeline: Timeline) -> CriticalPath | None:
     return CriticalPath(spent["compute"], spent["transfer"], ordered)
 
 
-@dataclass(frozen=True, slots=True)
-class LatencySpread:
-    """Latencies of many requests, in seconds; percentiles use the nearest rank."""
-
-    mean_s: float
-    p50_s: float
-    p90_s: float
-    p99_s: float
-    max_s: float
-
-
-def latency_spread(timeline: Timeline) -> LatencySpread:
-    """Return mean, percentiles and maximum over all requests. O(n log n)."""
+def latency_spread(timeline: Timeline) -> dict[str, float]:
+    """Return mean, percentiles by the nearest rank, and maximum over all requests, in seconds."""
     ordered = sorted(timeline.latencies_s)
     size = len(ordered)
-
-    def at(hundredths: int) -> float:
-        return ordered[max(-(-hundredths * size // 100), 1) - 1]
-
-    return LatencySpread(sum(ordered) / size, at(50), at(90), at(99), ordered[-1])
+    ranked = {f"p{at}": ordered[max(-(-at * size // 100), 1) - 1] for at in (50, 90, 99)}
+    return {"mean": sum(ordered) / size, **ranked, "max": ordered[-1]}
 
 
 def spread_rows(spread: Spread | None, requests: int) -> list[tuple[str, str]]:
@@ -383,12 +368,11 @@ def timeline_record(timeline: Timeline) -> Record:
     """
     single = len(timeline.latencies_s) == 1
     path = critical_path(timeline) if single else None
-    spread = latency_spread(timeline)
     makespan_s = timeline.makespan_s
     return {
         "requests": len(timeline.latencies_s),
         "latency_s": timeline.latency_s,
-        **{f"latency_{name}": value for name, value in fields(spread).items()},
+        **{f"latency_{name}_s": at for name, at in latency_spread(timeline).items()},
         "makespan_s": makespan_s,
         "requests_per_s": len(timeline.latencies_s) / makespan_s if makespan_s > 0 else None,
         **fields(timeline, "transfers transferred_bytes transfer_s"),

@@ -15,7 +15,7 @@ import pytest
 
 import hetsim
 from builders import BOX
-from hetsim.analysis.nodes.files import COLUMNS, WHATS, Form, What, form_of
+from hetsim.analysis.nodes.files import COLUMNS, WHATS, What, form_of
 from hetsim.analysis.nodes.nodes import Nodes, nodes
 from hetsim.analysis.nodes.record import nodes_schema
 from hetsim.errors import UsageError
@@ -177,11 +177,11 @@ def test_nodes_are_found_by_tensor_and_by_name(told: Nodes, tmp_path: Path) -> N
 
 
 def test_the_end_of_a_name_says_what_to_write(told: Nodes) -> None:
-    assert form_of("a/b.json") == Form("json")
-    assert form_of("B.CSV") == Form("csv")
-    assert form_of("n.model-explorer.json") == Form("explorer", "device")
+    assert form_of("a/b.json") == "json"
+    assert form_of("B.CSV") == "csv"
+    assert form_of("n.model-explorer.json") == "device"
     for what in WHATS:
-        assert form_of(f"n.{what}.model-explorer.json") == Form("explorer", what)
+        assert form_of(f"n.{what}.model-explorer.json") == what
         assert told.to_file(f"n.{what}.model-explorer.json") == told.to_model_explorer(what)
     assert told.to_file("n.json") == told.to_json()
     assert told.to_file(Path("n.csv")) == told.to_csv()
