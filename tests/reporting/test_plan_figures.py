@@ -51,8 +51,8 @@ def test_the_critical_path_makes_up_the_latency(problem: Problem) -> None:
     timeline = simulate(plan(problem, "heft"))
     path = critical_path(timeline)
     assert path is not None
-    assert path.compute_s + path.transfer_s == pytest.approx(timeline.latency_s)
-    assert 0.0 <= path.transfer_share <= 1.0
+    assert path["compute_s"] + path["transfer_s"] == pytest.approx(timeline.latency_s)
+    assert 0.0 <= path["transfer_share"] <= 1.0
 
 
 def test_no_trace_no_critical_path() -> None:

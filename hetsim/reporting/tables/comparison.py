@@ -376,7 +376,7 @@ def _row_cells(comparison: Comparison, row: Row, name: str) -> list[Cell]:
         [
             f"{timeline.transfers / requests:.3g}",
             format_bytes(round(timeline.transferred_bytes / requests)),
-            percent(path.transfer_share if path is not None else None),
+            percent(path["transfer_share"] if path is not None else None),
         ],
         joules(timeline.energy_j / requests) if any((*problem.idle_w, *problem.busy_w)) else ABSENT,
         names,

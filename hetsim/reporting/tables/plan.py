@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import isinf
 from typing import TYPE_CHECKING, Any
 
@@ -197,8 +197,9 @@ def latency_rows(timeline: Timeline, sure: Spread | None = None) -> list[tuple[s
         rows.append(
             (
                 "critical path",
-                f"{format_seconds(path.compute_s)} computing, {format_seconds(path.transfer_s)} "
-                f"in transfers ({percent(path.transfer_share)})",
+                f"{format_seconds(path['compute_s'])} computing, "
+                f"{format_seconds(path['transfer_s'])} in transfers "
+                f"({percent(path['transfer_share'])})",
             )
         )
     rows.append(
@@ -272,26 +273,11 @@ def outputs_line(
     return f"{claim}: no ({count(len(mismatches), 'output')} differ: {'; '.join(mismatches)})"
 
 
-@dataclass(frozen=True, slots=True)
-class CriticalPath:
-    """Parts of the latency of one request, in seconds along the critical path.
+def critical_path(timeline: Timeline) -> Record | None:
+    """Return seconds of computing and of transfers on the critical path; None if there is none.
 
     ``shares_s`` has them by device, and by links as transfers hold them jointly; largest first.
     """
-
-    compute_s: float
-    transfer_s: float
-    shares_s: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def transfer_share(self) -> float:
-        """Share of the path in transfers, in [0, 1]."""
-        whole = self.compute_s + self.transfer_s
-        return self.transfer_s / whole if whole > 0 else 0.0
-
-
-def critical_path(timeline: Timeline) -> CriticalPath | None:
-    """Return the parts of the critical path; None if the timeline has none."""
     if not timeline.critical_path:
         return None
     spent = {"compute": 0.0, "transfer": 0.0}
@@ -304,7 +290,13 @@ def critical_path(timeline: Timeline) -> CriticalPath | None:
         where = event.device if event.kind == "compute" else held
         shares[where] = shares.get(where, 0.0) + seconds
     ordered = dict(sorted(shares.items(), key=lambda share: -share[1]))
-    return CriticalPath(spent["compute"], spent["transfer"], ordered)
+    whole = sum(spent.values())
+    return {
+        "compute_s": spent["compute"],
+        "transfer_s": spent["transfer"],
+        "transfer_share": spent["transfer"] / whole if whole > 0 else 0.0,
+        "shares_s": ordered,
+    }
 
 
 def latency_spread(timeline: Timeline) -> dict[str, float]:
@@ -367,7 +359,6 @@ def timeline_record(timeline: Timeline) -> Record:
     on whether a trace was requested.
     """
     single = len(timeline.latencies_s) == 1
-    path = critical_path(timeline) if single else None
     makespan_s = timeline.makespan_s
     return {
         "requests": len(timeline.latencies_s),
@@ -376,9 +367,7 @@ def timeline_record(timeline: Timeline) -> Record:
         "makespan_s": makespan_s,
         "requests_per_s": len(timeline.latencies_s) / makespan_s if makespan_s > 0 else None,
         **fields(timeline, "transfers transferred_bytes transfer_s"),
-        "critical_path": None
-        if path is None
-        else fields(path, "compute_s transfer_s transfer_share shares_s"),
+        "critical_path": critical_path(timeline) if single else None,
         "energy_j": timeline.energy_j,
         "devices": {
             device: {
