@@ -391,15 +391,10 @@ def explain(
             cost_s if objective == "latency" else float("inf"),
         ),
         path=path,
-        shares=_shares(plan, timeline, objective, path),
+        shares=limits_of(plan, timeline, objective),
         changes=changes,
         tried=tried,
     )
-
-
-def limits_of(plan: Plan, timeline: Timeline, objective: Objective) -> Mapping[str, float]:
-    """Return the seconds of a plan by device and link, as in ``Explanation.shares``."""
-    return _shares(plan, timeline, objective, _path(plan, timeline))
 
 
 def _path(plan: Plan, timeline: Timeline) -> tuple[CriticalStep, ...]:
@@ -418,12 +413,11 @@ def _path(plan: Plan, timeline: Timeline) -> tuple[CriticalStep, ...]:
     return tuple(step(timeline.events[index]) for index in timeline.critical_path)
 
 
-def _shares(
-    plan: Plan, timeline: Timeline, objective: Objective, path: Sequence[CriticalStep]
-) -> dict[str, float]:
+def limits_of(plan: Plan, timeline: Timeline, objective: Objective) -> dict[str, float]:
+    """Return the seconds of a plan by device and link, as in ``Explanation.shares``."""
     found: dict[str, float] = {}
     if objective == "latency":
-        for step in path:
+        for step in _path(plan, timeline):
             found[step.where] = found.get(step.where, 0.0) + step.seconds
     else:
         device_s, link_s = seconds_a_request(plan)

@@ -24,15 +24,11 @@ def build_routes(platform: Platform) -> tuple[tuple[str, ...], tuple[tuple[Route
     A route is the path that moves 1 MiB first: its latencies add up, its narrowest link sets the
     bandwidth. Ties go to the path with fewer hops, then to the first by names of devices and links.
 
-    Returns
-    -------
-    resources : tuple of str
-        A duplex link gives one per direction, ``cpu>gpu`` and ``gpu>cpu``; another link gives one,
-        ``cpu<>gpu``; all links of a bus share one, ``bus:NAME``. If two links join the same
-        devices, they are prefixed with the link's name: ``pcie:cpu>gpu``.
-    routes : tuple of tuple of Route
-        ``routes[p][q]`` from device p to device q, in the order of ``platform.devices``;
-        the diagonal is free.
+    - Resources: a duplex link gives one per direction, ``cpu>gpu`` and ``gpu>cpu``; another link
+    gives one, ``cpu<>gpu``; all links of a bus share one, ``bus:NAME``. If two links join the same
+    devices, they are prefixed with the link's name: ``pcie:cpu>gpu``.
+    - Routes: ``routes[p][q]`` from device p to device q, in the order of ``platform.devices``; the
+    diagonal is free.
 
     Raises PlatformError if no links lead from one device to another.
 

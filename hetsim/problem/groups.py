@@ -46,21 +46,13 @@ def _crossing(dag: Dag, owner: Ints, count: int) -> tuple[Ints, Ints]:
 def order_groups(
     dag: Dag, labels: Sequence[int], rank: Sequence[float] | None = None
 ) -> list[tuple[int, ...]] | None:
-    """Return the groups given by `labels` in execution order.
+    """Return the nodes of each group in execution order; None if the graph of groups has a cycle.
 
-    Parameters
-    ----------
-    dag : Dag
-    labels : sequence of int
-        One label per node; nodes with equal labels form a group.
-    rank : sequence of float, optional
-        Priority by node, smaller first; a group has that of its smallest. Absent: the node id.
+    - `labels`: one per node; nodes with equal labels form a group.
+    - `rank`: priority by node, smaller first; a group has that of its smallest. Absent: the id.
 
-    Returns
-    -------
-    The nodes of each group, ascending; every group follows all that feed it, and among those
-    possible next, the least rank comes first. None if the graph of groups has a cycle. O((V + E)
-    log (V + E)).
+    Nodes ascend. Every group follows all that feed it; among those possible next, the least rank
+    comes first. O((V + E) log (V + E)).
     """
     found = owners_in_order(dag, np.asarray(labels, dtype=np.int64), rank)
     if found is None:

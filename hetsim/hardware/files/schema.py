@@ -284,13 +284,9 @@ M = TypeVar("M", bound=BaseModel)
 def parse(
     model: type[M], source: YamlFile, data: Any, *, at: YamlPath = (), catalog: bool = False
 ) -> tuple[M | None, list[Complaint]]:
-    """Read `data`, which stands at the path `at` of `source`, as a `model`.
+    """Return `data`, which stands at the path `at` of `source`, as a `model`, or what is wrong.
 
     - `catalog`: whether every figure must carry its status and source.
-
-    Returns
-    -------
-    The model, or None and everything that is wrong with it.
     """
     try:
         return model.model_validate(data, context={"catalog": catalog}), []
