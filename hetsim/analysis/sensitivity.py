@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
@@ -203,20 +204,16 @@ def served_sensitivities(
     measured = {name for one in service.resolved for name in one.problem.profiles}
     for change in each(levers(platform, measured)):
         on = what_if(platform, change)
-        try:
+        kept = anew = [math.nan] * len(before_s)
+        with suppress(Infeasible):
             resolved = kept_on(service.resolved, on)
             setup = set_up(resolved, workload, check_together(resolved, on))
             kept = _tails(played(workload, resolved, setup))
-        except Infeasible:
-            kept = [math.nan] * len(before_s)
-        anew = [math.nan] * len(before_s)
-        try:
-            # A saved plan belongs to the present platform, so it is not replanned.
+        # A saved plan belongs to the present platform, so it is not replanned.
+        with suppress(Infeasible):
             if not fixed:
                 made = common.elsewhere()
                 anew = _tails(serve(deployment, workload, on, asked=asked, made=made))
-        except Infeasible:
-            pass
         for at, was_s in enumerate(before_s):
             changes[at].append(
                 Sensitivity(change, _share(kept[at], was_s), _share(anew[at], was_s))

@@ -37,13 +37,13 @@ REAL, SIMULATED = "real run, wall clock: ", "simulation, virtual clock: "
 """Prefixes of process names in a trace with two clocks."""
 
 
-def trace_json(
+def trace_pieces(
     plan: Plan,
     timeline: Timeline,
     real: Sequence[Event] = (),
     arrivals_s: Sequence[float] | None = None,
-) -> str:
-    """Return the trace of `timeline` as JSON text, the same in every process.
+) -> Iterator[str]:
+    """Yield the trace of `timeline` as JSON text piece by piece, the same in every process.
 
     Each device is a process with one thread per stream; the links are one process with one thread
     per link direction or bus; transfers that hold no link are drawn on lanes of their route. Arrows
@@ -53,16 +53,6 @@ def trace_json(
     a device or a link; memory and power of each device, if known. A real run, `real`, is drawn
     above `timeline`, and both are named by their clock. O(E log E).
     """
-    return "".join(trace_pieces(plan, timeline, real, arrivals_s))
-
-
-def trace_pieces(
-    plan: Plan,
-    timeline: Timeline,
-    real: Sequence[Event] = (),
-    arrivals_s: Sequence[float] | None = None,
-) -> Iterator[str]:
-    """Yield the text of ``trace_json`` piece by piece, so that it need not be held as a whole."""
     drawn: list[Drawn] = []
     # A reader takes a thread with its process's number for the main one: no thread has it.
     last = (0, FIRST_THREAD)

@@ -37,7 +37,7 @@ from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.tables.analysis import lint_record, lint_report, nodes_report
 from hetsim.reporting.tables.comparison import comparison_record, comparison_report
 from hetsim.reporting.tables.plan import simulation_record, simulation_report
-from hetsim.reporting.trace import trace_json
+from hetsim.reporting.trace import trace_pieces
 from hetsim.simulation.simulate import simulate
 from hostile import (
     HOSTILE,
@@ -211,7 +211,7 @@ def test_tables_show_them_as_text(width: int) -> None:
 def test_traces_hold_them_as_text() -> None:
     problem = hostile_problem()
     made: Plan = replace(plan(problem, "heft"), strategy=HOSTILE[3])
-    text = trace_json(made, simulate(made))
+    text = "".join(trace_pieces(made, simulate(made)))
     assert text.isascii()
     assert "".join(map(shown_safely, strings(json.loads(text)))) == ""
     names = {event["name"] for event in json.loads(text)["traceEvents"]}

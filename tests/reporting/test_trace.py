@@ -19,7 +19,7 @@ from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Event, Events, Timeline
-from hetsim.reporting.trace import trace_json
+from hetsim.reporting.trace import trace_pieces
 from hetsim.simulation.clock.metrics import (
     build_events,
     critical_path,
@@ -57,7 +57,7 @@ READERS = (cut_off, cut_off_text, nearest)
 
 
 def entries_of(made: Plan, timeline: Timeline) -> list[Entry]:
-    text = trace_json(made, timeline)
+    text = "".join(trace_pieces(made, timeline))
     assert imported(text).complaints == []
     entries: list[Entry] = json.loads(text)["traceEvents"]
     return entries
@@ -195,7 +195,7 @@ def test_a_real_run_stands_above_the_simulation(problem: Problem, requests: int)
     real = simulate(made, requests + 1).events
     last = max((event.end_s for event in real), default=0.0)
     lost = Event("compute", "g0", 0, last, last + 1.0, ("d0/7",), "d0", group=0, lost=True)
-    text = trace_json(made, virtual, (*real, lost), [0.0] * requests)
+    text = "".join(trace_pieces(made, virtual, (*real, lost), [0.0] * requests))
     assert imported(text).complaints == []
     record = json.loads(text)
     entries = record["traceEvents"]

@@ -15,7 +15,7 @@ from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Timeline
-from hetsim.reporting.trace import trace_json
+from hetsim.reporting.trace import trace_pieces
 from hetsim.simulation.simulate import simulate
 from hetsim.workload.failure import Failure
 from oracles.trace_import import Imported, imported
@@ -25,7 +25,7 @@ Values = list[tuple[int, float]]
 
 
 def drawn(made: Plan, timeline: Timeline, arrivals_s: list[float]) -> Imported:
-    found = imported(trace_json(made, timeline, (), arrivals_s))
+    found = imported("".join(trace_pieces(made, timeline, (), arrivals_s)))
     assert found.complaints == []
     return found
 

@@ -20,7 +20,7 @@ from hetsim.problem.timeline import Events, Timeline
 from hetsim.reporting.formatting import listed, percent
 from hetsim.reporting.pages.figures import STACKED_MOST, Area, colour, label, stacked
 from hetsim.reporting.pages.page import PageTable, Section, packed, table, told, unpacked
-from hetsim.reporting.trace import REAL, SIMULATED, trace_json
+from hetsim.reporting.trace import REAL, SIMULATED, trace_pieces
 from hetsim.reporting.trace_tracks import read_nanoseconds
 
 if TYPE_CHECKING:
@@ -398,7 +398,7 @@ def pictures_of(
         if found["timeline"] and len(timeline.events) > most:
             left_out.append(name)
             continue
-        trace = json.loads(trace_json(plan, timeline, real, _arrivals_s(timeline)))
+        trace = json.loads("".join(trace_pieces(plan, timeline, real, _arrivals_s(timeline))))
         capacity = plan.problem.capacity_bytes or ()
         has = {
             device: plan.problem.held_bytes(p, nbytes)
@@ -433,7 +433,7 @@ def pictures_of_trace(
     capacity: Mapping[str, int] = MappingProxyType({}),
     most: int = TASKS_MOST,
 ) -> Record:
-    """Return the pictures of a plan's trace that ``trace_json`` wrote; `name` is the plan's.
+    """Return the pictures of a plan's trace that ``trace_pieces`` gave; `name` is the plan's.
 
     `weights` and `capacity`, if known, are bytes by device. Raises LookupError, TypeError,
     ValueError or ArithmeticError if the trace is damaged. O(E log E).
