@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +20,8 @@ from hetsim.core.files import ROOM, lasting_folder, private_folder, temporary_pl
 from hetsim.core.room import out_of_room
 from hetsim.errors import ExecutionError
 from hetsim.graph.graph import ITEM_BITS
-from hetsim.graph.reading.onnx_file import tensors_of
+from hetsim.graph.reading.external_data import externalise, reference_of
+from hetsim.graph.reading.onnx_file import external_tensors
 from hetsim.graph.reading.onnx_types import bytes_of, dtype_name
 
 if TYPE_CHECKING:
@@ -54,8 +55,6 @@ def _entered(lasting: contextlib.ExitStack) -> Path:
 INLINE_BELOW_BYTES = 1024
 """Weights smaller than this stay in the subgraph: ONNX Runtime may need them to infer shapes."""
 
-_ALIGNMENT = 4096
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Extent:
@@ -73,16 +72,18 @@ def staged(model: Model) -> Iterator[Model]:
     Existing external files are used in place. Raises ExecutionError if the weights cannot be
     written. O(graph + inline weights).
     """
-    large = [tensor for tensor in model.proto.graph.initializer if _is_large(tensor)]
+    stored = model.proto.graph.initializer
+    large = {position for position, tensor in enumerate(stored) if _is_large(tensor)}
     if not large:
         yield model
         return
     with run_folder() as folder:
         file = folder / "weights.bin"
         try:
-            extents = _spill(large, file)
+            with file.open("wb") as stream:
+                proto, _ = externalise(model.proto, large, stream, str(file))
         except OSError as error:
-            needed = sum(map(bytes_of, large))
+            needed = sum(bytes_of(stored[position]) for position in large)
             short = out_of_room(error, file, needed_bytes=needed, hint=ROOM)
             raise short or ExecutionError(
                 f"cannot write the weights: {error.strerror or error}",
@@ -90,10 +91,12 @@ def staged(model: Model) -> Iterator[Model]:
                 hint=ROOM,
             ) from error
         # One folder serves all external data, and links out of it are rejected.
-        root = folder
-        if model.weights_dir is not None:
-            root = Path(os.path.commonpath((folder, model.weights_dir)))
-        proto = _referring(model.proto, model.weights_dir, extents, file, root)
+        earlier = model.weights_dir or folder
+        root = Path(os.path.commonpath((folder, earlier)))
+        for tensor in external_tensors(proto):
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    entry.value = (earlier / entry.value).relative_to(root).as_posix()
         yield replace(model, stored=proto, file=None, digest=model.sha256, weights_dir=root)
 
 
@@ -104,17 +107,7 @@ def extents_of(proto: onnx.ModelProto) -> set[Extent]:
 
 def extent_of(tensor: onnx.TensorProto) -> Extent:
     """Return the piece of a file that holds a tensor."""
-    fields = {entry.key: entry.value for entry in tensor.external_data}
-    return Extent(fields["location"], int(fields.get("offset") or 0), bytes_of(tensor))
-
-
-def refer(tensor: onnx.TensorProto, extent: Extent) -> None:
-    """Make a tensor refer to a file."""
-    tensor.data_location = onnx.TensorProto.EXTERNAL
-    del tensor.external_data[:]
-    fields = {"location": extent.location, "offset": extent.offset, "length": extent.nbytes}
-    for key, value in fields.items():
-        tensor.external_data.add(key=key, value=str(value))
+    return Extent(*reference_of(tensor), bytes_of(tensor))
 
 
 def _is_large(tensor: onnx.TensorProto) -> bool:
@@ -123,80 +116,6 @@ def _is_large(tensor: onnx.TensorProto) -> bool:
         return False
     size: int = math.prod(tensor.dims) * bits
     return size >= 8 * INLINE_BELOW_BYTES
-
-
-def _spill(tensors: Sequence[onnx.TensorProto], file: Path) -> dict[str, tuple[int, int]]:
-    """Write the tensors, page-aligned; return (offset, bytes) by name."""
-    extents: dict[str, tuple[int, int]] = {}
-    with file.open("wb") as stream:
-        for tensor in tensors:
-            data = tensor.raw_data or onnx.numpy_helper.to_array(tensor).tobytes()
-            offset = -(-stream.tell() // _ALIGNMENT) * _ALIGNMENT
-            stream.seek(offset)
-            stream.write(data)
-            extents[tensor.name] = (offset, len(data))
-    return extents
-
-
-def _referring(
-    proto: onnx.ModelProto,
-    weights_dir: Path | None,
-    extents: Mapping[str, tuple[int, int]],
-    file: Path,
-    root: Path,
-) -> onnx.ModelProto:
-    """Return a copy of `proto` with spilled weights and all references below `root`."""
-    copy = onnx.ModelProto()
-    _copy_but(proto, copy, "graph")
-    _copy_but(proto.graph, copy.graph, "initializer")
-    for tensor in proto.graph.initializer:
-        if tensor.name not in extents:
-            copy.graph.initializer.append(tensor)
-    if weights_dir is not None:
-        for tensor in external_tensors(copy):
-            for entry in tensor.external_data:
-                if entry.key == "location":
-                    entry.value = (weights_dir / entry.value).relative_to(root).as_posix()
-    location = file.relative_to(root).as_posix()
-    for tensor in proto.graph.initializer:
-        if tensor.name in extents:
-            reference = copy.graph.initializer.add(
-                name=tensor.name, data_type=tensor.data_type, dims=tensor.dims
-            )
-            refer(reference, Extent(location, *extents[tensor.name]))
-    return copy
-
-
-def _copy_but(
-    source: onnx.ModelProto | onnx.GraphProto,
-    target: onnx.ModelProto | onnx.GraphProto,
-    excluded: str,
-) -> None:
-    for descriptor, value in source.ListFields():
-        if descriptor.name == excluded:
-            continue
-        if not isinstance(value, str | bytes) and hasattr(value, "extend"):
-            getattr(target, descriptor.name).extend(value)
-        else:
-            setattr(target, descriptor.name, value)
-
-
-def external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Yield the tensors of `proto`, including bodies and functions, that are in files."""
-    for tensor in _tensors(proto):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            yield tensor
-
-
-def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    yield from tensors_of(proto.graph)
-    for function in proto.functions:
-        for attribute in (a for node in function.node for a in node.attribute):
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
-            for body in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-                yield from tensors_of(body)
 
 
 CHUNK_BYTES = 64 * 2**20

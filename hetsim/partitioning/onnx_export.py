@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import onnx
 
@@ -23,7 +23,8 @@ from hetsim.core.room import out_of_room
 from hetsim.errors import InvalidInput, ModelError, OutOfRoom, UsageError
 from hetsim.graph.extract import extract
 from hetsim.graph.model import LAYER_KEY, Model
-from hetsim.graph.reading.onnx_file import tensors_of
+from hetsim.graph.reading.external_data import copy_without, externalise, reference_of
+from hetsim.graph.reading.onnx_file import external_tensors
 from hetsim.graph.reading.structure import bodies
 from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
@@ -260,7 +261,6 @@ INLINE_LIMIT_BYTES = 2**31 - 2**26
 """Total of inline weights above which they go to a file: protobuf is limited to 2 GiB."""
 
 _MOVED_ABOVE_BYTES = 1024
-_ALIGNMENT_BYTES = 4096
 """Alignment in bytes at which weights can be memory-mapped."""
 
 
@@ -301,14 +301,16 @@ def save(
     made: list[Path] = []
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        locations = _locations(proto)
+        # Each once, in order of first reference.
+        locations = dict.fromkeys(reference_of(one)[0] for one in external_tensors(proto))
         for location in locations:
             _bring(location, weights_dir, target, made)
         if target.is_dir():
             raise InvalidInput(
                 "it is a folder", where=str(target), hint="give the name of a file in it"
             )
-        if sum(len(t.raw_data) for t in proto.graph.initializer) <= inline_limit_bytes:
+        sizes = [len(tensor.raw_data) for tensor in proto.graph.initializer]
+        if sum(sizes) <= inline_limit_bytes:
             with whole_file(target) as draft:
                 draft.write(_serialised(proto, target))
             return target
@@ -317,7 +319,8 @@ def save(
             name += "_"
         # Weights are renamed first: a model never exists without them.
         with whole_file(target) as draft, whole_file(target.parent / name) as weights:
-            moved = _moved_out(proto, weights, name)
+            large = {at for at, size in enumerate(sizes) if size > _MOVED_ABOVE_BYTES}
+            moved, _ = externalise(proto, large, weights, name)
             draft.write(_serialised(moved, target))
     except BaseException as error:
         for file in made:
@@ -330,42 +333,6 @@ def save(
             ) from error
         raise
     return target
-
-
-def copy_without(proto: onnx.ModelProto, *, graph: Collection[str]) -> onnx.ModelProto:
-    """Return a copy without the fields `graph` of the graph."""
-    copied = onnx.ModelProto()
-    _copy_fields(proto, copied, ("graph",))
-    copied.graph.SetInParent()
-    _copy_fields(proto.graph, copied.graph, graph)
-    return copied
-
-
-def _copy_fields(source: Any, target: Any, left_out: Collection[str]) -> None:
-    for field, value in source.ListFields():
-        if field.name in left_out:
-            continue
-        if hasattr(value, "extend"):
-            getattr(target, field.name).extend(value)
-        elif field.type == field.TYPE_MESSAGE:
-            getattr(target, field.name).CopyFrom(value)
-        else:
-            setattr(target, field.name, value)
-
-
-def _locations(proto: onnx.ModelProto) -> tuple[str, ...]:
-    """Return the files of the model's tensors, in order of first reference."""
-    found: dict[str, None] = {}
-    for tensor in _tensors(proto):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            found.update((e.value, None) for e in tensor.external_data if e.key == "location")
-    return tuple(found)
-
-
-def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    yield from tensors_of(proto.graph)
-    for function in proto.functions:
-        yield from tensors_of(onnx.GraphProto(node=function.node))
 
 
 def _bring(
@@ -414,24 +381,6 @@ def _bring(
         found = os.fstat(content.fileno())
         os.utime(draft.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
     made.append(wanted)
-
-
-def _moved_out(proto: onnx.ModelProto, weights: BinaryIO, name: str) -> onnx.ModelProto:
-    """Write the inline weights to `weights`; return a model that references them as `name`."""
-    moved = copy_without(proto, graph=("initializer",))
-    for tensor in proto.graph.initializer:
-        entry = moved.graph.initializer.add()
-        size = len(tensor.raw_data)
-        if size <= _MOVED_ABOVE_BYTES:
-            entry.CopyFrom(tensor)
-            continue
-        _copy_fields(tensor, entry, ("raw_data",))
-        weights.seek(-weights.tell() % _ALIGNMENT_BYTES, os.SEEK_CUR)
-        entry.data_location = onnx.TensorProto.EXTERNAL
-        for key, value in (("location", name), ("offset", weights.tell()), ("length", size)):
-            entry.external_data.add(key=key, value=str(value))
-        weights.write(tensor.raw_data)
-    return moved
 
 
 def _serialised(proto: onnx.ModelProto, target: Path) -> bytes:

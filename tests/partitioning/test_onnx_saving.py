@@ -12,7 +12,8 @@ import pytest
 from hetsim.errors import InvalidInput, ModelError, OutOfRoom
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
-from hetsim.partitioning.onnx_export import copy_without, save
+from hetsim.graph.reading.external_data import copy_without
+from hetsim.partitioning.onnx_export import save
 from onnx_builders import assert_bitwise_equal, load, make_model, op, open_exactly, value
 from small_files import small_files
 

@@ -25,7 +25,9 @@ from hetsim.execution.compiled.manifest import (
     describe,
 )
 from hetsim.execution.program import Program, assemble, roundings_of
-from hetsim.execution.weights import Extent, extent_of, external_tensors, refer, staged
+from hetsim.execution.weights import extent_of, staged
+from hetsim.graph.reading.external_data import refer
+from hetsim.graph.reading.onnx_file import external_tensors
 from hetsim.partitioning.onnx_export import check_folder, identifier
 from hetsim.version import __version__
 
@@ -173,7 +175,7 @@ class _Weights:
                 self._write(bytes(-self.nbytes % _ALIGNMENT))
                 self._offsets[place] = self.nbytes
                 self._copy(*place)
-            refer(tensor, Extent(WEIGHTS, self._offsets[place], extent.nbytes))
+            refer(tensor, WEIGHTS, self._offsets[place], extent.nbytes)
 
     def _copy(self, path: Path, offset: int, nbytes: int) -> None:
         left = nbytes

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 import onnx
 
+from hetsim.graph.reading.external_data import refer, reference_of
 from hetsim.graph.reading.onnx_types import bytes_of
 
 LARGE_BYTES = 2**16
@@ -67,9 +68,9 @@ def read_deferred(tensors: Iterator[onnx.TensorProto], file: BinaryIO) -> None:
     """Read the large tensors that ``read_apart`` left in its file. Raises OSError."""
     for tensor in tensors:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            told = {entry.key: entry.value for entry in tensor.external_data}
-            content = os.pread(file.fileno(), int(told["length"]), int(told["offset"]))
-            if len(content) != int(told["length"]):
+            length = bytes_of(tensor)
+            content = os.pread(file.fileno(), length, reference_of(tensor)[1])
+            if len(content) != length:
                 raise OSError("it was changed while it was read")
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
@@ -132,9 +133,7 @@ def _reference(file: BinaryIO, begin: int, end: int, location: str) -> onnx.Tens
     stated = {field.name for field, _ in tensor.ListFields()}
     if not fits or not stated <= {"dims", "data_type", "name", "doc_string"}:
         raise _Unread
-    tensor.data_location = onnx.TensorProto.EXTERNAL
-    for key, value in {"location": location, "offset": raw[2], "length": raw[3] - raw[2]}.items():
-        tensor.external_data.add(key=key, value=str(value))
+    refer(tensor, location, raw[2], raw[3] - raw[2])
     return tensor
 
 

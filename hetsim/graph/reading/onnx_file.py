@@ -192,11 +192,15 @@ def tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 def refers_outside(proto: onnx.ModelProto) -> bool:
     """Return whether any tensor of the model is still external data."""
-    return any(
-        tensor.data_location == onnx.TensorProto.EXTERNAL
-        for stored in _all_stored(proto)
-        for tensor in _parts(stored)
-    )
+    return any(True for _ in external_tensors(proto))
+
+
+def external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Yield the tensors of `proto`, including bodies and functions, that are in files."""
+    for stored in _all_stored(proto):
+        for tensor in _parts(stored):
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                yield tensor
 
 
 def weight_bytes(proto: onnx.ModelProto, *, external: bool) -> int:

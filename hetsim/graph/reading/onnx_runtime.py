@@ -11,13 +11,13 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import onnx
 
 from hetsim.core.files import scratch_folder
 from hetsim.core.room import no_room_in, out_of_room
 from hetsim.errors import ModelError
+from hetsim.graph.reading.external_data import externalise, reference_of
 from hetsim.graph.reading.lazy_weights import LARGE_BYTES, MOST_BYTES, PAYS_BYTES
 from hetsim.graph.reading.onnx_file import tensors_of, weight_bytes
 from hetsim.graph.reading.onnx_types import bytes_of, parse_type
@@ -189,7 +189,7 @@ def tree_nodes(nodes: Iterable[onnx.NodeProto]) -> int:
 
 
 Kept = Mapping[int, onnx.TensorProto]
-"""Constants moved out, by their index in the file."""
+"""Constants moved out, by their offset in the file."""
 
 
 @contextmanager
@@ -209,62 +209,21 @@ def _aside(
             # Without room for a file they stay in the model, which takes more memory.
             with suppress(OSError), ExitStack() as trial:
                 made = trial.enter_context(scratch_folder())
-                left, kept = externalise(proto, frozenset(large), made)
+                with (made / _ASIDE).open("wb") as file:
+                    left, kept = externalise(proto, frozenset(large), file, _ASIDE)
                 folder = made
                 stack.push(trial.pop_all())
         yield left, folder, kept
-
-
-def externalise(
-    proto: onnx.ModelProto, large: frozenset[int], folder: Path
-) -> tuple[onnx.ModelProto, dict[int, onnx.TensorProto]]:
-    """Return a model with the constants `large` in a file, and these. Raises OSError."""
-    light = onnx.ModelProto()
-    _copy_but(proto, light, but="graph")
-    _copy_but(proto.graph, light.graph, but="initializer")
-    kept: dict[int, onnx.TensorProto] = {}
-    place = 0
-    with (folder / _ASIDE).open("wb") as file:
-        for position, tensor in enumerate(proto.graph.initializer):
-            content = tensor.raw_data if position in large else b""
-            # ONNX Runtime reports a wrong length.
-            if not content or len(content) != bytes_of(tensor):
-                light.graph.initializer.append(tensor)
-                continue
-            reference = light.graph.initializer.add(
-                name=tensor.name, data_type=tensor.data_type, dims=tensor.dims
-            )
-            reference.data_location = onnx.TensorProto.EXTERNAL
-            length = file.write(content)
-            for key, value in {"location": _ASIDE, "offset": place, "length": length}.items():
-                reference.external_data.add(key=key, value=str(value))
-            kept[place] = tensor
-            place += length
-    return light, kept
 
 
 def _give_back(made: onnx.ModelProto, kept: Kept) -> None:
     """Restore the constants that `made` still refers to, in place."""
     for tensor in tensors_of(made.graph):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            told = {entry.key: entry.value for entry in tensor.external_data}
             name, dims = tensor.name, list(tensor.dims)
             # As a whole: access from Python would copy its contents again.
-            tensor.CopyFrom(kept[int(told.get("offset") or 0)])
+            tensor.CopyFrom(kept[reference_of(tensor)[1]])
             tensor.ClearField("doc_string")
             tensor.name = name
             del tensor.dims[:]
             tensor.dims.extend(dims)
-
-
-def _copy_but(source: Any, target: Any, but: str) -> None:
-    """Copy all fields of a message except one."""
-    for field, value in source.ListFields():
-        if field.name == but:
-            continue
-        if hasattr(value, "extend"):
-            getattr(target, field.name).extend(value)
-        elif field.type == field.TYPE_MESSAGE:
-            getattr(target, field.name).CopyFrom(value)
-        else:
-            setattr(target, field.name, value)

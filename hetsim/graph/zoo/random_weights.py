@@ -13,6 +13,7 @@ import onnx
 from numpy.typing import NDArray
 
 from hetsim.graph.graph import Tensor
+from hetsim.graph.reading.external_data import refer
 from hetsim.graph.reading.onnx_types import to_tensor
 from hetsim.graph.reading.structure import replace
 
@@ -116,10 +117,7 @@ def plan_fill(source: onnx.ModelProto, weights_file: str) -> FillPlan:
             offset = -(-end // _ALIGNMENT) * _ALIGNMENT
             external.append((offset, tensor))
             end = offset + nbytes
-            proto.data_location = onnx.TensorProto.EXTERNAL
-            told = {"location": weights_file, "offset": offset, "length": nbytes}
-            for key, value in told.items():
-                proto.external_data.add(key=key, value=str(value))
+            refer(proto, weights_file, offset, nbytes)
         constants.append(proto)
     known = {tensor.name for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in known]
