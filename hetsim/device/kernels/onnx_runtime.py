@@ -12,86 +12,54 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 
 from hetsim.core.files import scratch_folder
 from hetsim.core.room import out_of_room
 from hetsim.errors import ExecutionError, UsageError
-from hetsim.graph.reading.onnx_types import plain
+from hetsim.graph.graph import ITEM_BITS
+from hetsim.graph.reading.onnx_types import bytes_of, dtype_name, plain
 from hetsim.graph.reading.session import SILENT, quiet_runtime
 
 if TYPE_CHECKING:
     import onnxruntime
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignType:
-    """Element type that ONNX Runtime has and numpy lacks."""
-
-    onnx: int
-    name: str
-    bits: int
-
-
-FOREIGN_TYPES: Mapping[str, ForeignType] = {
-    "tensor(bfloat16)": ForeignType(16, "bfloat16", 16),
-    "tensor(float8e4m3fn)": ForeignType(17, "float8_e4m3fn", 8),
-    "tensor(float8e4m3fnuz)": ForeignType(18, "float8_e4m3fnuz", 8),
-    "tensor(float8e5m2)": ForeignType(19, "float8_e5m2", 8),
-    "tensor(float8e5m2fnuz)": ForeignType(20, "float8_e5m2fnuz", 8),
-    "tensor(uint4)": ForeignType(21, "uint4", 4),
-    "tensor(int4)": ForeignType(22, "int4", 4),
-    "tensor(float4e2m1)": ForeignType(23, "float4_e2m1fn", 4),
-    "tensor(float8e8m0)": ForeignType(24, "float8_e8m0fnu", 8),
-    "tensor(uint2)": ForeignType(25, "uint2", 2),
-    "tensor(int2)": ForeignType(26, "int2", 2),
+FOREIGN_TYPES: Mapping[str, int] = {
+    f"tensor({name.lower()})": number
+    for name, number in onnx.TensorProto.DataType.items()
+    if number >= onnx.TensorProto.BFLOAT16 and dtype_name(number) in ITEM_BITS
 }
-"""Foreign types by ONNX Runtime's name for the type of an input or output."""
+"""Numbers in ONNX of the element types that numpy lacks, by ONNX Runtime's name for the type of an
+input or output."""
 
 
-def dtype_of(kind: ForeignType) -> np.dtype[np.generic]:
-    """Return the numpy dtype of `kind`."""
-    import ml_dtypes
-
-    dtype: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, kind.name))
+def dtype_of(kind: int) -> np.dtype[np.generic]:
+    """Return the numpy dtype, of ``ml_dtypes``, of a foreign type."""
+    dtype: np.dtype[np.generic] = onnx.helper.tensor_dtype_to_np_dtype(kind)
     return dtype
 
 
-def to_bytes(array: NDArray[np.generic], kind: ForeignType) -> NDArray[np.uint8]:
+def to_bytes(array: NDArray[np.generic], kind: int) -> NDArray[np.uint8]:
     """Return the elements of `array` in C order, packed as in ONNX."""
     wanted = dtype_of(kind)
     if array.dtype != wanted:
         raise ExecutionError(f"got an array of {array.dtype}, expected {wanted}")
-    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    if kind.bits >= 8:
-        return flat
-    per_byte = 8 // kind.bits
-    padded = np.zeros(-(-flat.size // per_byte) * per_byte, np.uint8)
-    padded[: flat.size] = flat & ((1 << kind.bits) - 1)
-    packed = np.zeros(padded.size // per_byte, np.uint8)
-    for place in range(per_byte):
-        packed |= padded[place::per_byte] << (place * kind.bits)
-    return packed
+    if ITEM_BITS[dtype_name(kind)] >= 8:
+        return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return np.frombuffer(onnx.numpy_helper.from_array(array).raw_data, np.uint8)
 
 
-def from_bytes(
-    data: NDArray[np.uint8], shape: Sequence[int], kind: ForeignType
-) -> NDArray[np.generic]:
+def from_bytes(data: NDArray[np.uint8], shape: Sequence[int], kind: int) -> NDArray[np.generic]:
     """Undo ``to_bytes`` for an array of `shape`. O(elements)."""
     dtype = dtype_of(kind)
-    if kind.bits >= 8:
+    if ITEM_BITS[dtype_name(kind)] >= 8:
         return data.view(dtype).reshape(shape)
-    per_byte = 8 // kind.bits
-    count = int(np.prod(shape, dtype=np.int64))
-    flat = np.empty(data.size * per_byte, np.uint8)
-    for place in range(per_byte):
-        flat[place::per_byte] = (data >> (place * kind.bits)) & ((1 << kind.bits) - 1)
-    flat = flat[:count]
-    if kind.name.startswith("int"):
-        # ml_dtypes keeps a signed element sign-extended in its byte.
-        sign = np.uint8(1 << (kind.bits - 1))
-        flat = (flat ^ sign) - sign
-    return flat.view(dtype).reshape(shape)
+    packed = onnx.TensorProto(data_type=kind, dims=shape, raw_data=data.tobytes())
+    # ml_dtypes keeps a signed element sign-extended in its byte, onnx does not.
+    numbers: NDArray[np.float32] = onnx.numpy_helper.to_array(packed).astype(np.float32)
+    return numbers.astype(dtype)
 
 
 _SUFFIX = "_kernel_time"
@@ -247,8 +215,8 @@ class CompiledSubgraph:
             foreign = next(iter({**self._foreign_inputs, **self._foreign_outputs}.items()))
             raise ExecutionError(
                 f"value '{odd[0]}' ({input_types[odd[0]]}) and value '{foreign[0]}' "
-                f"({foreign[1].name}) both cross the border of one subgraph, which ONNX Runtime's "
-                "Python interface does not support",
+                f"({dtype_of(foreign[1])}) both cross the border of one subgraph, which ONNX "
+                "Runtime's Python interface does not support",
                 hint="keep the nodes on either side of one of them on one device",
             )
 
@@ -352,24 +320,23 @@ def _runner(session: onnxruntime.InferenceSession) -> Callable[..., list[Value]]
     return found
 
 
-def _foreign(types: Mapping[str, str], names: Sequence[str]) -> dict[str, ForeignType]:
+def _foreign(types: Mapping[str, str], names: Sequence[str]) -> dict[str, int]:
     return {name: FOREIGN_TYPES[types[name]] for name in names if types[name] in FOREIGN_TYPES}
 
 
-def _wrap(array: NDArray[np.generic], kind: ForeignType) -> onnxruntime.OrtValue:
+def _wrap(array: NDArray[np.generic], kind: int) -> onnxruntime.OrtValue:
     import onnxruntime
 
     data = to_bytes(array, kind)
-    value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(array.shape), kind.onnx)
+    value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(array.shape), kind)
     if data.size:
         ctypes.memmove(value.data_ptr(), data.ctypes.data, data.size)
     return value
 
 
-def _unwrap(value: onnxruntime.OrtValue, kind: ForeignType) -> NDArray[np.generic]:
+def _unwrap(value: onnxruntime.OrtValue, kind: int) -> NDArray[np.generic]:
     shape = tuple(value.shape())
-    count = int(np.prod(shape, dtype=np.int64))
-    data = np.empty((count * kind.bits + 7) // 8, np.uint8)
+    data = np.empty(bytes_of(onnx.TensorProto(data_type=kind, dims=shape)), np.uint8)
     if data.size:
         ctypes.memmove(data.ctypes.data, value.data_ptr(), data.size)
     return from_bytes(data, shape, kind)
