@@ -12,13 +12,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+import onnx
+
 from hetsim.errors import ArtifactError, ExecutionError, HetsimError
+from hetsim.graph.reading.onnx_file import from_memory
+from hetsim.graph.reading.onnx_types import OWN_DOMAINS
 from hetsim.graph.reading.session import quiet_runtime
+from hetsim.graph.reading.structure import calls, check_unfolding, key_of
 from hetsim.version import __version__
 
 if TYPE_CHECKING:
-    import onnx
-
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 
 Opener = Callable[[bytes, str | None, Sequence[str]], "CompiledSubgraph"]
@@ -67,11 +70,6 @@ def export(
     name: str,
 ) -> None:
     """Write a subgraph with all its weights to `stream`."""
-    import onnx
-
-    from hetsim.graph.reading.onnx_types import OWN_DOMAINS
-    from hetsim.graph.reading.structure import calls, key_of
-
     functions = {key_of(function) for function in proto.functions}
     inner = (node for function in proto.functions for node in function.node)
     for called in calls((*proto.graph.node, *inner)):
@@ -114,8 +112,6 @@ def import_compiled(
     Raises ArtifactError if the file is damaged, for another device or versions, or rejected.
     """
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
-    from hetsim.graph.reading.onnx_file import from_memory
-    from hetsim.graph.reading.structure import calls, check_unfolding, key_of
 
     proto = _whole(_content(stream, where), where)
     stated = {prop.key: prop.value for prop in proto.metadata_props}
@@ -161,8 +157,6 @@ def _content(stream: BinaryIO, where: str) -> bytes:
 
 def _whole(content: bytes, where: str) -> onnx.ModelProto:
     """Return the model without the digest, after checking it."""
-    import onnx
-
     try:
         proto: onnx.ModelProto = onnx.ModelProto.FromString(content)
         exact = proto.SerializeToString(deterministic=True) == content

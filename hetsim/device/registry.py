@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import onnx
 
 from hetsim.core.plugins import (
     asked,
@@ -23,9 +25,6 @@ from hetsim.graph.graph import Graph
 from hetsim.graph.patterns.matching import Match
 from hetsim.graph.reading.extension import Extension
 from hetsim.hardware.spec import DeviceSpec, Platform
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def watched(device: Device, backend: str) -> Device:
@@ -77,8 +76,6 @@ def _of_query(given: Any, graph: Graph | None = None, *rest: Any) -> str | None:
 
 
 def _of_model(given: onnx.ModelProto, *rest: Any) -> str | None:
-    import onnx
-
     return None if isinstance(given, onnx.ModelProto) else "an onnx.ModelProto"
 
 

@@ -9,9 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from onnx import ModelProto
+
 from hetsim.core import checks
-from hetsim.device.kernels.onnx_runtime import DEFAULT, KernelSettings
+from hetsim.device.kernels.onnx_runtime import DEFAULT, CompiledSubgraph, KernelSettings
 from hetsim.errors import UsageError, nearest
+from hetsim.graph.reading.onnx_types import plain
 
 if TYPE_CHECKING:
     from hetsim.device.kernels.precision import Rounding
@@ -179,8 +182,6 @@ class Program:
 
     def extents(self, device: str) -> tuple[Extent, ...]:
         """Return the pieces of weights files that a device's subgraphs map, ascending."""
-        from onnx import ModelProto
-
         from hetsim.execution.weights import extents_of
 
         protos = (ModelProto.FromString(entry.proto) for entry in self.code.get(device, ()))
@@ -335,7 +336,6 @@ def given_inputs(model: Model, inputs: Inputs | None, seed: int) -> dict[str, An
     """Return the inputs of a run: checked given ones, or random ones of `seed`."""
     from hetsim.graph.inputs.arrays import check_inputs, read_npz
     from hetsim.graph.inputs.samples import random_inputs
-    from hetsim.graph.reading.onnx_types import plain
     from hetsim.graph.shapes.binding import without_frozen
 
     checks.whole(0)(seed, "seed")
@@ -355,7 +355,6 @@ def constants_among_outputs(model: Model) -> dict[str, Any]:
     names = [name for name in model.graph.outputs if name in model.graph.constants]
     if not names:
         return {}
-    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
     from hetsim.graph.extract import stored_alone
 
     content = stored_alone(model, names).SerializeToString()

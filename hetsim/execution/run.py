@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hetsim.core import checks
 from hetsim.core.result import Result
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
 from hetsim.execution.dispatch.device_states import Recovery
 from hetsim.execution.program import EXECUTORS as EXECUTORS
 from hetsim.execution.program import (
@@ -27,7 +28,6 @@ from hetsim.simulation.simulate import simulate
 from hetsim.workload.failure import Failure, check_failures
 
 if TYPE_CHECKING:
-    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
     from hetsim.device.kernels.precision import Rounding
     from hetsim.graph.inputs.arrays import Inputs
     from hetsim.graph.model import Model
@@ -416,7 +416,6 @@ def whole_model(
     `roundings`: type of each node's arithmetic; absent: the types of the graph. `plain`: with ONNX
     Runtime's default settings.
     """
-    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
     from hetsim.device.kernels.precision import rounded
     from hetsim.graph.extract import NO_NODE, runnable_dtypes, runnable_whole
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import onnx
+from onnx import TypeProto, defs, helper, shape_inference
 
 from hetsim.core.room import out_of_room
 from hetsim.errors import ModelError, UsageError, nearest
 from hetsim.graph.graph import ITEM_BITS
+from hetsim.graph.reading.onnx_types import dtype_name, element_type, to_tensor
+from hetsim.graph.reading.structure import bodies
 from hetsim.hardware.spec import FLOATS
 from hetsim.hardware.variants import PRECISIONS
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def is_wider(target: str, source: str) -> bool:
@@ -36,10 +37,6 @@ def widened_outputs(
     domain. None if no input becomes wider, or ONNX cannot tell: an op without a schema, one with
     bodies, one that produces a sequence, or one not defined for the wider type.
     """
-    from onnx import TypeProto, defs, helper, shape_inference
-
-    from hetsim.graph.reading.onnx_types import element_type
-
     becomes = {source: to for source, to in wider.items() if is_wider(to, source)}
     if not any(dtypes.get(name) in becomes for name in node.input if name):
         return None
@@ -114,14 +111,11 @@ def rounded(
     ModelError if a value in a body has a type that cannot be inferred, or the operator set of the
     graph has no bfloat16. O(V + E).
     """
-    import onnx
-
     from hetsim.graph.shapes.inference import with_types
 
     made = onnx.ModelProto()
     made.CopyFrom(proto)
-    bodies = any(_bodies(node) for node, r in zip(proto.graph.node, roundings, strict=True) if r)
-    if bodies:
+    if any(bodies(node) for node, r in zip(proto.graph.node, roundings, strict=True) if r):
         made = with_types(made)
     opsets = {entry.domain: entry.version for entry in made.opset_import}
     writer = _RoundingWriter(_all_names(made.graph), opsets)
@@ -147,7 +141,7 @@ class _RoundingWriter:
             if not rounding:
                 written.append(node)
                 continue
-            for body in _bodies(node):
+            for body in bodies(node):
                 inner = {**dtypes, **_types(body)}
                 self.rewrite(body, [rounding] * len(body.node), inner)
             widened = widened_outputs(node, rounding, dtypes, self._opsets)
@@ -188,8 +182,6 @@ class _RoundingWriter:
 
     def _rounding(self, source: str, result: str, dtype: str, target: str) -> list[onnx.NodeProto]:
         """Return nodes that compute `result` from `source`, both of `dtype`, via `target`."""
-        from onnx import helper
-
         if dtype not in _LAST_BIT_IS_ONE:  # few kernels take short types
             wide, whole = self._fresh(f"{result}.wide"), self._fresh(f"{result}.whole")
             steps = self._rounding(wide, whole, "float32", target)
@@ -223,15 +215,11 @@ class _RoundingWriter:
 
     def _from_short(self, source: str, result: str, dtype: str) -> list[onnx.NodeProto]:
         """Return a cast that ONNX Runtime does not merge with `source`'s; see `hold_casts`."""
-        from onnx import helper
-
         held = self._fresh(f"{result}.held")
         return [helper.make_node("Identity", [source], [held]), _cast(held, result, dtype)]
 
     def _to_whole(self, source: str, result: str, dtype: str) -> list[onnx.NodeProto]:
         """Return nodes that round numbers of at most 127 to integers, halves to even."""
-        from onnx import helper
-
         if self._version >= _ROUND_SINCE:
             return [helper.make_node("Round", [source], [result])]
         beside, moved = self._fresh(f"{result}.beside"), self._fresh(f"{result}.moved")
@@ -250,26 +238,12 @@ class _RoundingWriter:
 
 
 def _cast(source: str, result: str, dtype: str) -> onnx.NodeProto:
-    from onnx import helper
-
-    from hetsim.graph.reading.onnx_types import element_type
-
     return helper.make_node("Cast", [source], [result], to=element_type(dtype))
 
 
 def _constant(name: str, number: float, dtype: str) -> onnx.NodeProto:
-    from onnx import helper
-
-    from hetsim.graph.reading.onnx_types import element_type
-
     tensor = helper.make_tensor("value", element_type(dtype), [], [number])
     return helper.make_node("Constant", [], [name], value=tensor)
-
-
-def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    from hetsim.graph.reading.structure import bodies
-
-    return list(bodies(node))
 
 
 def _dtype(name: str, dtypes: Mapping[str, str], node: onnx.NodeProto) -> str:
@@ -284,21 +258,13 @@ def _dtype(name: str, dtypes: Mapping[str, str], node: onnx.NodeProto) -> str:
 
 def _types(graph: onnx.GraphProto) -> dict[str, str]:
     """Return the element types that a body states for its values, after inference."""
-    from hetsim.graph.reading.onnx_types import to_tensor
-
-    found = {tensor.name: _stored(tensor.data_type) for tensor in graph.initializer}
-    found.update((s.values.name, _stored(s.values.data_type)) for s in graph.sparse_initializer)
+    found = {tensor.name: dtype_name(tensor.data_type) for tensor in graph.initializer}
+    found.update((s.values.name, dtype_name(s.values.data_type)) for s in graph.sparse_initializer)
     for values in (graph.input, graph.value_info, graph.output):
         for value in values:
             if value.HasField("type"):
                 found[value.name] = to_tensor(value.name, value.type).dtype
     return found
-
-
-def _stored(data_type: int) -> str:
-    from hetsim.graph.reading.onnx_types import dtype_name
-
-    return dtype_name(data_type)
 
 
 def _all_names(graph: onnx.GraphProto) -> set[str]:
@@ -308,6 +274,6 @@ def _all_names(graph: onnx.GraphProto) -> set[str]:
     for node in graph.node:
         found.update(node.input)
         found.update(node.output)
-        for body in _bodies(node):
+        for body in bodies(node):
             found |= _all_names(body)
     return found

@@ -5,25 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from hetsim.core.units import format_bytes
 from hetsim.device.support.quantized import (
+    Quantized,
+    contraction,
     fallback,
     float_refusal,
+    folded,
     held_in,
     held_tensor_bytes,
     integer_node,
+    integer_units,
+    taken_off,
 )
 from hetsim.graph.dag import joined
 from hetsim.graph.graph import Graph, Node, Tensor
-from hetsim.graph.patterns.matching import Match
-from hetsim.graph.patterns.pattern import AttributeTest, attribute_of
+from hetsim.graph.patterns.matching import Match, find_matches
+from hetsim.graph.patterns.pattern import AttributeTest, attribute_of, check_names
 from hetsim.graph.work import op_key
 from hetsim.hardware.spec import DeviceSpec, SupportRule
-
-if TYPE_CHECKING:
-    from hetsim.graph.patterns.matching import Match
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,6 @@ def by_rules(name: str, spec: DeviceSpec, graph: Graph, *, library: bool = False
     Members of a composite need not satisfy the rule's lists of ops and attributes. O(V + tensors),
     plus that of ``matching.find_matches``.
     """
-    from hetsim.device.support.quantized import folded, taken_off
-
     reasons: dict[int, str] = {}
     free = taken_off(spec, graph) | folded(spec, graph)
     for node in graph.nodes:
@@ -75,9 +75,6 @@ def _quantized_units(
     reasons: dict[int, str],
 ) -> tuple[Match, ...]:
     """Return integer units supported only as a whole; see `Quantized`."""
-    from hetsim.device.support.quantized import Quantized, contraction, integer_units
-    from hetsim.graph.patterns.matching import Match
-
     quantized = Quantized(graph, spec)
     if not quantized:
         return ()
@@ -106,9 +103,6 @@ def _quantized_units(
 
 def _by_patterns(spec: DeviceSpec, graph: Graph, reasons: dict[int, str]) -> tuple[Match, ...]:
     """Return matches of the description's patterns, and add results to `reasons`."""
-    from hetsim.graph.patterns.matching import find_matches
-    from hetsim.graph.patterns.pattern import check_names
-
     for pattern in spec.patterns:
         check_names(pattern)
     matches = find_matches(graph, spec.patterns, lambda node: refusal_in_pattern(spec, graph, node))

@@ -21,6 +21,7 @@ from hetsim.device.artifact import onnxruntime_version
 from hetsim.errors import ExecutionError, InvalidInput
 from hetsim.execution.program import ProgramSubgraph, Step, steps_of
 from hetsim.graph.graph import ITEM_BITS
+from hetsim.graph.reading.onnx_types import dtype_name, to_tensor
 from hetsim.version import __version__
 
 if TYPE_CHECKING:
@@ -288,8 +289,6 @@ def _steps(manifest: Manifest, where: str) -> tuple[Step, ...]:
 
 
 def _described(value: onnx.ValueInfoProto) -> ValueRecord:
-    from hetsim.graph.reading.onnx_types import dtype_name, to_tensor
-
     kind = value.type
     around: list[str] = []
     while (which := kind.WhichOneof("value")) in ("sequence_type", "optional_type"):

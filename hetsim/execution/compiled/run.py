@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import finalize
 
+import onnx
 from numpy.typing import NDArray
 
 from hetsim.core.process import started
@@ -30,7 +31,7 @@ from hetsim.execution.compiled.manifest import (
 from hetsim.execution.program import Code, Program, check_how, given_inputs
 from hetsim.execution.run import all_judged, run_whole
 from hetsim.execution.session import execute
-from hetsim.execution.weights import run_folder
+from hetsim.execution.weights import run_folder, staged
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.model import Model
 from hetsim.graph.reading.onnx_file import read_onnx
@@ -39,8 +40,6 @@ from hetsim.problem.plan import parse
 from hetsim.problem.saved import named_libraries, stated_model
 
 if TYPE_CHECKING:
-    import onnx
-
     from hetsim.graph.inputs.arrays import Inputs
     from hetsim.hardware.spec import DeviceSpec
 
@@ -298,8 +297,6 @@ def run_compiled(
 
 def _stand_in(compiled: CompiledPlan) -> Model:
     """Return a model with only the inputs, and the value ranges that these accept."""
-    import onnx
-
     tensors: dict[str, Tensor] = {}
     nodes: list[Node] = []
     asked: dict[str, tuple[int, ...]] = {}
@@ -339,8 +336,6 @@ def _reference(
     compiled: CompiledPlan, inputs: Mapping[str, Any]
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Return outputs of the whole model in one session; or the reason why it is unavailable."""
-    from hetsim.execution.weights import staged
-
     try:
         model = stated_model(compiled.plan.get("model"), str(compiled.folder / PLAN))
         roundings = _roundings(compiled, model)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
+import onnx
+
 from hetsim.core.files import create, draft_folder, open_regular
 from hetsim.core.room import out_of_room
 from hetsim.device.artifact import onnxruntime_version, precision_name
@@ -26,14 +28,13 @@ from hetsim.execution.compiled.manifest import (
 )
 from hetsim.execution.program import Program, assemble, roundings_of
 from hetsim.execution.weights import extent_of, staged
+from hetsim.graph.extract import stored_alone
 from hetsim.graph.reading.external_data import refer
 from hetsim.graph.reading.onnx_file import external_tensors
 from hetsim.partitioning.onnx_export import check_folder, identifier
 from hetsim.version import __version__
 
 if TYPE_CHECKING:
-    import onnx
-
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import DeviceSpec
     from hetsim.problem.plan import Plan
@@ -205,10 +206,6 @@ class _Weights:
 def _write_groups(
     plan: Plan, model: Model, program: Program, draft: Path, weights: _Weights
 ) -> tuple[list[GroupRecord], GroupRecord | None]:
-    import onnx
-
-    from hetsim.graph.extract import stored_alone
-
     def write(name: str, proto: onnx.ModelProto, device: str, about: str) -> GroupRecord:
         try:
             if model.weights_dir is not None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 
 from hetsim.core.room import memory_bytes
@@ -20,8 +21,6 @@ from hetsim.graph.shapes.open_shapes import open_dims, open_ranks, unbound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import onnx
 
     from hetsim.graph.model import Model
 
@@ -181,8 +180,6 @@ def _numpy_dtype(tensor: Tensor) -> np.dtype[Any]:
     try:
         return np.dtype(tensor.dtype)
     except TypeError:
-        import onnx
-
         return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type(tensor.dtype)))
 
 

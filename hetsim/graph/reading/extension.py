@@ -7,16 +7,14 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import onnx
 
 from hetsim.core import checks
 from hetsim.core.files import no_such_file, read_regular
 from hetsim.errors import ModelError
 from hetsim.graph.reading.onnx_types import OWN_DOMAINS
 from hetsim.graph.reading.structure import FunctionKey, calls, check_unfolding, key_of
-
-if TYPE_CHECKING:
-    import onnx
 
 _ONNX = ".onnx"
 _LIBRARY_LIMIT_BYTES = 2**31
@@ -122,8 +120,6 @@ def extend(proto: onnx.ModelProto, extensions: Sequence[Extension]) -> Custom:
     if not extensions:
         _check_functions(proto, {})
         return NONE
-    import onnx
-
     own = {key_of(function) for function in proto.functions}
     offered: dict[FunctionKey, onnx.FunctionProto] = {}
     described: dict[FunctionKey, onnx.FunctionProto] = {}
