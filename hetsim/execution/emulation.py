@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,13 @@ from hetsim.execution.program import check_how, given_inputs, model_of, toleranc
 from hetsim.execution.run import all_judged, run_whole
 from hetsim.execution.serving.load_test import Runs
 from hetsim.execution.serving.player import Player, Ready, loadable, outside, ready, roomy
+from hetsim.graph.inputs.arrays import Inputs
+from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Timeline
 from hetsim.simulation.clock.templates import PlanTasks, laid_out, tasks_of_plan
 from hetsim.simulation.serving.real_time import RealTime
 from hetsim.simulation.serving.setup import ModelSetup, RequestSource
 from hetsim.simulation.simulate import simulate
-
-if TYPE_CHECKING:
-    from hetsim.graph.inputs.arrays import Inputs
-    from hetsim.problem.plan import Plan
-
 
 _SHORTEST_RUN_S = 2.0
 _SMALL = 0.01

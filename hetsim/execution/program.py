@@ -7,22 +7,24 @@ import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from onnx import ModelProto
 
 from hetsim.core import checks
 from hetsim.device.kernels.onnx_runtime import DEFAULT, CompiledSubgraph, KernelSettings
+from hetsim.device.kernels.precision import Rounding, check_rounding, rounded
+from hetsim.device.registry import tolerance
 from hetsim.errors import UsageError, nearest
+from hetsim.execution.weights import Extent, extents_of
+from hetsim.graph.extract import NO_NODE, runnable, runnable_dtypes, stored_alone
+from hetsim.graph.inputs.arrays import Inputs, check_inputs, read_npz
+from hetsim.graph.inputs.samples import random_inputs
+from hetsim.graph.model import Model
 from hetsim.graph.reading.onnx_types import plain
-
-if TYPE_CHECKING:
-    from hetsim.device.kernels.precision import Rounding
-    from hetsim.execution.weights import Extent
-    from hetsim.graph.inputs.arrays import Inputs
-    from hetsim.graph.model import Model
-    from hetsim.hardware.spec import DeviceSpec
-    from hetsim.problem.plan import Plan
+from hetsim.graph.shapes.binding import without_frozen
+from hetsim.hardware.spec import DeviceSpec
+from hetsim.problem.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,16 +184,12 @@ class Program:
 
     def extents(self, device: str) -> tuple[Extent, ...]:
         """Return the pieces of weights files that a device's subgraphs map, ascending."""
-        from hetsim.execution.weights import extents_of
-
         protos = (ModelProto.FromString(entry.proto) for entry in self.code.get(device, ()))
         return tuple(sorted({extent for proto in protos for extent in extents_of(proto)}))
 
 
 def roundings_of(plan: Plan) -> tuple[Rounding, ...]:
     """Return, by node, the element types that its device in `plan` computes in another type."""
-    from hetsim.device.kernels.precision import check_rounding
-
     platform = plan.problem.platform
     if platform is None:
         return ({},) * plan.problem.n
@@ -211,8 +209,6 @@ def roundings_of(plan: Plan) -> tuple[Rounding, ...]:
 
 def tolerance_of(plan: Plan) -> float:
     """Return the tolerance of outputs of `plan`, relative to their largest magnitude."""
-    from hetsim.device.registry import tolerance
-
     platform = plan.problem.platform
     if platform is None:
         return 0.0
@@ -232,8 +228,6 @@ def assemble(
     subgraph is a separate step.
     """
     # Imported here: device processes read the records above, and need no onnx.
-    from hetsim.graph.extract import NO_NODE, runnable, runnable_dtypes
-
     platform = plan.problem.platform
     specs = {} if platform is None else platform.devices
     settings = {
@@ -248,8 +242,6 @@ def assemble(
         subgraph = runnable(model, group.nodes)
         proto = subgraph.proto
         if roundings is not None:
-            from hetsim.device.kernels.precision import rounded
-
             around = [{} if node == NO_NODE else roundings[node] for node in subgraph.nodes]
             proto = rounded(proto, around, runnable_dtypes(model))
         parts.append(ProgramSubgraph(group.device, subgraph.inputs, subgraph.outputs))
@@ -334,10 +326,6 @@ def model_of(plan: Plan) -> Model:
 
 def given_inputs(model: Model, inputs: Inputs | None, seed: int) -> dict[str, Any]:
     """Return the inputs of a run: checked given ones, or random ones of `seed`."""
-    from hetsim.graph.inputs.arrays import check_inputs, read_npz
-    from hetsim.graph.inputs.samples import random_inputs
-    from hetsim.graph.shapes.binding import without_frozen
-
     checks.whole(0)(seed, "seed")
     if inputs is None:
         return dict(random_inputs(model, seed))
@@ -355,8 +343,6 @@ def constants_among_outputs(model: Model) -> dict[str, Any]:
     names = [name for name in model.graph.outputs if name in model.graph.constants]
     if not names:
         return {}
-    from hetsim.graph.extract import stored_alone
-
     content = stored_alone(model, names).SerializeToString()
     settings = KernelSettings(libraries=model.libraries)
     return CompiledSubgraph(content, weights_folder(model), names, settings).run({})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hetsim.core import checks
 from hetsim.core.result import Result
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
+from hetsim.device.kernels.precision import Rounding, rounded
 from hetsim.execution.dispatch.device_states import Recovery
 from hetsim.execution.program import EXECUTORS as EXECUTORS
 from hetsim.execution.program import (
@@ -23,15 +24,13 @@ from hetsim.execution.program import (
     weights_folder,
 )
 from hetsim.execution.session import Session
+from hetsim.graph.extract import NO_NODE, runnable_dtypes, runnable_whole
+from hetsim.graph.inputs.arrays import Inputs
+from hetsim.graph.model import Model
+from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Event, Timeline
 from hetsim.simulation.simulate import simulate
 from hetsim.workload.failure import Failure, check_failures
-
-if TYPE_CHECKING:
-    from hetsim.device.kernels.precision import Rounding
-    from hetsim.graph.inputs.arrays import Inputs
-    from hetsim.graph.model import Model
-    from hetsim.problem.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,9 +415,6 @@ def whole_model(
     `roundings`: type of each node's arithmetic; absent: the types of the graph. `plain`: with ONNX
     Runtime's default settings.
     """
-    from hetsim.device.kernels.precision import rounded
-    from hetsim.graph.extract import NO_NODE, runnable_dtypes, runnable_whole
-
     proto, owners = runnable_whole(model)
     if roundings is not None:
         own = [{} if node == NO_NODE else roundings[node] for node in owners]

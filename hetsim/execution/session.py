@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from numpy.typing import NDArray
 
@@ -29,13 +29,12 @@ from hetsim.execution.program import (
     model_of,
     roundings_of,
 )
+from hetsim.execution.weights import staged
+from hetsim.graph.model import Model
 from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.plan import Plan
+from hetsim.problem.timeline import Event
 from hetsim.workload.failure import Failure, check_failures
-
-if TYPE_CHECKING:
-    from hetsim.graph.model import Model
-    from hetsim.problem.plan import Plan
-    from hetsim.problem.timeline import Event
 
 
 @contextmanager
@@ -201,8 +200,6 @@ class Session:
             if number < least:
                 raise UsageError(f"{name} is {number}", hint=f"give {least} or more")
         model = model_of(plan)
-        from hetsim.execution.weights import staged
-
         plan.validate()
         roundings = roundings_of(plan) if precision == "device" else None
         self.plan = plan

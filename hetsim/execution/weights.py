@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,12 +20,10 @@ from hetsim.core.files import ROOM, lasting_folder, private_folder, temporary_pl
 from hetsim.core.room import out_of_room
 from hetsim.errors import ExecutionError
 from hetsim.graph.graph import ITEM_BITS
+from hetsim.graph.model import Model
 from hetsim.graph.reading.external_data import externalise, reference_of
 from hetsim.graph.reading.onnx_file import external_tensors
 from hetsim.graph.reading.onnx_types import bytes_of, dtype_name
-
-if TYPE_CHECKING:
-    from hetsim.graph.model import Model
 
 
 @contextlib.contextmanager

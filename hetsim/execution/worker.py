@@ -12,6 +12,7 @@ from typing import Any
 
 from hetsim.core.room import out_of_room
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
+from hetsim.device.registry import make_device
 from hetsim.errors import Cancelled, ExecutionError, HetsimError
 from hetsim.execution.program import Code, Program, Step, Timing
 
@@ -64,8 +65,6 @@ class DeviceWorker:
     def _open(self, entry: Code, weights_dir: str | None) -> CompiledSubgraph:
         if entry.spec is None:
             return CompiledSubgraph(entry.proto, weights_dir, entry.outputs, entry.settings)
-        from hetsim.device.registry import make_device
-
         device = make_device(self.device, entry.spec)
         return device.open(entry.proto, weights_dir, entry.outputs, entry.settings)
 

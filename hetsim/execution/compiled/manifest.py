@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
+import onnx
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hetsim.core.files import ROOM, TEXT_LIMIT_BYTES, open_regular, read_most
@@ -23,9 +24,6 @@ from hetsim.execution.program import ProgramSubgraph, Step, steps_of
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.reading.onnx_types import dtype_name, to_tensor
 from hetsim.version import __version__
-
-if TYPE_CHECKING:
-    import onnx
 
 SCHEMA: Final = "hetsim-compiled/3"
 MANIFEST, PLAN = "manifest.json", "plan.json"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from weakref import finalize
 
 import onnx
@@ -33,15 +33,13 @@ from hetsim.execution.run import all_judged, run_whole
 from hetsim.execution.session import execute
 from hetsim.execution.weights import run_folder, staged
 from hetsim.graph.graph import Graph, Node, Tensor
+from hetsim.graph.inputs.arrays import Inputs
 from hetsim.graph.model import Model
 from hetsim.graph.reading.onnx_file import read_onnx
 from hetsim.hardware.catalog import load_platform
+from hetsim.hardware.spec import DeviceSpec
 from hetsim.problem.plan import parse
 from hetsim.problem.saved import named_libraries, stated_model
-
-if TYPE_CHECKING:
-    from hetsim.graph.inputs.arrays import Inputs
-    from hetsim.hardware.spec import DeviceSpec
 
 TIMEOUT_S = 120.0
 """Time limit of the child that opens a folder's files; plus one second per file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 import onnx
 
@@ -29,16 +29,14 @@ from hetsim.execution.compiled.manifest import (
 from hetsim.execution.program import Program, assemble, roundings_of
 from hetsim.execution.weights import extent_of, staged
 from hetsim.graph.extract import stored_alone
+from hetsim.graph.inputs.samples import compared_with, index_bound, readers_of
+from hetsim.graph.model import Model
 from hetsim.graph.reading.external_data import refer
 from hetsim.graph.reading.onnx_file import external_tensors
+from hetsim.hardware.spec import DeviceSpec
 from hetsim.partitioning.onnx_export import check_folder, identifier
+from hetsim.problem.plan import Plan
 from hetsim.version import __version__
-
-if TYPE_CHECKING:
-    from hetsim.graph.model import Model
-    from hetsim.hardware.spec import DeviceSpec
-    from hetsim.problem.plan import Plan
-
 
 _ALIGNMENT = 64
 _CHUNK_BYTES = 2**22
@@ -252,8 +250,6 @@ def _write_groups(
 
 
 def _inputs(model: Model) -> list[ValueRecord]:
-    from hetsim.graph.inputs.samples import compared_with, index_bound, readers_of
-
     readers = readers_of(model.graph)
     stated = {value.name: value for value in describe(model.proto.graph.input)}
     return [

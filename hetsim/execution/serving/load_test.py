@@ -6,26 +6,24 @@ import math
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hetsim.core.result import Result
 from hetsim.core.units import format_seconds
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
+from hetsim.device.kernels.precision import Rounding
 from hetsim.device.support.rules import is_static
 from hetsim.errors import WorkloadError
 from hetsim.execution.program import given_inputs, model_of, tolerance_of
 from hetsim.execution.run import compared_outputs, deviations, differences, whole_model
+from hetsim.graph.inputs.arrays import Inputs
+from hetsim.graph.model import Model
+from hetsim.problem.plan import Plan
+from hetsim.simulation.service.layout import EngineArguments
+from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.service import Service
-
-if TYPE_CHECKING:
-    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
-    from hetsim.device.kernels.precision import Rounding
-    from hetsim.graph.inputs.arrays import Inputs
-    from hetsim.graph.model import Model
-    from hetsim.problem.plan import Plan
-    from hetsim.simulation.service.layout import EngineArguments
-    from hetsim.simulation.service.resolution import Resolved
 
 Values = Mapping[str, Any]
 

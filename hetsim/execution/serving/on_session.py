@@ -12,12 +12,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hetsim.errors import ExecutionError, UsageError, WorkloadError
-from hetsim.execution.dispatch.requests import next_of
+from hetsim.execution.dispatch.requests import Request, next_of
 from hetsim.execution.program import model_of
 from hetsim.execution.serving.load_test import (
     LATE_SHARE,
@@ -31,6 +31,7 @@ from hetsim.execution.serving.load_test import (
     sets_of,
 )
 from hetsim.execution.serving.player import TIMES
+from hetsim.execution.session import Session
 from hetsim.simulation.service.layout import EngineArguments, check_together, set_up
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.run import RecordedRequests, ServiceRun, blocks_of, until_s
@@ -39,12 +40,7 @@ from hetsim.simulation.serving.setup import Outcomes
 from hetsim.simulation.serving.tables import SERVED
 from hetsim.workload.arrivals import TURNS
 from hetsim.workload.deployment import Deployment, Instances, Served
-
-if TYPE_CHECKING:
-    from hetsim.execution.dispatch.requests import Request
-    from hetsim.execution.session import Session
-    from hetsim.workload.workload import Workload
-
+from hetsim.workload.workload import Workload
 
 OPEN = -1
 """Marker of open-loop requests, instead of a client."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,14 +30,11 @@ from hetsim.execution.program import Program, assemble, constants_among_outputs,
 from hetsim.execution.serving.load_test import ROOM_BYTES, Batch, KeptBatches, Runs
 from hetsim.execution.session import crossing_bytes, transports
 from hetsim.execution.weights import staged
+from hetsim.graph.model import Model
+from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.templates import PlanTasks, Template
 from hetsim.simulation.serving.real_time import RealTime, Started
 from hetsim.simulation.serving.setup import Outcomes
-
-if TYPE_CHECKING:
-    from hetsim.graph.model import Model
-    from hetsim.problem.plan import Plan
-
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,22 +28,19 @@ from hetsim.execution.serving.player import (
     roomy,
 )
 from hetsim.execution.session import Session
+from hetsim.graph.inputs.arrays import Inputs
+from hetsim.hardware.spec import Platform
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.service.layout import EngineArguments, check_together, set_up
-from hetsim.simulation.service.resolution import Resolved, resolve
+from hetsim.simulation.service.resolution import ModelOptions, Resolved, resolve
 from hetsim.simulation.service.run import ServiceRun, blocks_of, until_s
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import keeping, played, service_of
 from hetsim.simulation.serving.real_time import RealTime
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.simulation.serving.tables import SERVED
-
-if TYPE_CHECKING:
-    from hetsim.graph.inputs.arrays import Inputs
-    from hetsim.hardware.spec import Platform
-    from hetsim.simulation.service.resolution import ModelOptions
-    from hetsim.workload.deployment import Deployment
-    from hetsim.workload.workload import Workload
+from hetsim.workload.deployment import Deployment
+from hetsim.workload.workload import Workload
 
 
 @checks.takes(

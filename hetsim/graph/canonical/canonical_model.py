@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import onnx
 from numpy.typing import NDArray
@@ -40,10 +40,8 @@ from hetsim.graph.reading.structure import (
     unshadow,
 )
 from hetsim.graph.shapes.inference import annotate, inferred
+from hetsim.graph.shapes.observed import Observed, Shape
 from hetsim.graph.shapes.open_shapes import shaped_by_data
-
-if TYPE_CHECKING:
-    from hetsim.graph.shapes.observed import Observed, Shape
 
 T = TypeVar("T")
 _NUMBERS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16)

@@ -9,7 +9,7 @@ import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 import onnx
@@ -20,10 +20,8 @@ from hetsim.core.room import memory_bytes, out_of_room
 from hetsim.core.units import format_bytes
 from hetsim.errors import HetsimError, RequestError, nearest
 from hetsim.graph.graph import ITEM_BITS, Graph, Tensor
+from hetsim.graph.model import Model
 from hetsim.graph.reading.onnx_types import plain
-
-if TYPE_CHECKING:
-    from hetsim.graph.model import Model
 
 
 def check_inputs(model: Model, inputs: Mapping[str, Any]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,13 +16,9 @@ from hetsim.core.room import memory_bytes
 from hetsim.core.units import format_bytes
 from hetsim.errors import RequestError, UsageError
 from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor
+from hetsim.graph.model import Model
 from hetsim.graph.reading.onnx_types import MOST_DIMS, element_type, to_tensor
 from hetsim.graph.shapes.open_shapes import open_dims, open_ranks, unbound
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hetsim.graph.model import Model
 
 _MOVERS = frozenset(
     {"Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Transpose", "Expand",
