@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -20,7 +18,7 @@ from hetsim.core.room import out_of_room
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.reading.onnx_types import bytes_of, dtype_name, plain
-from hetsim.graph.reading.session import SILENT, quiet_runtime
+from hetsim.graph.reading.session import SILENT, kernel_events, quiet_runtime, session_options
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -62,9 +60,6 @@ def from_bytes(data: NDArray[np.uint8], shape: Sequence[int], kind: int) -> NDAr
     return numbers.astype(dtype)
 
 
-_SUFFIX = "_kernel_time"
-
-
 @dataclass(frozen=True, slots=True)
 class KernelTime:
     """Time of one node: `seconds` of wall-clock time, over all runs."""
@@ -87,12 +82,7 @@ class SessionProfile:
     def events(self, session: onnxruntime.InferenceSession) -> list[tuple[str, dict[str, Any]]]:
         """Stop profiling `session`; return its kernel events by node, in execution order."""
         with self._lasting:
-            events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-        return [
-            (event["name"].removesuffix(_SUFFIX), event)
-            for event in events
-            if event.get("cat") == "Node" and event.get("name", "").endswith(_SUFFIX)
-        ]
+            return kernel_events(session)
 
 
 Value = Any
@@ -167,8 +157,7 @@ class CompiledSubgraph:
         settings: KernelSettings = DEFAULT,
     ) -> None:
         onnxruntime = quiet_runtime()
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = SILENT
+        options = session_options(weights_dir)
         if not settings.plain:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
             options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
@@ -177,10 +166,6 @@ class CompiledSubgraph:
             options.add_session_config_entry("session.disable_prepacking", "1")
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.add_session_config_entry("session.inter_op.allow_spinning", "0")
-        if weights_dir is not None:
-            options.add_session_config_entry(
-                "session.model_external_initializers_file_folder_path", weights_dir
-            )
         self._profile: SessionProfile | None = None
         if settings.profile:
             self._profile = SessionProfile(options)

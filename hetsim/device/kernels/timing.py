@@ -14,7 +14,7 @@ import numpy as np
 from hetsim.core.room import out_of_room
 from hetsim.device.kernels.onnx_runtime import SessionProfile
 from hetsim.errors import ExecutionError, InvalidInput, nearest
-from hetsim.graph.reading.session import SILENT, quiet_runtime
+from hetsim.graph.reading.session import SILENT, quiet_runtime, session_options
 
 PROVIDERS: Mapping[str, tuple[str, str]] = {
     "cpu": ("CPUExecutionProvider", "onnxruntime"),
@@ -105,7 +105,10 @@ def time_network(
     `weights_dir`. Raises ExecutionError if the runtime rejects the network, or does not run all of
     it there.
     """
-    options = _options(threads, weights_dir)
+    options = session_options(weights_dir)
+    options.intra_op_num_threads = threads
+    # Threads that spin while waiting would count as work.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     cpu_s, wall_s = _timed(_open(proto, provider, options), inputs, runs, most_s)
     if not profiled:
         return TimedNetwork(cpu_s, wall_s, ())
@@ -113,19 +116,6 @@ def time_network(
     session = _open(proto, provider, options)
     _timed(session, inputs, runs, most_s)
     return TimedNetwork(cpu_s, wall_s, _kernels(profile.events(session)))
-
-
-def _options(threads: int, weights_dir: str | None) -> Any:
-    options = quiet_runtime().SessionOptions()
-    options.log_severity_level = SILENT
-    options.intra_op_num_threads = threads
-    # Threads that spin while waiting would count as work.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    if weights_dir is not None:
-        options.add_session_config_entry(
-            "session.model_external_initializers_file_folder_path", weights_dir
-        )
-    return options
 
 
 def _open(proto: bytes, provider: str, options: Any) -> Any:
@@ -146,9 +136,7 @@ def _open(proto: bytes, provider: str, options: Any) -> Any:
 def _timed(
     session: Any, inputs: Mapping[str, Any], runs: int, most_s: float
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    from onnxruntime import RunOptions
-
-    options = RunOptions()
+    options = quiet_runtime().RunOptions()
     options.log_severity_level = SILENT
     # Kept alive while the runtime writes into them.
     outputs = session.run(None, inputs, options)

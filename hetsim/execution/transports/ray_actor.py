@@ -16,6 +16,8 @@ from ray.exceptions import (
     ActorUnavailableError,
     NodeDiedError,
     ObjectLostError,
+    ObjectStoreFullError,
+    OutOfDiskError,
     OutOfMemoryError,
     RayActorError,
     RayError,
@@ -34,8 +36,6 @@ from hetsim.execution.worker import DeviceWorker, error_of_device
 
 def out_of_store(error: BaseException, what: str, nbytes: int = 0) -> OutOfRoom | None:
     """Return the error if Ray's `error` means that its store is full, else None."""
-    from ray.exceptions import ObjectStoreFullError, OutOfDiskError
-
     if isinstance(error, OutOfDiskError):
         full, short_of = (
             "Ray's object store, and the disk that it spills to, are full",
@@ -153,8 +153,6 @@ class DeviceActor(DeviceWorker):
 
     def hello(self) -> tuple[str, Versions]:
         """Return the id of its node, and the installed versions."""
-        import ray
-
         return ray.get_runtime_context().get_node_id(), own_versions()
 
     def sees(self, folder: str, facts: Mapping[str, FileFacts | None]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 import threading
 from collections.abc import Iterator, Sequence
@@ -42,6 +43,8 @@ _PACKED_BYTES_A_PAIR = 16
 _PACKED_BYTES = 2**28
 """Maximum bytes that are packed, for their memory."""
 
+_SUFFIX = "_kernel_time"
+
 _registering = threading.Lock()
 
 
@@ -54,6 +57,27 @@ def quiet_runtime() -> Any:
 
     onnxruntime.set_default_logger_severity(SILENT)
     return onnxruntime
+
+
+def session_options(weights_dir: str | Path | None) -> Any:
+    """Return options of a silent session, with external weights below `weights_dir`."""
+    options = quiet_runtime().SessionOptions()
+    options.log_severity_level = SILENT
+    if weights_dir is not None:
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", str(weights_dir)
+        )
+    return options
+
+
+def kernel_events(session: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Stop profiling `session`; return its kernel events by node, in execution order."""
+    events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+    return [
+        (event["name"].removesuffix(_SUFFIX), event)
+        for event in events
+        if event.get("cat") == "Node" and event.get("name", "").endswith(_SUFFIX)
+    ]
 
 
 @contextmanager
@@ -102,19 +126,14 @@ def open_session(
     the fastest way. Above `most_bytes` for weights and values, errors contain ``OVER_LIMIT``.
     """
     ort = quiet_runtime()
-    options = ort.SessionOptions()
+    options = session_options(weights_dir)
     options.graph_optimization_level = {
         "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
         "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
         "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     }[level]
-    options.log_severity_level = SILENT
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    if weights_dir is not None:
-        options.add_session_config_entry(
-            "session.model_external_initializers_file_folder_path", str(weights_dir)
-        )
     if profile is not None:
         options.enable_profiling = True
         options.profile_file_prefix = str(profile)

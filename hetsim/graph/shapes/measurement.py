@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +20,14 @@ from hetsim.core.room import memory_bytes, out_of_room, resident_bytes
 from hetsim.core.units import format_bytes
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS, Graph
-from hetsim.graph.reading.session import OVER_LIMIT, SILENT, gist, open_session, quiet_runtime
+from hetsim.graph.reading.session import (
+    OVER_LIMIT,
+    SILENT,
+    gist,
+    kernel_events,
+    open_session,
+    quiet_runtime,
+)
 from hetsim.graph.reading.structure import bodies
 from hetsim.graph.shapes.observed import Observed, Shape, shapes_of
 from hetsim.graph.shapes.open_shapes import RANDOM
@@ -39,8 +45,6 @@ _LOOK_S = 0.02
 
 _NO_LIMIT = 2**31 - 1
 """Loop limit that counts as unlimited: exporters write the largest integer."""
-
-_SUFFIX = "_kernel_time"
 
 
 @dataclass(slots=True)
@@ -136,7 +140,7 @@ def observe(
             most_bytes=most_bytes,
         )
         found = _run(session, inputs, proto, list(asked), source, where, limit_s, most_bytes)
-        events = _events(session.end_profiling()) if profile is not None else {}
+        events = _events(kernel_events(session)) if profile is not None else {}
     shapes = {
         name: tuple(int(size) for size in shape)
         for name, shape in zip(asked.values(), found, strict=True)
@@ -289,14 +293,11 @@ def _feed(value: Any, kind: onnx.TypeProto) -> Any:
     return value
 
 
-def _events(path: str) -> dict[str, _Events]:
+def _events(kernels: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, _Events]:
     """Return by node name, from a profile, its runs and the largest shape of each output."""
     found: dict[str, _Events] = {}
-    for event in json.loads(Path(path).read_text(encoding="utf-8")):
-        name = event.get("name", "")
-        if event.get("cat") != "Node" or not name.endswith(_SUFFIX):
-            continue
-        seen = found.setdefault(name.removesuffix(_SUFFIX), _Events())
+    for name, event in kernels:
+        seen = found.setdefault(name, _Events())
         seen.runs += 1
         shapes = [
             tuple(int(size) for size in shape)
