@@ -18,7 +18,7 @@ from hetsim.device.registry import tolerance
 from hetsim.errors import UsageError, nearest
 from hetsim.execution.weights import Extent, extents_of
 from hetsim.graph.extract import NO_NODE, runnable, runnable_dtypes, stored_alone
-from hetsim.graph.inputs.arrays import Inputs, check_inputs, read_npz
+from hetsim.graph.inputs.arrays import Inputs, check_arrays, read_npz
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.model import Model
 from hetsim.graph.reading.onnx_types import plain
@@ -334,7 +334,7 @@ def given_inputs(model: Model, inputs: Inputs | None, seed: int) -> dict[str, An
         inputs = read_npz(Path(inputs), {**dict.fromkeys(model.frozen), **stated})
     checks.mapping(checks.text)(inputs, "inputs")
     inputs = without_frozen(inputs, model.frozen, model.source)
-    check_inputs(model, inputs)
+    check_arrays(model.graph, inputs, model.source)
     return {name: plain(inputs[name]) for name in model.graph.inputs}
 
 

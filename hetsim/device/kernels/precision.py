@@ -11,7 +11,7 @@ from hetsim.core.room import out_of_room
 from hetsim.errors import ModelError, UsageError, nearest
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.reading.onnx_types import dtype_name, element_type, to_tensor
-from hetsim.graph.reading.structure import bodies
+from hetsim.graph.reading.structure import all_names, bodies
 from hetsim.hardware.spec import FLOATS
 from hetsim.hardware.variants import PRECISIONS
 
@@ -118,7 +118,7 @@ def rounded(
     if any(bodies(node) for node, r in zip(proto.graph.node, roundings, strict=True) if r):
         made = with_types(made)
     opsets = {entry.domain: entry.version for entry in made.opset_import}
-    writer = _RoundingWriter(_all_names(made.graph), opsets)
+    writer = _RoundingWriter(all_names(made.graph), opsets)
     writer.rewrite(made.graph, list(roundings), dict(dtypes))
     return made
 
@@ -264,16 +264,4 @@ def _types(graph: onnx.GraphProto) -> dict[str, str]:
         for value in values:
             if value.HasField("type"):
                 found[value.name] = to_tensor(value.name, value.type).dtype
-    return found
-
-
-def _all_names(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of all values in the graph and its bodies."""
-    found = {t.name for t in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
-    found.update(v.name for values in (graph.input, graph.output) for v in values)
-    for node in graph.node:
-        found.update(node.input)
-        found.update(node.output)
-        for body in bodies(node):
-            found |= _all_names(body)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from hetsim.graph.reading.extension import Custom
 from hetsim.graph.reading.onnx_runtime import optimise
 from hetsim.graph.reading.onnx_types import dtype_name, to_tensor
 from hetsim.graph.reading.structure import (
+    all_names,
     bodies,
     captures,
     constant_names,
@@ -91,7 +92,7 @@ def hide(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> Hidden:
     function body, become an If with themselves in both branches, on an additional input. Nodes that
     read only constants are kept, so that they can be folded.
     """
-    taken = {value.name for value in graph.input} | set(_all_names(graph))
+    taken = all_names(graph)
     condition = "hidden"
     while condition in taken:
         condition += "_"
@@ -228,15 +229,6 @@ def _drop_inserted(graph: onnx.GraphProto, own: set[str], outer: dict[str, str])
     for value in graph.output:
         value.name = final(value.name)
     replace(graph.node, kept)
-
-
-def _all_names(graph: onnx.GraphProto) -> Iterable[str]:
-    yield from constant_names(graph)
-    for node in graph.node:
-        yield from node.output
-        for body in bodies(node):
-            yield from (value.name for value in body.input)
-            yield from _all_names(body)
 
 
 def _is_cast(node: onnx.NodeProto) -> bool:

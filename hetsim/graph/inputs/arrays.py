@@ -20,13 +20,7 @@ from hetsim.core.room import memory_bytes, out_of_room
 from hetsim.core.units import format_bytes
 from hetsim.errors import HetsimError, RequestError, nearest
 from hetsim.graph.graph import ITEM_BITS, Graph, Tensor
-from hetsim.graph.model import Model
 from hetsim.graph.reading.onnx_types import plain
-
-
-def check_inputs(model: Model, inputs: Mapping[str, Any]) -> None:
-    """Raise RequestError unless `inputs` fit the inputs of `model`; see `check_arrays`."""
-    check_arrays(model.graph, inputs, model.source)
 
 
 def check_arrays(graph: Graph, inputs: Mapping[str, Any], source: str) -> None:

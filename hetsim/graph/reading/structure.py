@@ -74,6 +74,15 @@ def bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     return found
 
 
+def all_names(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of all values in the graph and its bodies."""
+    found = {*constant_names(graph), *(value.name for value in (*graph.input, *graph.output))}
+    for node in graph.node:
+        found.update(node.input, node.output)
+        found.update(*map(all_names, bodies(node)))
+    return found
+
+
 def name_nodes(nodes: Iterable[onnx.NodeProto], taken: Collection[str] = ()) -> None:
     """Give every node a unique name in place: the first owner of a name keeps it."""
     listed = list(nodes)

@@ -111,12 +111,9 @@ class LocalSearch(Constrained):
             if budget is not None and not 0 <= budget < math.inf:
                 raise UsageError(f"{name} is {budget}", hint="use 0 or more")
         if self.time_limit_s is None:
-            return self.within(problem, self._search)
+            return self.within(problem, self._solve)
         end_s = deadline.now_s() + self.time_limit_s
         return self.within(problem, lambda narrowed: self._before(end_s, narrowed))
-
-    def _solve(self, problem: Problem) -> Plan:
-        return self._search(problem)
 
     def _before(self, end_s: float, problem: Problem) -> Plan:
         """Return the best plan found before `end_s`, or a quick one if there is no other."""
@@ -134,12 +131,12 @@ class LocalSearch(Constrained):
         try:
             with deadline.until(end_s - KEPT_BACK[self.objective] * took_s):
                 deadline.check()
-                return self._search(problem, quick)
+                return self._solve(problem, quick)
         except deadline.OutOfTime:
             reason = f"{quick.plan.reason}: time_limit_s left no time for the search"
             return Plan(problem, "local-search", quick.plan.groups, reason)
 
-    def _search(self, problem: Problem, quick: Start | None = None) -> Plan:
+    def _solve(self, problem: Problem, quick: Start | None = None) -> Plan:
         """Return the best plan found; `quick` is the one known under a deadline."""
         coarse = prepared(problem)
         if self.objective == "throughput":

@@ -355,7 +355,7 @@ def test_a_name_for_two_sizes_is_told_and_what_is_told_helps() -> None:
         plan = hetsim.plan(hetsim.Problem.of(model, hetsim.load_platform("laptop")), "heft")
         assert hetsim.run(plan, arrays, executor="threads").bitwise_equal
     with pytest.raises(RequestError, match="load the model with these inputs"):
-        hetsim.graph.inputs.arrays.check_inputs(model_of(proto), arrays)
+        hetsim.graph.inputs.arrays.check_arrays(model_of(proto).graph, arrays, "model")
 
 
 @pytest.mark.parametrize(

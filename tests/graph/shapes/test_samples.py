@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from hetsim.errors import RequestError, UsageError
-from hetsim.graph.inputs.arrays import check_inputs
+from hetsim.graph.inputs.arrays import check_arrays
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
@@ -125,7 +125,7 @@ def test_other_integers_bools_and_strings(tmp_path: Path) -> None:
     assert inputs["s"].min() < -100
     assert set(inputs["f"].tolist()) == {False, True}
     assert all(isinstance(word, str) and len(word) == 5 for word in inputs["t"])
-    check_inputs(model, inputs)
+    check_arrays(model.graph, inputs, model.source)
     run_whole(model, inputs)
 
 
@@ -141,7 +141,7 @@ def test_small_and_complex_floats(tmp_path: Path) -> None:
     assert inputs["h"].dtype == np.float16
     assert inputs["b"].dtype == ml_dtypes.bfloat16
     assert inputs["q"].dtype == ml_dtypes.float8_e4m3fn
-    check_inputs(model, inputs)
+    check_arrays(model.graph, inputs, model.source)
 
 
 @sweep("name", quick=["bert_small", "squeezenet"], full=zoo.names())
@@ -149,7 +149,7 @@ def test_zoo_models_take_them(name: str) -> None:
     model = load_model(f"zoo:{name}", canonical="none")
     inputs = random_inputs(model)
     assert tuple(inputs) == model.graph.inputs
-    check_inputs(model, inputs)
+    check_arrays(model.graph, inputs, model.source)
     for array in inputs.values():
         if array.dtype.kind == "i":
             assert array.max() > 1
@@ -183,9 +183,11 @@ def test_wrong_inputs(tmp_path: Path, inputs: dict[str, Any], says: str) -> None
         value("scale", ("n", None))]
     )  # fmt: skip
     with pytest.raises(RequestError, match=says) as caught:
-        check_inputs(model, inputs)
+        check_arrays(model.graph, inputs, model.source)
     assert "\n" not in str(caught.value)
-    check_inputs(model, {"images": np.ones((5, 3), F32), "scale": np.ones((5, 1), F32)})
+    check_arrays(
+        model.graph, {"images": np.ones((5, 3), F32), "scale": np.ones((5, 1), F32)}, model.source
+    )
 
 
 def test_inputs_that_cannot_be_drawn_name_the_file(tmp_path: Path) -> None:
