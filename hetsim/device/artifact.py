@@ -10,19 +10,17 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import onnx
 
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import ArtifactError, ExecutionError, HetsimError
 from hetsim.graph.reading.onnx_file import from_memory
 from hetsim.graph.reading.onnx_types import OWN_DOMAINS
 from hetsim.graph.reading.session import quiet_runtime
 from hetsim.graph.reading.structure import calls, check_unfolding, key_of
 from hetsim.version import __version__
-
-if TYPE_CHECKING:
-    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 
 Opener = Callable[[bytes, str | None, Sequence[str]], "CompiledSubgraph"]
 
@@ -111,8 +109,6 @@ def import_compiled(
     `where`: the file, for messages. `opener`: ``Device.open``; absent, ONNX Runtime on the CPU.
     Raises ArtifactError if the file is damaged, for another device or versions, or rejected.
     """
-    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
-
     proto = _whole(_content(stream, where), where)
     stated = {prop.key: prop.value for prop in proto.metadata_props}
     for key, wanted in identity.stated().items():

@@ -13,6 +13,7 @@ import onnx
 from hetsim.core import checks
 from hetsim.core.files import no_such_file, read_regular
 from hetsim.errors import ModelError
+from hetsim.graph.reading.onnx_file import read_onnx
 from hetsim.graph.reading.onnx_types import OWN_DOMAINS
 from hetsim.graph.reading.structure import FunctionKey, calls, check_unfolding, key_of
 
@@ -99,8 +100,6 @@ def _content(path: Path, where: str) -> bytes:
 
 
 def _functions(path: str) -> tuple[bytes, ...]:
-    from hetsim.graph.reading.onnx_file import read_onnx
-
     functions = read_onnx(Path(path)).proto.functions
     if not functions:
         raise ModelError(
