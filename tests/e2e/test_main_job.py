@@ -20,7 +20,6 @@ from hetsim.graph.work import graph_work, uncosted
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
 from hetsim.problem.validator import problems_of
-from oracles import timeline_check
 from sweeps import sweep
 
 ON_RAY = ("laptop", "workstation", "rock-5b", "two-hosts")
@@ -81,7 +80,7 @@ def compared_and_run(name: str, platform_name: str, first_on: Literal["ray", "th
     for row in table.rows:
         assert row.feasible == (row.reason is None)
         if row.plan is not None and row.timeline is not None:
-            timeline_check.check(row.plan, row.timeline)
+            hetsim.check_timeline(problem, row.plan, row.timeline, bound_s=table.bound_s)
     by_name = {row.strategy: row for row in table.rows}
     assert by_name[f"single:{problem.devices[problem.host or 0]}"].feasible
     inputs = random_inputs(model, seed=7)

@@ -24,7 +24,6 @@ from oracles.queueing.one_server import CONSTANT, TWO, Memoryless, Services
 from oracles.random_layouts import Shape, layout_of
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 BLOCK = 2**14
 STEP = 1 / 16

@@ -137,6 +137,7 @@ def check_consistent(model: Model) -> None:
         assert set(node.reads) <= known, node.name
         known.update(node.writes)
         assert node.origins
+        assert len(set(node.origins)) == len(node.origins)
     assert known == set(graph.tensors)
     assert set(graph.outputs) <= known
     claimed = {name for node in graph.nodes for name in node.origins}

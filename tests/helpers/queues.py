@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from oracles.queueing.one_server import beyond_constant
+from oracles.queueing.one_server import beyond_constant, time_at
 
 Kind = Literal["M/D/1", "M/M/1"]
 Run = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
@@ -59,12 +59,7 @@ def beyond(kind: Kind, load: float, latency: float) -> float:
 
 def latency_at(kind: Kind, load: float, percentile: float) -> float:
     """The true percentile of latencies, in mean service times."""
-    low, high = 0.0, 20.0 / (1 - load)
-    for _ in range(60):
-        middle = (low + high) / 2
-        late = beyond(kind, load, middle) > 1 - percentile / 100
-        low, high = (middle, high) if late else (low, middle)
-    return high
+    return time_at(lambda latency: beyond(kind, load, latency), percentile, 20.0 / (1 - load))
 
 
 def innovations(load: float, requests: int, seed: int) -> Any:

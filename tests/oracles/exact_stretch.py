@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-Edge = tuple[tuple[int, int], tuple[int, int]]
-
 
 def longest_from(
     source: int,

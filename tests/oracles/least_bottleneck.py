@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
+from oracles.fewest_groups import acyclic as in_order
 
 INF = float("inf")
 
@@ -73,20 +74,13 @@ def busiest(problem: Problem, owner: Sequence[int], device: Sequence[int]) -> fl
 
 def acyclic(problem: Problem, owner: Sequence[int]) -> bool:
     """Whether the groups can stand in an order."""
-    feeds = {
-        (owner[value.producer], owner[v])
+    feeds = [
+        (value.producer, v)
         for value in problem.values
         if value.producer != GRAPH_INPUT
         for v in value.consumers
-        if owner[value.producer] != owner[v]
-    }
-    left = set(owner)
-    while left:
-        free = {g for g in left if not any(u in left and w == g for u, w in feeds)}
-        if not free:
-            return False
-        left -= free
-    return True
+    ]
+    return in_order(owner, feeds)
 
 
 def least_bottlenecks(problem: Problem) -> tuple[float, float]:

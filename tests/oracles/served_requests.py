@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import chain
 
-ROUTINGS = ("round_robin", "shortest_queue", "least_finish")
-
 
 class Work:
     """What a batch does on the devices and links of an instance: tasks that wait for each other.
