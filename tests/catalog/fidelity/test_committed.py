@@ -29,9 +29,6 @@ MEANT = "Where this is meant, 'make fidelity ACCEPT=1' writes the points anew: s
 
 
 PREDICTED = {point.key for point in COMMITTED if point.shipped is not None}
-OF_ONE = pytest.mark.skipif(
-    not any(key[0] == "nvidia-t4" for key in PREDICTED), reason="no figures are in the catalog"
-)
 
 
 def same(was: Predicted | None, now: Predicted | None) -> bool:
@@ -72,19 +69,12 @@ def test_the_document_is_that_of_the_points() -> None:
         assert (CHECKOUT / path).read_text(encoding="utf-8") == text, f"{path}: make fidelity"
 
 
-LEFT_OUT = pytest.mark.skipif(
-    not any(point.left_out for point in COMMITTED), reason="nothing was left out: make fit"
-)
-
-
-@LEFT_OUT
 def test_networks_are_left_out_of_the_device_and_of_its_kin() -> None:
     """One way without the other is where a device or kin ran nothing else."""
     known = {point.key for point in COMMITTED if point.left_out is not None}
     assert known == {point.key for point in COMMITTED if point.unseen is not None}
 
 
-@LEFT_OUT
 @pytest.mark.parametrize("batch", BATCHES)
 def test_intervals_of_what_was_left_out_hold_what_they_say(batch: str) -> None:
     found = [point for point in COMMITTED if batch_range(point.batch) == batch]
@@ -111,7 +101,9 @@ def test_all_that_was_measured_of_the_catalog_is_there(
         assert (point.rows, point.measured_s) == (rows, pytest.approx(seconds, rel=1e-4)), point
 
 
-@OF_ONE
+@pytest.mark.skipif(
+    not any(key[0] == "nvidia-t4" for key in PREDICTED), reason="no figures are in the catalog"
+)
 def test_a_changed_figure_is_named_point_by_point(
     today: list[FidelityPoint],
     tables: dict[str, KernelTable],
@@ -139,20 +131,11 @@ def test_a_changed_figure_is_named_point_by_point(
     assert all("nvidia-t4 in int8" in line for line in lost.flipped)
 
 
-@OF_ONE
-def test_figures_that_are_gone_are_lost_points(
-    today: list[FidelityPoint],
-    tables: dict[str, KernelTable],
-    monkeypatch: pytest.MonkeyPatch,
+def test_points_without_figures_or_a_table_are_lost(
+    today: list[FidelityPoint], tables: dict[str, KernelTable]
 ) -> None:
-    device = judged.device_of
-
-    def bare(name: str) -> DeviceSpec:
-        return replace(device(name), kernels={}) if name == "nvidia-t4" else device(name)
-
-    monkeypatch.setattr(judged, "device_of", bare)
-    lost = losses(today, with_shipped(COMMITTED, tables))
-    assert len(lost.gone) == sum(key[0] == "nvidia-t4" for key in PREDICTED) > 0
+    for found in (with_shipped(COMMITTED, tables, lambda _: None), with_shipped(COMMITTED, {})):
+        assert len(losses(today, found).gone) == len(PREDICTED) > 0
 
 
 @sweep("network", quick=NAMES[::80], full=NAMES)
