@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 from compiled_models import loop_model, mixed_model, weighted_model
 from odd_graphs import ODD_GRAPHS
@@ -139,40 +139,6 @@ def shaped_by_data() -> onnx.ModelProto:
     )
 
 
-def nested_functions() -> onnx.ModelProto:
-    """Functions that call each other, with attributes that are handed on, and a branch in one."""
-    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("local", 1)]
-    scaled = op("Selu", "a", "b")
-    handed = onnx.AttributeProto(
-        name="alpha", ref_attr_name="alpha", type=onnx.AttributeProto.FLOAT
-    )
-    scaled.attribute.append(handed)
-    inner = helper.make_function("local", "Inner", ["a"], ["b"], [scaled], opsets, ["alpha"])
-    branch = helper.make_graph([op("Neg", "m", "t")], "then", [], [value("t", None)])
-    other = helper.make_graph(
-        [op("Inner", "m", "e", domain="local", alpha=2.0)], "else", [], [value("e", None)]
-    )
-    outer = helper.make_function(
-        "local",
-        "Outer",
-        ["m", "flag"],
-        ["o"],
-        [
-            op("If", "flag", "i", then_branch=branch, else_branch=other),
-            op("Inner", "i", "o", domain="local", alpha=1.0),
-        ],
-        opsets,
-    )
-    return make_model(
-        [op("Outer", "x yes", "u", domain="local"), op("Outer", "u yes", "y", domain="local")],
-        [value("x")],
-        [value("y")],
-        {"yes": np.array(True)},
-        domains={"local": 1},
-        functions=[inner, outer],
-    )
-
-
 def trees() -> onnx.ModelProto:
     """A regressor of trees and a scaler, of the domain of machine learning."""
     return make_model(
@@ -246,7 +212,6 @@ OWN: tuple[Callable[[], onnx.ModelProto], ...] = (
     quantized,
     attention,
     shaped_by_data,
-    nested_functions,
     trees,
     noted,
     outside,
