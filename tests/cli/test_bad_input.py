@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from click.testing import Result
 from onnx import external_data_helper
 
 import hetsim
-from cli_calls import call
+from cli_calls import call, refused
 
 Spoil = Callable[[Path], None]
 
@@ -45,14 +44,6 @@ def unbound(path: Path) -> None:
     onnx.save(model, path)
 
 
-def refused(result: Result, code: int, says: str) -> None:
-    assert result.exit_code == code, result.stderr
-    assert result.stderr.startswith("error: "), result.stderr
-    assert result.stderr.count("\n") == 1, result.stderr
-    assert "Traceback" not in result.stderr
-    assert says in result.stderr
-
-
 MODELS: list[tuple[Spoil, int, str]] = [
     (missing, 2, "tiny.onnx"),
     (truncated, 3, "tiny.onnx"),
@@ -69,9 +60,8 @@ def test_a_broken_model(
 ) -> None:
     spoil(model)
     out = tmp_path / "out"
-    result = call("run", model, "--platform", platform, "--out", out, "--trace", tmp_path / "t")
-    refused(result, code, says)
-    assert result.stdout == ""
+    words = ["run", model, "--platform", platform, "--out", out, "--trace", tmp_path / "t"]
+    refused(call(*words), code, says)
     assert not out.exists()
     assert not (tmp_path / "t").exists()
 
@@ -88,10 +78,7 @@ def test_a_broken_platform(model: Path, platform: Path, old: str, new: str, says
     text = platform.read_text()
     assert old in text
     platform.write_text(text.replace(old, new))
-    result = call("compare", model, "--platform", platform)
-    refused(result, 3, says)
-    assert "pair.yaml" in result.stderr
-    assert result.stdout == ""
+    refused(call("compare", model, "--platform", platform), 3, says, "pair.yaml")
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no array", b"\x93NUMPY\x01\x00\x10\x00"])

@@ -108,19 +108,6 @@ def test_a_saved_plan_says_of_what_it_is(model: Path, tmp_path: Path) -> None:
         hetsim.load_plan(out / "plan.json")
 
 
-def test_a_measured_device_follows_no_figure(model: Path) -> None:
-    """Where a profile gives a device's times, a figure of it would change nothing in silence."""
-    profile = Path(__file__).parents[1] / "measured"
-    assert profile.is_dir()
-    from hetsim.problem.of_model import _check_supposed
-
-    platform = hetsim.what_if(hetsim.load_platform("laptop"), "npu.speed x2")
-    assert platform.supposed is not None
-    with pytest.raises(hetsim.errors.UsageError, match="'npu' has a profile"):
-        _check_supposed({"npu": None}, platform.supposed)  # type: ignore[dict-item]
-    _check_supposed({"cpu": None}, platform.supposed)  # type: ignore[dict-item]
-
-
 def test_under_load_both_answers_have_the_same_arrivals(model: Path) -> None:
     words = ("simulate", model, *LAPTOP, "--rate", "1000", "--requests", "500",
              "--strategy", "single:cpu", "--slo", "p99=1ms")  # fmt: skip
