@@ -96,7 +96,7 @@ def test_moves_that_are_given_are_shared_with_those_of_few_tasks() -> None:
     plan = hetsim.plan(problem, "local-search", moves=500)
     assert measure(plan, "latency") <= starts[0].cost
     assert plan.groups == hetsim.plan(problem, "local-search", moves=500).groups
-    limited = hetsim.plan(problem, "local-search", time_limit_s=2.0)
+    limited = hetsim.plan(problem, "local-search", time_limit_s=0.5)
     limited.validate()
     assert measure(limited, "latency") <= starts[0].cost
     assert LocalSearch(moves=0).of_few(coarse, starts[0].cost) is None
