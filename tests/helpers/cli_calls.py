@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import click
 from click.testing import CliRunner, Result
 
 from hetsim.cli.main import main
-
-Cli = Callable[..., Result]
-"""What the fixture ``cli`` gives: words in, result out."""
 
 PRICING_VERBS = [
     ("inspect",),

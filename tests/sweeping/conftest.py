@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import onnx
 import pytest
-from click.testing import CliRunner, Result
 
 from cli.conftest import tiny_model
-from hetsim.cli.main import main
 
 GRID = """\
 models: {model: tiny.onnx, dims: {batch: 2}}
@@ -30,9 +27,3 @@ def grid(tmp_path: Path) -> Path:
     path = tmp_path / "grid.yaml"
     path.write_text(GRID.replace("models: {", "models: [{").replace("}}\n", "}}]\n", 1))
     return path
-
-
-@pytest.fixture
-def cli() -> Callable[..., Result]:
-    """Call ``hetsim`` with these words."""
-    return lambda *words: CliRunner().invoke(main, [str(word) for word in words])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from cli.conftest import tiny_model
-from cli_calls import Cli
+from cli_calls import call, ok, record_of
 from hetsim.errors import SweepError, UsageError
 from hetsim.hardware.catalog import load_platform
 from hetsim.placement.objective import kept_s
@@ -199,21 +199,18 @@ def test_a_chunk_whose_process_died_is_asked_point_by_point() -> None:
     assert work.failed == 1
 
 
-def test_the_command_tells_of_points_failures_and_the_front(
-    cli: Cli, grid: Path, tmp_path: Path
-) -> None:
+def test_the_command_tells_of_points_failures_and_the_front(grid: Path, tmp_path: Path) -> None:
     words = ("sweep", grid, "-o", tmp_path / "out", "--executor", "threads")
-    shown = cli(*words, "--front", "latency_s,energy_j:min")
-    assert shown.exit_code == 0, shown.stderr
+    shown = ok(*words, "--front", "latency_s,energy_j:min")
     text = " ".join(shown.stdout.split())
     assert "points 16, 16 computed" in text
     assert "failed 8; each row has its error 4 points: 'npu' does not support" in text
     assert "the Pareto front of latency_s (least) and energy_j (least) has " in text
     # The table has each row of the grid, in its order.
-    lines = [line.split() for line in cli(*words).stdout.splitlines()]
+    lines = [line.split() for line in call(*words).stdout.splitlines()]
     rows = [json.loads(line) for line in (tmp_path / "out/rows.jsonl").read_text().splitlines()]
     assert [line[-1] for line in lines[-16:]] == [row["kind"] or "-" for row in rows]
-    record = json.loads(cli(*words, "--json", "--front", "p99_s").stdout)
+    record = record_of(*words, "--front", "p99_s")
     counts = [record[name] for name in ("points", "answered", "known", "failed")]
     assert counts == [16, 0, 16, 8]
     assert {row["workload"] for row in record["front"]} == {"even"}
@@ -227,8 +224,8 @@ def test_the_command_tells_of_points_failures_and_the_front(
         (("g.yaml", "-o", "x"), "g.yaml: no such file"),
     ],
 )
-def test_what_is_missing_is_told(cli: Cli, words: tuple[str, ...], says: str) -> None:
-    shown = cli("sweep", *words)
+def test_what_is_missing_is_told(words: tuple[str, ...], says: str) -> None:
+    shown = call("sweep", *words)
     assert shown.exit_code in (2, 3)
     assert says in shown.stderr
 
