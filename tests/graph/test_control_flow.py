@@ -194,16 +194,6 @@ def test_an_op_that_the_standard_describes_is_costed_by_the_description(monkeypa
     assert (done.read_bytes, done.write_bytes) == (4 * 32, 4 * 32)
 
 
-def test_types_of_bodies_survive_their_weights():
-    """Weights that are not small are inside the graph as constants, without their contents."""
-    graph = model_of(if_model()).graph
-    branch = only(graph).branches["then_branch"]
-    assert branch is not None
-    assert "x" in branch.inputs
-    (weights,) = branch.constants
-    assert branch.tensors[weights].shape == (WIDE, WIDE)
-
-
 def test_a_sparse_constant_is_a_dense_one_to_what_is_inside():
     add, opsets = op("Add", "x w", "y"), [helper.make_opsetid("", 20)]
     functions = [helper.make_function("my", "F", ["x", "w"], ["y"], [add], opsets)]

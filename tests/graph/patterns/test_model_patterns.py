@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
-import onnx
-
 import hetsim
 from hetsim.graph.graph import Graph
 from hetsim.graph.patterns.matching import Match, find_matches
 from hetsim.graph.patterns.parser import parse_pattern
 from hetsim.graph.patterns.pattern import check_names
 from hetsim.graph.work import op_key
-from onnx_builders import load, make_model, op, value
 
 UNITS = {
     "gelu": "Mul(Mul($x, Add(Erf(Div($x, const)), const)), const)",
@@ -22,7 +16,6 @@ UNITS = {
             Mul($x, const),
             Add(Tanh(Mul(Add($x, Mul(Pow($x, const), const)), const)), const)
         )""",
-    "conv_bn_relu": "Relu?(BatchNormalization?(Conv[group=1](*, const)))",
     "attention": "MatMul(Softmax(Add(Mul(MatMul, const), *)), *)",
     "linear": "Gelu?(Add(MatMul(*, const), const))",
     "qkv": "$s:Split; Reshape($s); Reshape($s.1); Reshape($s.2)",
@@ -39,41 +32,6 @@ def matches(graph: Graph, name: str) -> tuple[Match, ...]:
 
 def op_types(graph: Graph, match: Match) -> list[str]:
     return [op_key(graph.nodes[node]) for node in match.nodes]
-
-
-def small(folder: Path, nodes: list[onnx.NodeProto], outputs: str, **constants: object) -> Graph:
-    """The graph of a model on an input x of shape (1, 4, 6, 6)."""
-    proto = make_model(
-        nodes,
-        [value("x", (1, 4, 6, 6))],
-        [value(name, None) for name in outputs.split()],
-        constants,
-    )
-    return load(proto, folder, canonical="none").graph
-
-
-def test_conv_bn_relu_and_its_shorter_forms(tmp_path: Path) -> None:
-    norm = "s s s s"
-    graph = small(
-        tmp_path,
-        [
-            op("Conv", "x w", "a", pads=[1] * 4),
-            op("BatchNormalization", f"a {norm}", "b"),
-            op("Relu", "b", "c"),
-            op("Conv", "c w", "d", pads=[1] * 4, group=1),
-            op("BatchNormalization", f"d {norm}", "e"),
-            op("Conv", "e v", "f", group=4),
-            op("Relu", "f", "g"),
-            op("Conv", "g w", "h"),
-            op("Relu", "h", "i"),
-            op("Add", "i h", "y"),
-        ],
-        "y",
-        w=np.ones((4, 4, 3, 3), np.float32),
-        v=np.ones((4, 1, 1, 1), np.float32),
-        s=np.ones(4, np.float32),
-    )
-    assert [match.nodes for match in matches(graph, "conv_bn_relu")] == [(0, 1, 2), (3, 4), (7,)]
 
 
 def zoo(name: str) -> Graph:

@@ -61,28 +61,11 @@ def matched(graph: Graph, patterns: list[Pattern]) -> list[tuple[str, tuple[str,
     ]
 
 
-def test_every_pattern_case_is_here() -> None:
-    assert len(CASE_BY_ID) == 10
-
-
 @pytest.mark.parametrize("name", CASE_BY_ID)
 def test_matches_are_those_of_the_source(name: str) -> None:
     case = CASE_BY_ID[name]
     patterns = [parse_pattern(label, TEXT[text]) for label, text in case["patterns"]]
     assert matched(graph_of(case), patterns) == expected(case)
-
-
-@pytest.mark.parametrize("name", ["composite-check-false", "composite-check-true"])
-def test_a_check_on_the_whole_match_does_the_same(name: str) -> None:
-    case = CASE_BY_ID[name]
-    ((label, text),) = case["patterns"]
-    layout = text.split()[-1]
-
-    def check(graph: Graph, nodes: tuple[int, ...]) -> bool:
-        return graph.nodes[nodes[0]].attributes["layout"] == layout
-
-    ends = parse_pattern(label, "relu(bias_add(conv2d))").ends
-    assert matched(graph_of(case), [Pattern(label, ends, check)]) == expected(case)
 
 
 def test_what_is_read_outside_is_the_reason_where_the_source_raises() -> None:

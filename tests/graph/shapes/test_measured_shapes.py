@@ -89,13 +89,15 @@ def test_without_inputs_the_run_is_on_random_ones_and_always_the_same() -> None:
     assert all(first.graph.tensors[name].shape == shape for name, shape in truth.items())
 
 
+def normalized(rows: int | str, of_output: tuple[int, ...] | None = None) -> onnx.ModelProto:
+    """An op of which inference knows no shape, though it depends on none but shapes."""
+    scaled = op("Normalizer", "x", "n", domain="ai.onnx.ml", norm="L2")
+    ends = [value("x", (rows, 3))], [value("y", of_output)]
+    return make_model([scaled, op("Relu", "n", "y")], *ends, domains={"ai.onnx.ml": 3})
+
+
 def test_shapes_that_the_file_declares_hold_for_a_plan_that_is_read_back(tmp_path: Path) -> None:
-    scaled = helper.make_node("Normalizer", ["x"], ["n"], domain="ai.onnx.ml", norm="L2")
-    proto = make_model(
-        [scaled, op("Relu", "n", "y")], [value("x", (6, 3))], [value("y", (6, 3))],
-        domains={"ai.onnx.ml": 3},
-    )  # fmt: skip
-    path = save(proto, tmp_path)
+    path = save(normalized(6, (6, 3)), tmp_path)
     first = load_model(path)
     assert first.observed is not None
     assert load_model(path, observed=first.observed).graph.tensors == first.graph.tensors
@@ -106,13 +108,7 @@ def test_devices_of_static_shapes_refuse_what_depends_on_data_alone() -> None:
     npu = problem.devices.index("npu")
     (relu,) = [v for v, name in enumerate(problem.op_types) if name == "Relu"]
     assert "dynamic shape" in problem.refusals[npu][relu]
-    # An op of which inference knows no shape, though it depends on none but shapes.
-    scaled = helper.make_node("Normalizer", ["x"], ["n"], domain="ai.onnx.ml", norm="L2")
-    proto = make_model(
-        [scaled, op("Relu", "n", "y")], [value("x", ("rows", 3))], [value("y", None)],
-        domains={"ai.onnx.ml": 3},
-    )  # fmt: skip
-    model = model_of(proto, dims={"*": 6})
+    model = model_of(normalized("rows"), dims={"*": 6})
     assert model.observed is not None
     assert dict(model.observed.shapes) == {"n": (6, 3), "y": (6, 3)}
     assert not any(tensor.measured for tensor in model.graph.tensors.values())
