@@ -21,7 +21,6 @@ from hetsim.errors import (
     UsageError,
 )
 from hetsim.execution.session import Session
-from hetsim.execution.transports.threads import ThreadTransport
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, run_whole
 from sweeps import sweep
@@ -53,24 +52,6 @@ def test_requests_in_flight_get_their_own_outputs(
         assert session.recoveries == ()
         assert set(session.processes()) == {"cpu", "gpu", "npu"}
     assert threads() == []
-
-
-def test_devices_take_what_is_ready_of_the_earliest_request(
-    cut: Cut, diamond: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order: list[tuple[int, str]] = []
-    call = ThreadTransport.call
-
-    def noted(self: Any, given: Any, *arguments: Any) -> None:
-        order.append((given.request, given.device))
-        call(self, given, *arguments)
-
-    monkeypatch.setattr(ThreadTransport, "call", noted)
-    with Session(cut(diamond, [("cpu", [0, 1, 2]), ("gpu", [3, 4, 5])]), "threads") as session:
-        for request in [session.run_async() for _ in range(6)]:
-            request.result(60)
-    for device in ("cpu", "gpu"):
-        assert [r for r, d in order if d == device] == list(range(6))
 
 
 def test_there_is_room_for_so_many_and_no_more(cut: Cut, endless: onnx.ModelProto) -> None:

@@ -79,7 +79,7 @@ def test_the_token_is_in_no_file_and_no_command_line(ray_connection: RayConnecti
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone can be somebody else for a while")
-def test_another_user_reads_neither_files_nor_the_token(ray_connection: RayConnection) -> None:
+def test_another_user_reads_no_files(ray_connection: RayConnection) -> None:
     def as_nobody(*words: str) -> subprocess.CompletedProcess[str]:
         nobody = 65534
         return subprocess.run(
@@ -95,13 +95,6 @@ def test_another_user_reads_neither_files_nor_the_token(ray_connection: RayConne
         told = as_nobody("ls", str(what))
         assert told.returncode != 0
         assert "Permission denied" in told.stderr
-    token = os.environ["RAY_AUTH_TOKEN"]
-    asked = 0
-    for process in descendants(os.getpid()):
-        told = as_nobody("cat", f"/proc/{process.pid}/environ")
-        assert token not in told.stdout
-        asked += told.returncode != 0
-    assert asked > 3
 
 
 @pytest.mark.group("own_ray")
