@@ -13,7 +13,6 @@ from hetsim.cost.kernels.float_equivalent import figures_for, model_figures
 from hetsim.cost.model import Kernel
 from hetsim.cost.registry import cost_model
 from hetsim.cost.roofline import Roofline, substitute_type
-from hetsim.device.device import SimulatedDevice
 from hetsim.errors import UsageError
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.work import Work, graph_work
@@ -77,17 +76,6 @@ def test_fused_members_add_up_and_are_launched_once() -> None:
 def test_unknown_cost_model() -> None:
     with pytest.raises(UsageError, match="did you mean 'roofline'"):
         cost_model("roofine")
-
-
-def test_properties() -> None:
-    device = SimulatedDevice("npu.0", DEVICE)
-    assert device.get_property("FULL_DEVICE_NAME") == "Test device"
-    supported = device.get_property("SUPPORTED_PROPERTIES")
-    assert isinstance(supported, tuple)
-    for key in supported:
-        assert device.get_property(key) is not None
-    with pytest.raises(UsageError, match="did you mean 'FULL_DEVICE_NAME'"):
-        device.get_property("FULL_DEVICE_NAM")
 
 
 BARE = replace(

@@ -34,6 +34,7 @@ def test_properties_know_whether_they_can_be_set() -> None:
         "DEVICE_ID", "NUM_STREAMS", "PERFORMANCE_HINT", "INFERENCE_PRECISION_HINT",
         "INFERENCE_NUM_THREADS", "PERF_COUNT",
     }  # fmt: skip
+    assert device.get_property("FULL_DEVICE_NAME") == NPU.full_name
     assert device.get_property("DEVICE_ARCHITECTURE") == "npu:rockchip-rk3588-npu"
     assert device.get_property("OPTIMIZATION_CAPABILITIES") == ("FP16", "INT8", "EXPORT_IMPORT")
     assert device.get_property(PRECISION) == "float16"

@@ -37,6 +37,7 @@ DEVICE = replace(
 )
 ITEM_BYTES = {"float32": 4, "float16": 2, "int8": 1}
 PRECISIONS = ("float32", "float16")
+IN_INTEGERS = ("squeezenet", "densenet121", "mobilenet_v2", "vgg19")
 
 
 def priced(model, spec):
@@ -59,23 +60,16 @@ def predicted(table, precision):
 @pytest.mark.group("machine_code")
 @sweep(
     "name, precision",
-    quick=[("squeezenet", "float16")],
-    full=product(zoo.names(), PRECISIONS),
+    quick=[("squeezenet", "float16"), ("squeezenet", "int8")],
+    full=[*product(zoo.names(), PRECISIONS), *product(IN_INTEGERS, ["int8"])],
 )
 def test_a_table_is_the_sum_of_the_prices(name, precision):
     model = load_model(f"zoo:{name}")
     spec = DEVICE if precision == "float32" else executing(DEVICE, precision, "npu")
+    if precision == "int8":
+        spec = replace(spec, quantized=spec.quantized | {"Dropout"})
     total = predicted(network_table(model.graph), precision)
     assert total == pytest.approx(priced(model, spec), rel=1e-9)
-
-
-@sweep("name", quick=["squeezenet"], full=["squeezenet", "densenet121", "mobilenet_v2", "vgg19"])
-def test_a_table_is_the_sum_of_the_prices_in_integers(name):
-    model = load_model(f"zoo:{name}")
-    spec = executing(DEVICE, "int8", "npu")
-    everything = replace(spec, quantized=spec.quantized | {"Dropout"})
-    total = predicted(network_table(model.graph), "int8")
-    assert total == pytest.approx(priced(model, everything), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])

@@ -109,47 +109,6 @@ def test_a_fused_kernel_is_one_and_a_cut_leaves_each_node_its_share(
         np.testing.assert_allclose(parts, whole_s * shares, rtol=1e-9)
 
 
-def test_what_no_kernel_names_is_modelled(model: hetsim.Model, tmp_path: Path) -> None:
-    problem, share = priced(model, tmp_path, trt_profile({"conv1": 0.5, "relu1": 0.1}))
-    before = modelled(model)
-    npu = problem.device_index("npu")
-    assert [name for name, is_so in zip(problem.node_names, share.measured, strict=True) if is_so]
-    assert sum(share.measured) == 2
-    np.testing.assert_array_equal(problem.seconds[2:, npu], before.seconds[2:, npu])
-    assert share.measured_s == pytest.approx(0.6e-3)
-    assert share.modelled_s == pytest.approx(float(before.shared_seconds[2:, npu].sum()))
-    assert share.share == pytest.approx(share.measured_s / (share.measured_s + share.modelled_s))
-
-
-def test_a_kernel_that_matches_no_node_is_told(model: hetsim.Model, tmp_path: Path) -> None:
-    rows = trt_profile({**{name: us / 1e3 for name, us, _ in EACH}, "mystery": 0.4, "m2": 0.1})
-    problem, share = priced(model, tmp_path, rows)
-    assert [(k.name, k.why) for k in share.unmatched] == [
-        ("mystery", "no node has that name"),
-        ("m2", "no node has that name"),
-    ]
-    assert share.unmatched_s == pytest.approx(0.5e-3)
-    used = share.by_name_s + share.by_place_s
-    assert share.profile.total_s == pytest.approx(used + share.unmatched_s)
-    record = hetsim.compare(problem, ["single"])
-    assert record.problem.profiles == problem.profiles
-
-
-def test_compiled_parts_without_names_cover_what_nothing_names(
-    model: hetsim.Model, tmp_path: Path
-) -> None:
-    rows = trt_profile(
-        {"conv1 + relu1": 0.5, "__myl_ConvReluAdd_myl0_1": 0.6, "__myl_Mean_myl0_2": 0.1,
-         "head": 0.2}
-    )  # fmt: skip
-    problem, share = priced(model, tmp_path, rows)
-    assert share.share == pytest.approx(1.0)
-    assert share.by_place_s == pytest.approx(0.7e-3)
-    assert problem.group_seconds(2, range(problem.n)) == pytest.approx(
-        1.4e-3 + problem.dispatch_s[2]
-    )
-
-
 def test_each_unit_has_its_own_part_of_a_profile(model: hetsim.Model, tmp_path: Path) -> None:
     cuda = "CUDAExecutionProvider"
     rows = [
