@@ -6,23 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from cli_calls import call, record_of
-from figure_builders import kernels_block
+from figure_builders import figured_card
 from hetsim.cost import DEFAULT_COST
-from hetsim.hardware.files.catalog_files import catalog_folder
 from sweeps import sweep
 
 
 @pytest.fixture
 def words(tmp_path: Path) -> list[str]:
     """A model and a platform of one device with figures of its kernels."""
-    own = yaml.safe_load((catalog_folder() / "nvidia-t4.yaml").read_text("utf-8"))
-    own["kernels"] = {"float32": kernels_block()}
-    path = tmp_path / "own.yaml"
-    path.write_text(yaml.safe_dump({"host": "card", "devices": {"card": {"device": own}}}), "utf-8")
-    return ["zoo:squeezenet", "--platform", str(path)]
+    return ["zoo:squeezenet", "--platform", str(figured_card(tmp_path))]
 
 
 @sweep("verb", quick=["simulate"], full=["simulate", "compare", "partition"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from hetsim.graph.dag import Dag
 from hetsim.problem.parts import GRAPH_INPUT, Evidence
@@ -38,17 +39,12 @@ def colourings(draw: st.DrawFn, max_nodes: int, most: int = 4) -> tuple[Dag, lis
     return dag, draw(st.lists(st.integers(0, kinds - 1), min_size=dag.n, max_size=dag.n))
 
 
-@st.composite
-def problems(
-    draw: st.DrawFn, max_nodes: int = 8, max_devices: int = 3, *, overheads: bool = True
-) -> Problem:
-    """Problems in which the first device, the host, supports every node.
-
-    Times are small multiples of 1/8, so that sums are exact in floating point.
-    """
+def drawn_tasks(
+    draw: st.DrawFn, max_nodes: int, max_devices: int, eighths: st.SearchStrategy[float]
+) -> tuple[Dag, NDArray[np.float64], list[tuple[int, int, tuple[int, ...]]]]:
+    """A DAG, seconds by node and device, of which the first supports every node, and tensors."""
     dag = draw(dags(max_nodes))
     count = draw(st.integers(1, max_devices))
-    eighths = st.integers(0, 40).map(lambda k: k / 8)
     seconds = np.array([[draw(eighths) for _ in range(count)] for _ in range(dag.n)])
     for v in range(dag.n):
         for p in range(1, count):
@@ -58,7 +54,20 @@ def problems(
         (u, draw(st.integers(0, 16)), dag.succs[u]) for u in range(dag.n)
     ]
     sources = tuple(v for v in range(dag.n) if not dag.preds[v])
-    tensors.append((-1, draw(st.integers(0, 16)), sources))
+    return dag, seconds, [*tensors, (-1, draw(st.integers(0, 16)), sources)]
+
+
+@st.composite
+def problems(
+    draw: st.DrawFn, max_nodes: int = 8, max_devices: int = 3, *, overheads: bool = True
+) -> Problem:
+    """Problems in which the first device, the host, supports every node.
+
+    Times are small multiples of 1/8, so that sums are exact in floating point.
+    """
+    eighths = st.integers(0, 40).map(lambda k: k / 8)
+    _, seconds, tensors = drawn_tasks(draw, max_nodes, max_devices, eighths)
+    count = seconds.shape[1]
     return Problem.from_arrays(
         seconds,
         tensors=tensors,

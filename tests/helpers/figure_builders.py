@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import yaml
+
+from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.files.kernels_schema import KernelsModel, KinModel
 from hetsim.hardware.kernel_figures import PARAMETERS, KernelFigures
 from hetsim.hardware.kin import TRAITS, Kin
@@ -41,6 +45,15 @@ def kernels_block(**values: float) -> dict[str, Any]:
         },
         "errors": [dict(ERROR)],
     }
+
+
+def figured_card(folder: Path) -> Path:
+    """A platform of one device with figures of its kernels, as a file."""
+    own = yaml.safe_load((catalog_folder() / "nvidia-t4.yaml").read_text("utf-8"))
+    own["kernels"] = {"float32": kernels_block()}
+    path = folder / "figured.yaml"
+    path.write_text(yaml.safe_dump({"host": "card", "devices": {"card": {"device": own}}}), "utf-8")
+    return path
 
 
 def kernel_figures(precision: str = "float32", **values: float) -> KernelFigures:

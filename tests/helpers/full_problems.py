@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from builders import dags
+from builders import drawn_tasks
 from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.parts import FusedKernel, Staging
 from hetsim.problem.plan import Plan
@@ -18,18 +18,9 @@ from hetsim.problem.problem import Problem
 @st.composite
 def full_problems(draw: st.DrawFn, max_nodes: int = 5, max_devices: int = 2) -> Problem:
     """Dispatch, streams, host transfers, staging, fused kernels and composites, all at once."""
-    dag = draw(dags(max_nodes))
-    count = draw(st.integers(1, max_devices))
     eighths = st.integers(0, 24).map(lambda k: k / 8)
-    seconds = np.array([[draw(eighths) for _ in range(count)] for _ in range(dag.n)])
-    for v, p in itertools.product(range(dag.n), range(1, count)):
-        if draw(st.integers(0, 4)) == 0:
-            seconds[v, p] = np.inf
-    tensors: list[tuple[int, int, tuple[int, ...]]] = [
-        (u, draw(st.integers(0, 16)), dag.succs[u]) for u in range(dag.n)
-    ]
-    sources = tuple(v for v in range(dag.n) if not dag.preds[v])
-    tensors.append((-1, draw(st.integers(0, 16)), sources))
+    dag, seconds, tensors = drawn_tasks(draw, max_nodes, max_devices, eighths)
+    count = seconds.shape[1]
     rates = st.tuples(*[st.sampled_from([0.0, 0.125]) for _ in range(count)])
     problem = Problem.from_arrays(
         seconds,

@@ -80,22 +80,27 @@ def hostile_problem(texts: tuple[str, ...] = HOSTILE) -> Problem:
 
 
 class Outline(HTMLParser):
-    """The elements of a page, and its text but for that of scripts and styles."""
+    """The elements of a page, its scripts, and its text but for that of these and of styles."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.elements: list[str] = []
+        self.attributes: list[dict[str, str | None]] = []
         self.listeners: list[str] = []
+        self.scripts: list[str] = []
         self.texts: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append(tag)
+        self.attributes.append(dict(attrs))
         self.listeners += [key for key, _ in attrs if key.startswith("on")]
         self.texts += [value for _, value in attrs if value]
 
     def handle_data(self, data: str) -> None:
-        if not self.elements or self.elements[-1] not in ("script", "style"):
+        if self.elements[-1:] == ["script"]:
+            self.scripts.append(data)
+        elif self.elements[-1:] != ["style"]:
             self.texts.append(data)
 
 

@@ -113,42 +113,30 @@ def exponential() -> Services:
     return one_server.exponential(STEP)
 
 
+def waiting_truth(load: float, wait: float, p99: float, servers: int = 1) -> dict[str, float]:
+    """What is true where each waits so long on average, before a service of 1."""
+    return {"mean": 1 + wait, "p99": p99, "waiting": load * servers * wait, "utilization": load}
+
+
 def constant(load: float) -> Known:
     """M/D/1."""
     wait = one_server.mean_wait(load, CONSTANT)
     late = functools.partial(one_server.beyond_constant, load)
-    truth = {
-        "mean": 1 + wait,
-        "p99": one_server.time_at(late, 99, 20 / (1 - load)),
-        "waiting": load * wait,
-        "utilization": load,
-        "throughput": load,
-    }
-    return Known("M/D/1", load, truth, one_queue(CONSTANT, load))
+    truth = waiting_truth(load, wait, one_server.time_at(late, 99, 20 / (1 - load)))
+    return Known("M/D/1", load, truth | {"throughput": load}, one_queue(CONSTANT, load))
 
 
 def memoryless(load: float) -> Known:
     """M/M/1."""
-    truth = {
-        "mean": 1 / (1 - load),
-        "p99": math.log(100) / (1 - load),
-        "waiting": load**2 / (1 - load),
-        "utilization": load,
-        "throughput": load,
-    }
-    return Known("M/M/1", load, truth, one_queue(exponential(), load))
+    truth = waiting_truth(load, load / (1 - load), math.log(100) / (1 - load))
+    return Known("M/M/1", load, truth | {"throughput": load}, one_queue(exponential(), load))
 
 
 def general(load: float) -> Known:
     """M/G/1 of two services, of a squared coefficient of variation of 2.25."""
     wait = one_server.mean_wait(load, TWO)
     times, late = one_server.late_by_renewal(load, TWO, 1 / 32, 20 + 10 / (1 - load))
-    truth = {
-        "mean": 1 + wait,
-        "p99": one_server.percentile(times, late, 99),
-        "waiting": load * wait,
-        "utilization": load,
-    }
+    truth = waiting_truth(load, wait, one_server.percentile(times, late, 99))
     return Known("M/G/1", load, truth, one_queue(TWO, load))
 
 
@@ -164,12 +152,7 @@ def several(load: float, servers: int = 3) -> Known:
     offered = load * servers
     wait = several_servers.erlang_c(offered, servers) / (servers - offered)
     late = functools.partial(several_servers.late, offered, servers)
-    truth = {
-        "mean": 1 + wait,
-        "p99": one_server.time_at(late, 99, 20 / (1 - load)),
-        "waiting": offered * wait,
-        "utilization": load,
-    }
+    truth = waiting_truth(load, wait, one_server.time_at(late, 99, 20 / (1 - load)), servers)
     return Known(
         f"Erlang-C, {servers} servers",
         load,
@@ -192,12 +175,7 @@ def several_constant(load: float, servers: int = 3) -> Known:
         )
 
     wait = several_servers.constant_mean_wait(offered, servers)
-    truth = {
-        "mean": 1 + wait,
-        "p99": one_server.time_at(late, 99, 20 / (1 - load)),
-        "waiting": offered * wait,
-        "utilization": load,
-    }
+    truth = waiting_truth(load, wait, one_server.time_at(late, 99, 20 / (1 - load)), servers)
     return Known(
         f"M/D/c, {servers} servers",
         load,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -80,17 +81,25 @@ def dealt_plans(draw: st.DrawFn, max_nodes: int = 6) -> Plan:
 
 
 def one_plan(draw: st.DrawFn, problem: Problem) -> Plan:
+    return plan_of_pieces(
+        problem, lambda among: draw(st.sampled_from(among)), lambda: draw(st.booleans())
+    )
+
+
+def plan_of_pieces(
+    problem: Problem, pick: Callable[[Sequence[Any]], Any], joins: Callable[[], bool]
+) -> Plan:
     """Pieces of a random topological order, so the graph of groups is acyclic."""
     waiting = list(range(problem.n))
     order: list[int] = []
     while waiting:
         able = [v for v in waiting if not set(problem.dag.preds[v]) & set(waiting)]
-        order.append(draw(st.sampled_from(able)))
+        order.append(pick(able))
         waiting.remove(order[-1])
     groups: list[Group] = []
     for node in order:
-        device = draw(st.sampled_from(problem.devices))
-        if groups and groups[-1].device == device and draw(st.booleans()):
+        device = pick(problem.devices)
+        if groups and groups[-1].device == device and joins():
             groups[-1] = Group(device, tuple(sorted((*groups[-1].nodes, node))))
         else:
             groups.append(Group(device, (node,)))

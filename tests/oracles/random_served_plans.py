@@ -21,6 +21,7 @@ from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import PlanTasks, template_of
 from hetsim.simulation.serving.setup import Clients, ModelSetup, RequestSource
 from hetsim.workload.deployment import ROUTINGS
+from oracles.clock_plans import plan_of_pieces
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -105,20 +106,9 @@ def random_plan(rng: np.random.Generator, problem: Problem) -> Plan:
     if rng.random() < 0.3:
         device = problem.devices[rng.integers(len(problem.devices))]
         return Plan(problem, "random", (Group(device, tuple(range(problem.n))),))
-    waiting = list(range(problem.n))
-    order: list[int] = []
-    while waiting:
-        able = [v for v in waiting if not set(problem.dag.preds[v]) & set(waiting)]
-        order.append(able[rng.integers(len(able))])
-        waiting.remove(order[-1])
-    groups: list[Group] = []
-    for node in order:
-        device = problem.devices[rng.integers(len(problem.devices))]
-        if groups and groups[-1].device == device and rng.random() < 0.5:
-            groups[-1] = Group(device, tuple(sorted((*groups[-1].nodes, node))))
-        else:
-            groups.append(Group(device, (node,)))
-    return Plan(problem, "random", tuple(groups))
+    return plan_of_pieces(
+        problem, lambda among: among[rng.integers(len(among))], lambda: rng.random() < 0.5
+    )
 
 
 def random_arrivals(rng: np.random.Generator, count: int) -> Floats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from hetsim.reporting.pages.page import (
     unpacked,
     write_page,
 )
-from hostile import HOSTILE
+from hostile import HOSTILE, Outline
 from sweeps import examples
 
 
@@ -54,23 +53,6 @@ def island(names: tuple[str, ...] = ("plain",), **about: Any) -> Island:
     return Island(**(said | about))
 
 
-class Outline(HTMLParser):
-    """The elements of a page and the text of its scripts."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        if self.elements and self.elements[-1][0] == "script":
-            self.scripts.append(data)
-
-
 def test_a_page_is_the_same_each_time_and_small() -> None:
     one = page(island())
     assert one == page(island())
@@ -84,8 +66,8 @@ def test_the_island_is_read_back_whatever_names_there_are() -> None:
     assert data["record"]["names"] == list(HOSTILE)
     # No element comes from a name: those of the template are all there are.
     plain = Outline(page(island(("p",) * len(HOSTILE))))
-    assert [tag for tag, _ in outline.elements] == [tag for tag, _ in plain.elements]
-    assert not any(key.startswith("on") for _, keys in outline.elements for key in keys)
+    assert outline.elements == plain.elements
+    assert outline.listeners == []
 
 
 def test_what_is_shown_of_a_name_is_one_line_without_control_characters() -> None:
@@ -98,9 +80,7 @@ def test_what_is_shown_of_a_name_is_one_line_without_control_characters() -> Non
 def test_the_policy_names_the_scripts_that_are_there() -> None:
     outline = Outline(page(island()))
     policy = next(
-        keys["content"]
-        for _, keys in outline.elements
-        if "Content-Security-Policy" in keys.values()
+        keys["content"] for keys in outline.attributes if "Content-Security-Policy" in keys.values()
     )
     assert policy is not None
     assert "unsafe-inline' script" not in policy
@@ -110,7 +90,7 @@ def test_the_policy_names_the_scripts_that_are_there() -> None:
     assert plotly()[1] in scripts[1]
     assert "unsafe" not in scripts[1]
     assert all(("src" not in keys and "href" not in keys) or keys.get("href") == "#views"
-               for _, keys in outline.elements)  # fmt: skip
+               for keys in outline.attributes)  # fmt: skip
 
 
 def test_it_is_written_whole_and_over_nothing(tmp_path: Path) -> None:

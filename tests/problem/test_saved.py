@@ -12,18 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 import hetsim
 from custom_op_builders import LIBRARY, bodies, user
 from execution.compiled.test_compiled_plan import rewritten
-from figure_builders import kernels_block
+from figure_builders import figured_card
 from hetsim.analysis.what_if import faster_device
 from hetsim.core.files import open_regular, read_regular
 from hetsim.errors import InvalidInput, ModelError, PlanError, PlatformError
 from hetsim.execution.compiled.run import open_compiled, run_compiled
 from hetsim.execution.compiled.write import compile_plan
-from hetsim.hardware.files.catalog_files import catalog_folder
 from onnx_builders import make_model, op, save, value
 from profile_builders import trt_profile, unit_model, written
 
@@ -245,19 +243,9 @@ def test_regular_files_and_nothing_else(tmp_path: Path) -> None:
             open_regular(path)
 
 
-def figured(folder: Path) -> Path:
-    """A platform of one device with figures of its kernels, as a file."""
-    own = yaml.safe_load((catalog_folder() / "nvidia-t4.yaml").read_text("utf-8"))
-    own["kernels"] = {"float32": kernels_block()}
-    text = yaml.safe_dump({"host": "card", "devices": {"card": {"device": own}}})
-    path = folder / "figured.yaml"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 @pytest.mark.parametrize("cost", ["fitted", "roofline"])
 def test_a_plan_keeps_the_cost_model_that_it_was_made_by(tmp_path: Path, cost: str) -> None:
-    platform = hetsim.load_platform(figured(tmp_path))
+    platform = hetsim.load_platform(figured_card(tmp_path))
     model = hetsim.load_model("zoo:squeezenet")
     problem = hetsim.Problem.of(model, platform, cost=cost)
     hetsim.plan(problem, "single:card").save(tmp_path / "plan.json")
@@ -268,7 +256,7 @@ def test_a_plan_keeps_the_cost_model_that_it_was_made_by(tmp_path: Path, cost: s
 
 
 def test_a_plan_is_refused_where_figures_changed_or_its_cost_model_is_none(tmp_path: Path) -> None:
-    path = figured(tmp_path)
+    path = figured_card(tmp_path)
     problem = hetsim.Problem.of(
         hetsim.load_model("zoo:squeezenet"), hetsim.load_platform(path), cost="fitted"
     )
