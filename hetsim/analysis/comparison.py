@@ -54,21 +54,33 @@ PLAY = 0.03
 class Row:
     """Plan of one strategy, and its cost.
 
-    - `plan`, `timeline`: plan, and timeline of one request; for throughput with replicas, of a
-    period of the deal. None without a feasible plan.
-    - `reason`: reason why there is none.
-    - `speedup_over`: ratio of each single device's cost to this cost; devices that cannot run the
-    whole model are absent.
-    - `speedup_over_best_single`: the same for the fastest of them; None if no device can.
-    - `gap`: ratio of cost to lower bound, minus 1; None without a bound.
-    - `cost_s`: value of the objective: the latency, or the simulated seconds per request with an
-    unlimited backlog (``objective.kept_s``).
-    - `bottleneck_s`: for throughput, the seconds per request of the busiest device or link: below
-    `cost_s` if that is sometimes idle, as links serve requests in order. None for latency.
-    - `refusal`: error with the text `reason`.
-    - `sure`: uncertainty of `cost_s`, and of its rank; None without samples.
-    - `slower`: factors by which its devices are slower than alone, if requested; None without a
-    slowdown.
+    Attributes
+    ----------
+    strategy : str
+    plan, timeline : Plan, Timeline or None
+        Plan, and timeline of one request; for throughput with replicas, of a period of the deal.
+        None without a feasible plan.
+    reason : str or None
+        Reason why there is none.
+    speedup_over : mapping of str to float
+        Ratio of each single device's cost to this cost; devices that cannot run the whole model are
+        absent.
+    speedup_over_best_single : float or None
+        The same for the fastest of them; None if no device can.
+    gap : float or None
+        Ratio of cost to lower bound, minus 1; None without a bound.
+    cost_s : float or None
+        Value of the objective: the latency, or the simulated seconds per request with an unlimited
+        backlog (``objective.kept_s``).
+    bottleneck_s : float or None
+        For throughput, the seconds per request of the busiest device or link: below `cost_s` if
+        that is sometimes idle, as links serve requests in order. None for latency.
+    refusal : Infeasible or None
+        Error with the text `reason`.
+    sure : Confidence or None
+        Uncertainty of `cost_s`, and of its rank; None without samples.
+    slower : Slowdown or None
+        Factors by which its devices are slower than alone, if requested; None without a slowdown.
     """
 
     strategy: str
