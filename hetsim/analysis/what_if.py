@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.core import checks
 from hetsim.core.progress import part
 from hetsim.core.text import grouped
 from hetsim.cost.model import WholeModelCost
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
+from hetsim.errors import UsageError, nearest
 from hetsim.graph.work import graph_work
 from hetsim.hardware.routes import build_routes
 from hetsim.placement.constraints import Constrained, only_devices
@@ -106,12 +108,20 @@ def link_names(problem: Problem) -> tuple[str, ...]:
     return problem.link_names
 
 
+@checks.takes(
+    problem=checks.instance("hetsim.problem.problem:Problem"),
+    name=checks.text,
+    factor=checks.number(above=0),
+)
 def wider_link(problem: Problem, name: str, factor: float = 2.0) -> Problem:
     """Return the problem with the bandwidth of one link times `factor`.
 
     On a platform the routes are recomputed, so a faster link may attract others, and a route stays
-    as narrow as its narrowest link.
+    as narrow as its narrowest link. Raises UsageError for an unknown link.
     """
+    names = link_names(problem)
+    if name not in names:
+        raise UsageError(f"no link '{name}' in {problem.name}", hint=nearest(name, names))
     if problem.platform is not None:
         links = tuple(
             replace(link, bytes_per_s=link.bytes_per_s * factor) if link.name == name else link
@@ -140,9 +150,14 @@ def wider_link(problem: Problem, name: str, factor: float = 2.0) -> Problem:
     )
 
 
+@checks.takes(
+    problem=checks.instance("hetsim.problem.problem:Problem"),
+    factor=checks.number(above=0),
+)
 def faster_device(problem: Problem, device: int, factor: float = 2.0) -> Problem:
     """Return the problem with a device's kernels `factor` times as fast; dispatch stays."""
     count = len(problem.devices)
+    checks.whole(0, count - 1)(device, "device")
     factors = np.ones(count)
     factors[device] = 1.0 / factor
     made = scaled(problem, factors, np.ones((count, count)))
@@ -159,12 +174,17 @@ def missing_ops(problem: Problem) -> tuple[Missing, ...]:
     return tuple(found)
 
 
+@checks.takes(
+    problem=checks.instance("hetsim.problem.problem:Problem"),
+    nodes=checks.sequence(checks.whole(0)),
+)
 def with_nodes_on(problem: Problem, device: int, nodes: Sequence[int]) -> Problem:
     """Return the problem in which a device runs `nodes` that it does not support individually.
 
     Their times are ``supposed_seconds``; nodes without an estimate are unchanged. No new fusion is
     assumed. O(n P).
     """
+    checks.whole(0, len(problem.devices) - 1)(device, "device")
     seconds = problem.seconds.copy()
     refusals = list(problem.refusals)
     for node, estimate in zip(nodes, supposed_seconds(problem, device, nodes), strict=True):

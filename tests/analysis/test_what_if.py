@@ -24,6 +24,7 @@ from hetsim.analysis.what_if import (
 )
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
+from hetsim.errors import InvalidInput, UsageError
 from hetsim.graph.work import graph_work
 from hetsim.placement.objective import latency_of
 from hetsim.problem.parts import Z80
@@ -93,6 +94,9 @@ def test_ops_that_are_lacking_are_told_by_device_and_op() -> None:
         Missing(0, "A", (1,)), Missing(1, "A", (2,)), Missing(1, "B", (0, 3)),
     )  # fmt: skip
     assert missing_ops(with_nodes_on(problem, 1, (0, 3)))[-1] == Missing(1, "A", (2,))
+    for nodes, device in (((5,), 2), ((5,), -1), ((-1,), 0)):
+        with pytest.raises(InvalidInput):
+            with_nodes_on(problem, device, nodes)
 
 
 def test_a_faster_device_is_so_with_all_that_it_runs_and_nothing_else() -> None:
@@ -107,6 +111,11 @@ def test_a_faster_device_is_so_with_all_that_it_runs_and_nothing_else() -> None:
     assert found.least_s == {1: (2.0, 0.75)}
     assert (found.dispatch_s, found.routes) == (problem.dispatch_s, problem.routes)
     assert faster_device(problem, 0).seconds[:, 0].tolist() == [2.0, 4.0]
+    for device in (-1, 2):
+        with pytest.raises(InvalidInput):
+            faster_device(problem, device)
+    with pytest.raises(InvalidInput):
+        faster_device(problem, 0, 0.0)
 
 
 def test_a_wider_link_widens_the_routes_that_hold_it() -> None:
@@ -118,6 +127,10 @@ def test_a_wider_link_widens_the_routes_that_hold_it() -> None:
         for route, after in zip(row, wider, strict=True):
             times = 3.0 if 1 in route.resources else 1.0
             assert after == replace(route, bytes_per_s=route.bytes_per_s * times)
+    with pytest.raises(UsageError, match="no link 'nothing'"):
+        wider_link(problem, "nothing")
+    with pytest.raises(InvalidInput):
+        wider_link(problem, name, 0.0)
 
 
 @pytest.fixture(scope="module")
