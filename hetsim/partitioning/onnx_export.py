@@ -261,7 +261,7 @@ INLINE_LIMIT_BYTES = 2**31 - 2**26
 """Total of inline weights above which they go to a file: protobuf is limited to 2 GiB."""
 
 _MOVED_ABOVE_BYTES = 1024
-"""Alignment in bytes at which weights can be memory-mapped."""
+"""Size of a weight above which it goes to that file."""
 
 
 def save(

@@ -11,6 +11,7 @@ import onnx
 from hetsim.graph.reading.onnx_types import bytes_of
 
 _ALIGNMENT_BYTES = 4096
+"""Alignment at which weights can be memory-mapped."""
 
 
 def refer(tensor: onnx.TensorProto, location: str, offset: int, nbytes: int) -> None:
