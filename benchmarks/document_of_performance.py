@@ -32,7 +32,7 @@ PARTITIONS = """\
 
 `hetsim.partition` of a problem that is there, {least} to {most} nodes, two devices, one of which
 takes 70 % of the nodes. Machine code is loaded (0.5 s once a process) and not counted. It is used
-from scans of 200,000 nodes in all on, and made, in 5 to 10 seconds, at the first on a machine.
+from scans of 200,000 nodes in all on, and made, in 1 to 2 seconds, at the first on a machine.
 Edges of *uniform random* join nodes anywhere: for methods that contract or level. `compact` scans
 graphs of up to 10,000 nodes more often: hence its small exponents. `boundary`, `greedy` and `stage`
 have no machine code: *before* and *now* are two runs of the same code.
@@ -47,7 +47,7 @@ what machine code takes to load is once a process, and not counted. What plays, 
 explains a plan has that of `hetero`, of a quarter as many subgraphs as there are nodes. `capacity`,
 `place` and `recommend` have the file of the model, which they load and price. Beside it,
 on the same file or the same graph and devices: ONNX Runtime, OpenVINO's CPU, its HETERO plugin's
-cut and torch.fx's partitioner. *> 40* was stopped after so many seconds. An empty place was not
+cut and torch.fx's partitioner. *> 100* was stopped after so many seconds. An empty place was not
 measured.
 Other work ran on the machine meanwhile: a figure may be a quarter too large.
 Memory is what the process grew by at most, with the most nodes that were answered.
