@@ -174,6 +174,8 @@ class ScalingServing(Serving):
     periods are skipped, so counts are at most proportional to requests.
     """
 
+    _shortens = False
+
     def __init__(
         self,
         layout: TemplateLayout,

@@ -256,6 +256,8 @@ class FailingServing(Serving, FailingDriver):
     Playing raises Infeasible if no device remains that can do the work of lost ones.
     """
 
+    _shortens = False
+
     def __init__(
         self,
         plan_tasks: PlanTasks,

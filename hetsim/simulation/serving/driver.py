@@ -24,6 +24,7 @@ from hetsim.simulation.clock.rules import (
     STARTING,
     State,
     Structure,
+    close,
     end,
     starts,
 )
@@ -39,6 +40,8 @@ from hetsim.simulation.serving.routing import (
     settle,
 )
 from hetsim.simulation.serving.tables import (
+    ASKED,
+    CALM,
     CAME,
     FETCHES,
     FOREIGN,
@@ -53,6 +56,7 @@ from hetsim.simulation.serving.tables import (
     THINKS,
     TOLD,
     UNLIMITED,
+    WHOLE,
     Batches,
     Flow,
     RequestRecords,
@@ -60,11 +64,12 @@ from hetsim.simulation.serving.tables import (
     Spans,
 )
 
-OVER, MORE, CROWDED, FILLED, THINK, RETRIED, MOMENT, LATER = 0, 1, 2, 3, 4, 5, 6, 7
+OVER, MORE, CROWDED, FILLED, THINK, RETRIED, MOMENT, LATER, ALONE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 """Reasons why ``advance`` returns: no more events; further arrivals needed; no free slot for a
 batch; no free record; client ``Flow.counts[THINKS]`` needs think times; a rejected client retries
 at once; `until_s` is reached or weights have arrived, and all ends and arrivals of this instant are
-processed; the next event is after ``Flow.times[LIMIT]``."""
+processed; the next event is after ``Flow.times[LIMIT]``; the run of template ``counts[ASKED] - 1``
+alone is needed."""
 
 
 class RequestBlock(NamedTuple):
@@ -106,11 +111,18 @@ def advance(
         while True:
             if count[ADMITTED] - count[OLDEST] > slots:
                 return CROWDED
+            if counts[ASKED] > 0:
+                return ALONE
             comes, looks = False, False
             stream, variant, client = 0, 0, -1
             if earliest(events) == now:
                 code = take(events)
-                over = end(structure, state, code >> SHIFT, code & MASK)
+                if code & MASK == MASK:
+                    state.left[(code >> SHIFT) & slots] = 0
+                    close(state)
+                    over = True
+                else:
+                    over = end(structure, state, code >> SHIFT, code & MASK)
                 if over or (counts[LOOSE] > 0 and answered(state, duration, batches, code)):
                     finish(state, setup, flow, batches, records, spans, returning, code, now)
             elif counts[TAKEN] < total and coming.arrival[counts[TAKEN]] == now:
@@ -141,6 +153,8 @@ def advance(
                 starts(structure, state)
             else:
                 break
+            if (comes or looks) and len(flow.alone_s) > 0:
+                flow.times[CALM] = calm(state, setup, flow, coming, events, returning, until_s)
             if looks:
                 look(structure, state, setup, flow, batches, records, spans, returning, now)
             elif comes:
@@ -150,6 +164,10 @@ def advance(
                 )  # fmt: skip
                 if counts[STORM] > 0:
                     return RETRIED
+            if flow.times[WHOLE] < math.inf:
+                # No task has this number: it stands for the end of the whole batch.
+                put(events, flow.times[WHOLE], ((count[ADMITTED] - 1) << SHIFT) + MASK)
+                flow.times[WHOLE] = math.inf
             if count[STARTING] > 0:
                 launch(state, duration, batches, events, now)
         before = now
@@ -179,6 +197,22 @@ def upcoming(setup: Setup, flow: Flow, coming: RequestBlock, events: Any, return
         now = min(now, earliest(returning))
     taken = flow.counts[TAKEN]
     return min(now, coming.arrival[taken]) if taken < len(coming.arrival) else now
+
+
+def calm(
+    state: State,
+    setup: Setup,
+    flow: Flow,
+    coming: RequestBlock,
+    events: Any,
+    returning: Any,
+    until_s: float,
+) -> float:
+    """Return the time until which only the batch sent now is active; -inf if unknown."""
+    idle = state.counts[ADMITTED] == state.counts[OLDEST]
+    if idle and (flow.counts[TAKEN] < len(coming.arrival) or coming.last > 0):
+        return min(upcoming(setup, flow, coming, events, returning), until_s, flow.times[LIMIT])
+    return -math.inf
 
 
 def launch(

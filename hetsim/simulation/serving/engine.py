@@ -26,6 +26,7 @@ from hetsim.simulation.clock.virtual_time import PARTS, Driver, in_slots, never_
 from hetsim.simulation.serving import batcher, driver, routing
 from hetsim.simulation.serving.batcher import lengths_of
 from hetsim.simulation.serving.driver import (
+    ALONE,
     CROWDED,
     FILLED,
     MOMENT,
@@ -45,6 +46,7 @@ from hetsim.simulation.serving.setup import (
 )
 from hetsim.simulation.serving.tables import (
     ABSENT,
+    ASKED,
     CAME,
     TAKEN,
     THINKS,
@@ -53,6 +55,7 @@ from hetsim.simulation.serving.tables import (
     RequestRecords,
     Setup,
     as_arrays,
+    learn,
     new_batches,
     new_flow,
     new_records,
@@ -103,6 +106,9 @@ class Serving(Driver):
     Memory: the requests from the oldest open one on, and those reported at once.
     """
 
+    _shortens = True
+    """Whether batches without interference are skipped as a whole, with bitwise equal times."""
+
     def __init__(
         self,
         layout: TemplateLayout,
@@ -132,7 +138,8 @@ class Serving(Driver):
         setup = setup_of(
             layout, duration, models, sources, clients, thoughts, most, until_s, turns, known
         )
-        flow = new_flow(setup, len(layout.first) - 1, think)
+        flow = new_flow(setup, layout.first, think, shortens=self._shortens)
+        self._learn = functools.partial(learn, layout=layout, duration=duration)
         spans = new_spans(len(models), window_s, arrays=machine_code)
         self._state = new_state(
             layout.structure,
@@ -276,6 +283,9 @@ class Serving(Driver):
             )
             if why == CROWDED:
                 self._widen()
+            elif why == ALONE:
+                self._learn(self._flow, template=int(self._flow.counts[ASKED]) - 1)
+                self._flow.counts[ASKED] = 0
             elif why == THINK:
                 self._think(int(self._flow.counts[THINKS]))
             elif why == RETRIED:
@@ -449,8 +459,8 @@ def compiled(*, turns: bool) -> Compiled:
     parts = (
         *PARTS, batcher.double, batcher.account, batcher.append, batcher.unlink, batcher.walk,
         batcher.decide, batcher.wait, batcher.take_first, routing.mark,
-        *(_IN_TURNS if turns else _ALL_LOADED), routing.choose, routing.leave, routing.send,
-        driver.upcoming, driver.launch, driver.mark_expired_timers,
+        *(_IN_TURNS if turns else _ALL_LOADED), routing.choose, routing.leave, routing.passes,
+        routing.send, driver.upcoming, driver.calm, driver.launch, driver.mark_expired_timers,
         driver.answered, driver.answer, driver.full, driver.sized, driver.finish, driver.look,
         driver.come,
     )  # fmt: skip

@@ -41,6 +41,8 @@ class RealTime(Serving):
     arrivals ascend over all, and are read as time advances.
     """
 
+    _shortens = False
+
     def __init__(
         self,
         layout: TemplateLayout,

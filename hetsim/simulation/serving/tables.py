@@ -22,12 +22,12 @@ OPEN = -1
 """Outcome of a request that is not decided yet."""
 
 CAME, TOLD, TAKEN, LOOKS, THINKS, STORM, PENDING, BEST, CLOSED = 0, 1, 2, 3, 4, 5, 6, 7, 8
-LOOSE, FOREIGN, FETCHES, CLAIMS = 9, 10, 11, 12
+LOOSE, FOREIGN, FETCHES, CLAIMS, ASKED = 9, 10, 11, 12, 13
 """Indices into ``Flow.counts``."""
-COUNTS = 13
-SOONEST, OLDEST_CAME, CLOSEST, LIMIT = 0, 1, 2, 3
+COUNTS = 14
+SOONEST, OLDEST_CAME, CLOSEST, LIMIT, CALM, WHOLE = 0, 1, 2, 3, 4, 5
 """Indices into ``Flow.times``."""
-TIMES = 4
+TIMES = 6
 
 ROUND_ROBIN, SHORTEST_QUEUE, LEAST_FINISH = 0, 1, 2
 
@@ -150,6 +150,13 @@ class Flow(NamedTuple):
         Number of loads, seconds of loading, and seconds of allocated memory.
     highest : [devices]
         Maximum shared bytes allocated.
+    alone_s : [templates]
+        Seconds of a batch without interference; NaN if not computed yet, infinite if unknown.
+        Empty: every batch is simulated task by task.
+    lasts, since, until : [tasks]
+        For each template's tasks by end: seconds, and indices of the times at which they begin and
+        end; see ``routing.passes``.
+    moments : [most moments]
     counts, times : [COUNTS], [TIMES]
     """
 
@@ -182,6 +189,11 @@ class Flow(NamedTuple):
     loading_s: Floats
     resident_s: Floats
     highest: Ints
+    alone_s: Floats
+    lasts: Floats
+    since: Ints
+    until: Ints
+    moments: Floats
     counts: Ints
     times: Floats
 
@@ -320,8 +332,16 @@ def setup_of(
     )
 
 
-def new_flow(setup: Setup, templates: int, think: NDArray[np.float64]) -> Flow:
-    """Return empty queues and idle instances; `think` is [clients, turns]."""
+def new_flow(
+    setup: Setup, first: Sequence[int], think: NDArray[np.float64], *, shortens: bool
+) -> Flow:
+    """Return empty queues and idle instances; `think` is [clients, turns].
+
+    `first` is that of the layout; `shortens`: whether batches without interference may be skipped
+    as a whole.
+    """
+    templates = len(first) - 1
+    tasks, widest = (first[-1], max(map(int, np.diff(first)))) if shortens else (0, -1)
     queues, models, instances = len(setup.rank), len(setup.room), len(setup.limit)
     spans = [range(*span) for span in pairwise(setup.instance_at)]
     spare = [
@@ -360,8 +380,13 @@ def new_flow(setup: Setup, templates: int, think: NDArray[np.float64]) -> Flow:
         loading_s=[0.0] * many,
         resident_s=[0.0] * many,
         highest=[whole - left for whole, left in zip(setup.budget, room, strict=True)],
+        alone_s=[math.nan] * (templates if shortens else 0),
+        lasts=[0.0] * tasks,
+        since=[0] * tasks,
+        until=[0] * tasks,
+        moments=[0.0] * (widest + 1),
         counts=[0] * COUNTS,
-        times=[math.inf] * TIMES,
+        times=[-math.inf if at == CALM else math.inf for at in range(TIMES)],
     )
 
 
@@ -453,6 +478,20 @@ def seconds_alone(layout: TemplateLayout, duration: NDArray[np.float64]) -> NDAr
             for template in range(len(layout.first) - 1)
         ]
     )
+
+
+def learn(flow: Flow, layout: TemplateLayout, duration: NDArray[np.float64], template: int) -> None:
+    """Record a template's run without other work, for ``routing.passes``. Simulates it once."""
+    recording = run(
+        layout, duration, np.zeros(1), np.array([template]), traced=True, machine_code=False
+    )
+    alone_s, begin = float(recording.finish[0]), layout.first[template]
+    flow.alone_s[template] = alone_s if math.isfinite(alone_s) else math.inf
+    moments = np.unique([0.0, *recording.end.tolist()])
+    since, until = (np.searchsorted(moments, at) for at in (recording.start, recording.end))
+    for k, task in enumerate(np.lexsort((since, until)).tolist(), begin):
+        flow.lasts[k] = float(duration[begin + task])
+        flow.since[k], flow.until[k] = int(since[task]), int(until[task])
 
 
 def loads(layout: TemplateLayout, duration: NDArray[np.float64]) -> NDArray[np.float64]:

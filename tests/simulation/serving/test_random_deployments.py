@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hetsim.errors import UsageError
-from hetsim.simulation.serving import batcher, tables
+from hetsim.simulation.serving import batcher, routing, tables
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
@@ -123,3 +124,33 @@ def test_what_always_holds(chunk: int, count: int) -> None:
             assert again.lengths.at_length_s.tobytes() == serving.lengths.at_length_s.tobytes()
             assert again.lengths.inside_s.tobytes() == serving.lengths.inside_s.tobytes()
     assert len(seen) > count / 2
+
+
+@sweep("count", quick=[10], full=[10, CASES])
+def test_what_passes_as_a_whole_has_the_bits_of_task_by_task(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routing, "OFTEN", 0)
+    said: list[bool] = []
+    real = routing.passes
+
+    def passes(*given: Any) -> bool:
+        said.append(real(*given))
+        return said[-1]
+
+    monkeypatch.setattr(routing, "passes", passes)
+    for seed in range(count):
+        given = deployed(seed)
+        first_s, *_ = given.case.arrival
+        apart = given.case._replace(arrival=first_s + 20 * (given.case.arrival - first_s))
+        found = []
+        for shortens in (True, False):
+            monkeypatch.setattr(Serving, "_shortens", shortens)
+            try:
+                told, serving = played(given._replace(case=apart), 1, machine_code=False)
+            except UsageError:
+                break
+            ran = [*told, *serving.lengths, serving.ran, serving.now_s]
+            found.append([np.asarray(one).tobytes() for one in ran])
+        assert not found or found[0] == found[1], seed
+    assert sum(said) > 5 * count
