@@ -447,7 +447,7 @@ class DeviceModel(Strict):
                 yield known, entry, figure
 
     def _in_si(self) -> dict[str, Any]:
-        """Figures of the record in SI units."""
+        """Return the figures of the record in SI units."""
         found: dict[str, Any] = {}
         for known, entry, figure in self._figures():
             value = known.si(figure.value)
